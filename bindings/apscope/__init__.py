@@ -1,0 +1,1 @@
+"""apscope shows what a low-precision gradient loses, exactly."""

@@ -1,0 +1,8 @@
+// One macro: marks a function that runs on the host and, under nvcc, on the device too.
+#pragma once
+
+#if defined(__CUDACC__)
+#define APSCOPE_HD __host__ __device__ __forceinline__
+#else
+#define APSCOPE_HD inline __attribute__((always_inline))
+#endif
