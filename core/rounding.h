@@ -140,7 +140,7 @@ APSCOPE_HD int exponent_of(BitsOf<Real> magnitude) {
             bits_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(magnitude & 0x7FFFFF))) >> 23);
         return field != 0 ? field - 127 : fraction_exponent - 127 - 149;
     } else {
-        return field - L::bias;  // callers hold fp32-born values: never subnormal in fp64
+        return field - L::bias;  // a subnormal's is too large, but below every format's emin all the same
     }
 }
 

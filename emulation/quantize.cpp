@@ -114,6 +114,21 @@ void quantize(std::span<const float> in, std::span<float> out, const FloatFormat
     });
 }
 
+void quantize(std::span<const double> in, std::span<double> out, const FloatFormat& format, const Projection& projection,
+              std::uint64_t seed, int threads, std::uint64_t first_element) {
+    check_lengths(in.size(), out.size());
+    const Cast<double> cast = make_cast<double>(format, projection);
+    const RandomStream stream = array_stream(seed, projection);
+    for_pieces(in.size(), threads, [&](std::size_t begin, std::size_t count) {
+        dispatch(projection.rounding, [&]<RoundingMode M>() {
+            for (std::size_t i = begin; i < begin + count; ++i) {
+                const std::uint64_t random = M == RoundingMode::stochastic ? stream.at(first_element + i) : 0;
+                out[i] = round_to_format<M, double>(in[i], cast, random);
+            }
+        });
+    });
+}
+
 void quantize_by_rule(std::span<const float> in, std::span<float> out, const FloatFormat& format,
                       const Projection& projection, std::uint64_t seed, std::uint64_t first_element) {
     check_lengths(in.size(), out.size());

@@ -20,7 +20,11 @@ namespace apscope {
 void quantize(std::span<const float> in, std::span<float> out, const FloatFormat& format, const Projection& projection,
               std::uint64_t seed = 0, int threads = 1, std::uint64_t first_element = 0);
 
-// The same loop over the one rule, element by element, for checking the line above.
+// fp64 values, rounded once to the format (never through fp32); the results are fp32 values.
+void quantize(std::span<const double> in, std::span<double> out, const FloatFormat& format, const Projection& projection,
+              std::uint64_t seed = 0, int threads = 1, std::uint64_t first_element = 0);
+
+// The fp32 loop over the one rule, element by element, for checking the line above.
 void quantize_by_rule(std::span<const float> in, std::span<float> out, const FloatFormat& format,
                       const Projection& projection, std::uint64_t seed = 0, std::uint64_t first_element = 0);
 

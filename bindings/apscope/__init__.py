@@ -1,1 +1,31 @@
-"""apscope shows what a low-precision gradient loses, exactly."""
+"""apscope shows what a low-precision gradient loses, exactly.
+
+Formats: `FloatFormat`, `named_formats`. Arrays: `quantize`, `encode`, `decode`, `allreduce`.
+Traces: `open_trace`, `replay`, `Results`, `merge`, `report`; the schemes are in `apscope.schemes`,
+recording in `apscope.record`.
+"""
+
+from . import schemes
+from ._core import FloatFormat, __version__
+from .arrays import allreduce, decode, encode, quantize
+from .formats import named_formats
+from .replay import default_schemes, replay
+from .results import Results, merge
+from .trace import Trace, open_trace
+
+__all__ = [
+    "FloatFormat",
+    "Results",
+    "Trace",
+    "__version__",
+    "allreduce",
+    "decode",
+    "default_schemes",
+    "encode",
+    "merge",
+    "named_formats",
+    "open_trace",
+    "quantize",
+    "replay",
+    "schemes",
+]

@@ -1,0 +1,110 @@
+#include "analysis/error_statistics.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/fixed_shape_sum.h"
+#include "emulation/simd.h"
+
+namespace apscope {
+
+namespace {
+
+// The sums over one block, lane by lane. A pair that is left out adds zeros, which changes no lane:
+// lanes start at +0 and x + (-x) is +0, so none is ever -0.
+struct SumBlock {
+    static APSCOPE_INLINE void run(const double* x, const double* y, std::size_t count, double* totals) {
+        using S = ErrorStatistics;
+        LaneSums<7> sums;
+        const auto add = [&](std::size_t i, std::size_t lane) {
+            const double a = x[i], b = y[i];
+            const double e = b - a;
+            // e is finite exactly if both are: x and y are far below fp64's largest number.
+            const bool finite = (bits_cast<std::uint64_t>(e) & infinity_bits<double>) != infinity_bits<double>;
+            const std::uint64_t mask = std::uint64_t{0} - static_cast<std::uint64_t>(finite);
+            const auto kept = [mask](double v) { return bits_cast<double>(bits_cast<std::uint64_t>(v) & mask); };
+            const double xk = kept(a), yk = kept(b), ek = kept(e);
+            // sign(0) = 0: the sign bit of x moves to e where x is not zero.
+            const std::uint64_t sign = bits_cast<std::uint64_t>(xk) & sign_bit<double>;
+            const double turned = bits_cast<double>(bits_cast<std::uint64_t>(ek) ^ sign);
+            sums.lane[S::error][lane] += ek;
+            sums.lane[S::squared_error][lane] += ek * ek;
+            sums.lane[S::squared_reference][lane] += xk * xk;
+            sums.lane[S::absolute_reference][lane] += bits_cast<double>(bits_cast<std::uint64_t>(xk) & ~sign_bit<double>);
+            sums.lane[S::signed_error][lane] += xk != 0.0 ? turned : 0.0;
+            sums.lane[S::product][lane] += xk * yk;
+            sums.lane[S::squared_result][lane] += yk * yk;
+        };
+        std::size_t i = 0;
+        for (; i + sum_lanes <= count; i += sum_lanes) {
+            for (std::size_t lane = 0; lane < sum_lanes; ++lane) add(i + lane, lane);
+        }
+        for (std::size_t lane = 0; i + lane < count; ++lane) add(i + lane, lane);
+        for (std::size_t k = 0; k < 7; ++k) totals[k] += sums.join(k);
+    }
+};
+
+bool finite(double v) { return (bits_cast<std::uint64_t>(v) & infinity_bits<double>) != infinity_bits<double>; }
+
+// Units in the last place of the format at the scaled x: 2^-(max(floor(log2 |S x|), emin) - m).
+double per_ulp(double x, const FloatScale& s) {
+    const double scaled = std::abs(x) * s.units * s.scale;
+    const int exponent = scaled == 0.0 ? s.cast.emin : exponent_of<double>(bits_cast<std::uint64_t>(scaled));
+    const int quantum = std::max(exponent, s.cast.emin) - s.cast.mantissa_bits;
+    return bits_cast<double>(static_cast<std::uint64_t>(1023 - quantum) << 52);
+}
+
+}  // namespace
+
+void ErrorStatistics::add_block(std::span<const double> x, std::span<const double> y, const FloatScale* scale,
+                                std::span<const double> bias, std::span<const double> variance) {
+    simd::run<SumBlock>(x.data(), y.data(), x.size(), sums.data());
+    count += x.size();
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        const double a = x[i], b = y[i];
+        if (!finite(a)) {
+            (a != a ? nan : infinite) += 1;
+            continue;
+        }
+        nonzero += a != 0.0;
+        underflow += a != 0.0 && b == 0.0;
+        if (!finite(b)) {
+            ++overflow;
+            continue;
+        }
+        ++counted;
+        if (scale != nullptr && a != b) {
+            max_ulp = std::max(max_ulp, std::abs(b - a) * scale->units * scale->scale * per_ulp(a, *scale));
+        }
+    }
+    if (bias.empty()) return;
+    const auto pair = [&](std::size_t i, double v) { return finite(x[i]) && finite(y[i]) ? v : 0.0; };
+    sums[expected_error] += block_sum(x.size(), [&](std::size_t i) { return pair(i, bias[i]); });
+    sums[expected_variance] += block_sum(x.size(), [&](std::size_t i) { return pair(i, variance[i]); });
+}
+
+void ErrorStatistics::count_limits(std::span<const double> x, std::span<const double> codes, const FloatScale& s) {
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        const double scaled = std::abs(x[i] * s.scale);
+        if (!finite(scaled)) continue;
+        subnormal += scaled != 0.0 && scaled < s.smallest_normal;
+        saturated += scaled > s.largest && std::abs(codes[i]) == s.largest;
+    }
+}
+
+void ErrorStatistics::merge(const ErrorStatistics& next) {
+    count += next.count;
+    counted += next.counted;
+    nonzero += next.nonzero;
+    underflow += next.underflow;
+    subnormal += next.subnormal;
+    saturated += next.saturated;
+    overflow += next.overflow;
+    nan += next.nan;
+    infinite += next.infinite;
+    for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += next.sums[k];
+    max_ulp = std::max(max_ulp, next.max_ulp);
+    moments_defined = moments_defined && next.moments_defined;
+}
+
+}  // namespace apscope

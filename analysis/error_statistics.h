@@ -1,0 +1,43 @@
+// ErrorStatistics: counters and fixed-shape sums of the error of y against x. add_block() takes one
+// block of a tensor (fixed_shape_sum.h), merge() the statistics of the next worker; the columns
+// follow from the totals by the formulas of docs/definitions.md.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/rounding.h"
+
+namespace apscope {
+
+// What the columns that speak of a float format's limits need; absent for other grids.
+struct FloatScale {
+    Cast<double> cast;
+    double scale = 1.0;            // S
+    double units = 1.0;            // W where the reference was divided, else 1: x stands for units x
+    double smallest_normal = 0.0;  // of the format, in scaled units
+    double largest = 0.0;
+};
+
+struct ErrorStatistics {
+    enum Sum { error, squared_error, squared_reference, absolute_reference, signed_error, product, squared_result,
+               expected_error, expected_variance, sum_count };
+
+    std::uint64_t count = 0, counted = 0, nonzero = 0, underflow = 0, subnormal = 0, saturated = 0, overflow = 0, nan = 0,
+                  infinite = 0;
+    std::array<double, sum_count> sums{};
+    double max_ulp = 0.0;
+    bool moments_defined = true;  // expected_* hold; false once a draw could have overflowed
+
+    // x, y: one block, at most 4096 values. bias and variance: per element, or empty.
+    void add_block(std::span<const double> x, std::span<const double> y, const FloatScale* scale, std::span<const double> bias,
+                   std::span<const double> variance);
+    // Wire only: `codes` are the scaled, rounded values.
+    void count_limits(std::span<const double> x, std::span<const double> codes, const FloatScale& scale);
+    // The statistics of the next worker, in rank order.
+    void merge(const ErrorStatistics& next);
+};
+
+}  // namespace apscope

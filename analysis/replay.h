@@ -1,0 +1,46 @@
+// Replay: recorded gradients through schemes and topologies, in two passes.
+//
+// Pass 1 reads every selected (step, tensor, worker) once: statistics and exponent histograms.
+// Selection turns them into scales, scheme by scheme, in step order. Pass 2 works on items,
+// (step, tensor) pairs in any order: for every scheme and topology encode, reduce, decode, compare.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "analysis/exponent_histogram.h"
+#include "analysis/result_row.h"
+#include "analysis/trace.h"
+#include "emulation/scheme.h"
+#include "emulation/topology.h"
+
+namespace apscope {
+
+struct ReplayOptions {
+    std::vector<std::size_t> steps;    // indices into the manifest's steps, ascending
+    std::vector<std::size_t> tensors;  // indices into the manifest's tensors, ascending
+    int workers = 0;                   // ranks 0..workers-1
+    std::vector<Scheme> schemes;
+    std::vector<Topology> topologies;
+    std::uint64_t seed = 0;
+    int threads = 0;
+    std::size_t shard = 0, shards = 1;  // items shard, shard + shards, ...
+    int draws = 1;                      // K >= 3: sample what has no closed form
+    std::function<void(std::size_t done, std::size_t total)> progress;  // elements read so far
+};
+
+struct ItemHistogram {
+    std::size_t step_index, tensor_index;
+    ExponentHistogram histogram;
+};
+
+struct ReplayResult {
+    std::vector<ResultRow> rows;  // by step, tensor, scheme, stage, topology
+    std::vector<ItemHistogram> histograms;
+};
+
+ReplayResult replay(const Trace& trace, const ReplayOptions& options);
+
+}  // namespace apscope

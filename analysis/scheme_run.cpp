@@ -1,0 +1,245 @@
+#include "analysis/scheme_run.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/fixed_shape_sum.h"
+#include "core/stochastic_moments.h"
+#include "emulation/uniform_grid.h"
+
+namespace apscope {
+
+SchemeRun::SchemeRun(const Scheme& scheme, const Decision& decision, std::span<const Topology> topologies, const ItemContext& item)
+    : scheme_(scheme), decision_(decision), item_(item), float_grid_(std::get_if<FloatGrid>(&scheme.grid)),
+      stochastic_(is_stochastic(scheme.grid)), wire_(static_cast<std::size_t>(item.workers)) {
+    if (decision.exponent) inverse_ = std::ldexp(1.0, -*decision.exponent);
+    if (float_grid_ != nullptr) {
+        scale_ = {make_cast<double>(float_grid_->format, float_grid_->projection), decision.scale, 1.0,
+                  float_grid_->format.smallest_normal(), float_grid_->format.largest()};
+    }
+    accumulator_ = make_accumulator(scheme.reduction.accumulate, scheme.reduction.projection);
+    codes_.resize(wire_.size());
+    decoded_.resize(wire_.size());
+    if (const auto* uniform = std::get_if<UniformGrid>(&scheme.grid); uniform != nullptr && !decision.skipped) {
+        for (const std::span<const float> row : item.gradients) norms_.push_back(bucket_norms(row, uniform->bucket));
+    }
+    if (!item.reduces) return;
+
+    const auto add = [&](Topology topology) {
+        Reduced r;
+        r.topology = topology;
+        const bool exact = topology.kind == Topology::Kind::exact || scheme.reduction.exact;
+        const bool has_hops = !exact && item.workers > 1;
+        const bool hops_draw = has_hops && scheme.reduction.projection.rounding == RoundingMode::stochastic;
+        hops_draw_ = hops_draw_ || hops_draw;
+        if (!stochastic_ && !hops_draw) r.moments = Moments::deterministic;
+        else if (!has_hops || hops_draw) r.moments = Moments::closed_form;
+        else r.sampled = true;
+        if (r.sampled && item.draws > 1) {
+            r.draw_error.assign(static_cast<std::size_t>(item.draws), 0.0);
+            r.left_out.assign(static_cast<std::size_t>(item.draws), 0.0);
+        }
+        reduced_.push_back(std::move(r));
+    };
+    add({});
+    if (scheme.reduction.algebra == Algebra::gather) add({Topology::Kind::gather, 0, false});
+    else for (const Topology& t : topologies) if (t.kind != Topology::Kind::exact) add(t);
+}
+
+void SchemeRun::encode(std::size_t w, std::size_t first, std::size_t count, std::uint32_t draw, bool moments) {
+    const PhiloxKey key = replay_key(item_.seed, item_.tensor, item_.step_number, draw);
+    const std::span<const float> in = item_.gradients[w].subspan(first, count);
+    codes_[w].resize(count);
+    decoded_[w].resize(count);
+    bias_.assign(count, 0.0);
+    variance_.assign(count, 0.0);
+    if (float_grid_ == nullptr) {
+        const std::span<double> none;
+        quantize_uniform(in, decoded_[w], std::get<UniformGrid>(scheme_.grid), norms_[w], key, static_cast<std::uint32_t>(w),
+                         first, moments ? std::span(bias_) : none, moments ? std::span(variance_) : none);
+        return;
+    }
+    encode_row(in, codes_[w].data(), decision_.scale, scale_.cast, float_grid_->projection.rounding, key,
+               static_cast<std::uint32_t>(w), first);
+    for (std::size_t i = 0; i < count; ++i) decoded_[w][i] = decode(codes_[w][i]);
+    if (!moments) return;
+    const bool saturates = float_grid_->projection.overflow == Overflow::saturate;
+    for (std::size_t i = 0; i < count; ++i) {
+        if (stochastic_) {
+            const RoundingMoments m = stochastic_moments(in[i] * decision_.scale, scale_.cast, saturates);
+            bias_[i] = decode(m.bias);
+            variance_[i] = decode(decode(m.variance));
+            wire_moments_defined_ = wire_moments_defined_ && m.defined;
+        } else {
+            bias_[i] = decoded_[w][i] - in[i];
+        }
+    }
+}
+
+void SchemeRun::add_wire(std::size_t w, std::size_t first, std::size_t count) {
+    x_.assign(item_.gradients[w].begin() + static_cast<std::ptrdiff_t>(first),
+              item_.gradients[w].begin() + static_cast<std::ptrdiff_t>(first + count));
+    const std::span<const double> none;
+    wire_[w].add_block(x_, decoded_[w], float_grid_ ? &scale_ : nullptr, stochastic_ ? std::span<const double>(bias_) : none,
+                       stochastic_ ? std::span<const double>(variance_) : none);
+    if (float_grid_ != nullptr) wire_[w].count_limits(x_, codes_[w], scale_);
+    for (std::size_t i = 0; i < count; ++i) {
+        wire_bias_[i] += bias_[i];
+        wire_variance_[i] += variance_[i];
+    }
+}
+
+void SchemeRun::reduce_into(const Topology& topology, std::size_t first, std::size_t count, std::uint32_t draw,
+                            std::span<double> y, HopMoments* moments) {
+    const bool exact = topology.kind == Topology::Kind::exact || scheme_.reduction.exact;
+    const bool gather = topology.kind == Topology::Kind::gather;
+    std::vector<std::vector<double>> narrowed;
+    std::vector<const double*> rows;
+    for (std::size_t w = 0; w < wire_.size(); ++w) {
+        if (gather) {
+            narrowed.emplace_back(count);
+            for (std::size_t i = 0; i < count; ++i) narrowed[w][i] = static_cast<float>(decoded_[w][i]);
+        }
+        rows.push_back(gather ? narrowed[w].data() : exact ? decoded_[w].data() : codes_[w].data());
+    }
+    const PhiloxKey key = replay_key(item_.seed, item_.tensor, item_.step_number, draw);
+    reduce(exact ? Topology{} : topology, rows, first, count, item_.elements, accumulator_, key, y, scratch_, moments);
+    for (std::size_t i = 0; i < count; ++i) {
+        if (!exact && !gather) y[i] = decode(y[i]);
+        if (item_.divide) y[i] /= item_.workers;
+    }
+}
+
+void SchemeRun::add_reduced(Reduced& r, std::size_t first, std::span<const double> reference) {
+    const std::size_t count = reference.size();
+    const bool closed_form = r.moments == Moments::closed_form;
+    y_.resize(count);
+    hop_bias_.assign(count, 0.0);
+    hop_variance_.assign(count, 0.0);
+    HopMoments hops{hop_bias_, hop_variance_, true};
+    reduce_into(r.topology, first, count, 0, y_, closed_form ? &hops : nullptr);
+
+    const double divisor = item_.divide ? item_.workers : 1.0;
+    const std::span<const double> none;
+    if (closed_form) {
+        for (std::size_t i = 0; i < count; ++i) {
+            hop_bias_[i] = (wire_bias_[i] + decode(hop_bias_[i])) / divisor;
+            hop_variance_[i] = (wire_variance_[i] + decode(decode(hop_variance_[i]))) / (divisor * divisor);
+        }
+        r.statistics.moments_defined = r.statistics.moments_defined && hops.defined && wire_moments_defined_;
+    }
+    FloatScale scale = scale_;
+    scale.units = divisor;
+    r.statistics.add_block(reference, y_, float_grid_ ? &scale : nullptr, closed_form ? std::span<const double>(hop_bias_) : none,
+                           closed_form ? std::span<const double>(hop_variance_) : none);
+}
+
+// Draws 0..K-1 of every row without a closed form: per draw the error, per element the variance.
+void SchemeRun::sample(std::size_t first, std::span<const double> reference) {
+    const std::size_t count = reference.size();
+    const auto draws = static_cast<std::size_t>(item_.draws);
+    std::vector<std::vector<double>> values(reduced_.size());
+    for (std::size_t d = 0; d < draws; ++d) {
+        for (std::size_t w = 0; w < wire_.size(); ++w) encode(w, first, count, static_cast<std::uint32_t>(d), false);
+        for (std::size_t r = 0; r < reduced_.size(); ++r) {
+            if (!reduced_[r].sampled) continue;
+            values[r].resize(draws * count);
+            reduce_into(reduced_[r].topology, first, count, static_cast<std::uint32_t>(d), std::span(values[r]).subspan(d * count, count), nullptr);
+        }
+    }
+    for (std::size_t r = 0; r < reduced_.size(); ++r) {
+        Reduced& row = reduced_[r];
+        if (!row.sampled) continue;
+        const auto y = [&](std::size_t d, std::size_t i) { return values[r][d * count + i]; };
+        for (std::size_t d = 0; d < draws; ++d) {
+            row.draw_error[d] += block_sum(count, [&](std::size_t i) { return y(d, i) - reference[i]; });
+        }
+        // Deviations from draw 0: their sums lose nothing to cancellation.
+        const double k = static_cast<double>(draws);
+        std::vector<double> sum(count, 0.0), squares(count, 0.0);
+        for (std::size_t d = 1; d < draws; ++d) {
+            for (std::size_t i = 0; i < count; ++i) {
+                const double z = y(d, i) - y(0, i);
+                sum[i] += z;
+                squares[i] += z * z;
+            }
+        }
+        row.variance_sum += block_sum(count, [&](std::size_t i) { return (squares[i] - sum[i] * sum[i] / k) / (k - 1.0); });
+        for (std::size_t d = 0; d < draws; ++d) {
+            row.left_out[d] += block_sum(count, [&](std::size_t i) {
+                const double z = y(d, i) - y(0, i);
+                const double s = sum[i] - z;
+                return ((squares[i] - z * z) - s * s / (k - 1.0)) / (k - 2.0);
+            });
+        }
+    }
+}
+
+void SchemeRun::block(std::size_t first, std::span<const double> reference) {
+    if (decision_.skipped) return;
+    const std::size_t count = reference.size();
+    wire_bias_.assign(count, 0.0);
+    wire_variance_.assign(count, 0.0);
+    for (std::size_t w = 0; w < wire_.size(); ++w) {
+        encode(w, first, count, 0, stochastic_ || hops_draw_);
+        add_wire(w, first, count);
+    }
+    bool samples = false;
+    for (Reduced& r : reduced_) {
+        add_reduced(r, first, reference);
+        samples = samples || !r.draw_error.empty();
+    }
+    if (samples) sample(first, reference);
+}
+
+void SchemeRun::fill_sampled(ResultRow& row, const Reduced& r) const {
+    if (r.draw_error.empty() || r.statistics.counted != r.statistics.count || r.statistics.count == 0) return;
+    const double n = static_cast<double>(r.statistics.count), k = static_cast<double>(r.draw_error.size());
+    // mean +- spread of values that stand for whole-tensor sums.
+    const auto mean_and_squares = [&](const std::vector<double>& values) {
+        double mean = 0.0, squares = 0.0;
+        for (const double v : values) mean += v / n;
+        mean /= k;
+        for (const double v : values) squares += (v / n - mean) * (v / n - mean);
+        return std::pair(mean, squares);
+    };
+    const auto [bias, bias_squares] = mean_and_squares(r.draw_error);
+    const auto [left_out, left_out_squares] = mean_and_squares(r.left_out);
+    if (!std::isfinite(bias) || !std::isfinite(left_out)) return;  // a draw overflowed
+    row.expected_bias = bias;
+    row.expected_bias_error = std::sqrt(bias_squares / (k * (k - 1.0)));
+    row.expected_variance = r.variance_sum / n;
+    row.expected_variance_error = std::sqrt((k - 1.0) / k * left_out_squares);
+}
+
+std::vector<ResultRow> SchemeRun::rows() const {
+    std::vector<ResultRow> rows;
+    const auto add = [&](bool wire, const std::string& topology) -> ResultRow& {
+        ResultRow& row = rows.emplace_back();
+        row.wire = wire;
+        row.topology = topology;
+        row.wire_bits = static_cast<std::int64_t>(payload_bits(scheme_.grid, item_.elements));
+        row.side_bits = static_cast<std::int64_t>(scheme_.side_bits(item_.elements));
+        if (float_grid_ != nullptr) row.scale_exponent = decision_.exponent;
+        row.skipped = decision_.skipped;
+        row.note = scheme_.note;
+        row.count = static_cast<std::int64_t>(item_.elements * (wire ? wire_.size() : 1));
+        return row;
+    };
+    ResultRow& wire_row = add(true, "");
+    if (!decision_.skipped) {
+        ErrorStatistics total;
+        for (const ErrorStatistics& worker : wire_) total.merge(worker);
+        total.moments_defined = wire_moments_defined_;
+        fill_columns(wire_row, total, stochastic_ ? Moments::closed_form : Moments::deterministic, float_grid_ != nullptr);
+    }
+    for (const Reduced& r : reduced_) {
+        ResultRow& row = add(false, r.topology.name());
+        if (decision_.skipped) continue;
+        fill_columns(row, r.statistics, r.moments, float_grid_ != nullptr);
+        fill_sampled(row, r);
+    }
+    return rows;
+}
+
+}  // namespace apscope

@@ -1,0 +1,83 @@
+// SchemeRun: one scheme on one item, a (step, tensor) pair, block by block: encode, reduce by every
+// topology, decode, compare.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "analysis/error_statistics.h"
+#include "analysis/result_row.h"
+#include "emulation/reduce.h"
+#include "emulation/scheme.h"
+
+namespace apscope {
+
+// What all schemes share about an item.
+struct ItemContext {
+    std::string_view tensor;
+    std::int64_t step_number = 0;
+    std::size_t elements = 0;
+    int workers = 0;
+    bool divide = false;      // the reference is divided by the number of workers
+    bool reduces = true;      // false where the trace holds reduced gradients: wire rows only
+    std::uint64_t seed = 0;
+    int draws = 1;
+    std::span<const std::span<const float>> gradients;  // one row a worker
+};
+
+class SchemeRun {
+public:
+    SchemeRun(const Scheme& scheme, const Decision& decision, std::span<const Topology> topologies, const ItemContext& item);
+
+    // Elements first .. first + reference.size() - 1; blocks come in order. reference: R.
+    void block(std::size_t first, std::span<const double> reference);
+    // The rows of this item: wire, exact, then the topologies.
+    std::vector<ResultRow> rows() const;
+
+private:
+    // One reduced row in the making.
+    struct Reduced {
+        Topology topology;
+        Moments moments = Moments::none;
+        bool sampled = false;           // stochastic wire, deterministic hops: needs draws
+        ErrorStatistics statistics;
+        std::vector<double> draw_error;    // per draw: sum of errors
+        std::vector<double> left_out;      // per draw: sum of variances without that draw
+        double variance_sum = 0.0;         // sum over elements of the sample variance
+        bool draws_defined = true;
+    };
+
+    // Fills codes_[w] and decoded_[w]; the moments of worker w's rounding in bias_ and variance_.
+    void encode(std::size_t w, std::size_t first, std::size_t count, std::uint32_t draw, bool moments);
+    void add_wire(std::size_t w, std::size_t first, std::size_t count);
+    // The reduced values of the block as they stand in codes_ and decoded_, in x's units.
+    void reduce_into(const Topology& topology, std::size_t first, std::size_t count, std::uint32_t draw, std::span<double> y,
+                     HopMoments* moments);
+    void add_reduced(Reduced& reduced, std::size_t first, std::span<const double> reference);
+    void sample(std::size_t first, std::span<const double> reference);
+    void fill_sampled(ResultRow& row, const Reduced& reduced) const;
+    double decode(double code) const { return decision_.exponent ? code * inverse_ : code / decision_.scale; }
+
+    const Scheme& scheme_;
+    Decision decision_;
+    ItemContext item_;
+    const FloatGrid* float_grid_;
+    bool stochastic_;        // the wire draws
+    bool hops_draw_ = false;  // some topology's hops draw
+    double inverse_ = 1.0;
+    FloatScale scale_;  // float grids: for the wire's limits and ulps
+    Accumulator accumulator_;
+    std::vector<ErrorStatistics> wire_;  // one a worker
+    std::vector<Reduced> reduced_;
+    std::vector<std::vector<float>> norms_;  // uniform grids: one row a worker
+    // Buffers of one block.
+    std::vector<std::vector<double>> codes_, decoded_;  // one row a worker
+    std::vector<double> bias_, variance_;               // of one worker's roundings, scaled back
+    std::vector<double> wire_bias_, wire_variance_;     // their sums over the workers
+    std::vector<double> x_, y_, hop_bias_, hop_variance_, scratch_;
+    bool wire_moments_defined_ = true;
+};
+
+}  // namespace apscope

@@ -1,0 +1,261 @@
+"""Replay recorded gradients through schemes and topologies."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from typing import Any, Union
+
+from . import _core
+from .results import Results, concatenate, frame_of, histogram_frame
+from .schemes import Scheme, as_scheme
+from .trace import Trace, open_trace
+
+__all__ = ["DEFAULT_TOPOLOGIES", "default_schemes", "replay"]
+
+DEFAULT_TOPOLOGIES = ("sequential", "ring", "tree", "hierarchical:4")
+
+
+def default_schemes() -> list[Scheme]:
+    """What a report replays when it is given a trace: the rivals on e4m3, and QSGD's levels."""
+    return [
+        Scheme(spec)
+        for spec in (
+            "none:e4m3",
+            "loss_scaling:e4m3,scale=best",
+            "loss_scaling:e4m3,scale=best,headroom=one",
+            "dynamic_loss_scaling:e4m3",
+            "aps:e4m3",
+            "aps:e5m2",
+            "aps:e4m3,rounding=stochastic",
+            "stochastic:e4m3",
+            "qsgd",
+        )
+    ]
+
+
+def _as_list(value: Any) -> list[Any]:
+    if isinstance(value, (str, os.PathLike, Scheme, Trace)):
+        return [value]
+    return list(value)
+
+
+def _select_steps(trace: Trace, steps: Union[slice, str, Iterable[int], None]) -> list[int]:
+    """Indices of the recorded steps that the selection A:B (half open) names."""
+    numbers = list(trace.steps)
+    if steps is None:
+        return list(range(len(numbers)))
+    if isinstance(steps, str):
+        match = re.fullmatch(r"(\d*):(\d*)", steps)
+        if not match:
+            raise ValueError(f"steps '{steps}' is not a range A:B of step numbers, such as 0:40 or 100:")
+        steps = slice(*(int(g) if g else None for g in match.groups()))
+    if isinstance(steps, slice):
+        if steps.step not in (None, 1):
+            raise ValueError(f"steps {steps} has a stride; stateful schemes need consecutive recorded steps")
+        low = numbers[0] if steps.start is None else steps.start
+        high = numbers[-1] + 1 if steps.stop is None else steps.stop
+        chosen = [i for i, n in enumerate(numbers) if low <= n < high]
+        if not chosen:
+            raise ValueError(f"no recorded step of trace '{trace.name}' lies in {low}:{high}; it has steps {numbers[0]} to {numbers[-1]}")
+        return chosen
+    wanted = sorted({int(n) for n in steps})
+    for n in wanted:
+        if n not in numbers:
+            raise ValueError(f"trace '{trace.name}' has no step {n}; it has steps {numbers[0]} to {numbers[-1]}")
+    if not wanted:
+        raise ValueError("steps is empty; give at least one step number")
+    return [numbers.index(n) for n in wanted]
+
+
+def _select_tensors(trace: Trace, pattern: str | None) -> list[int]:
+    if pattern is None:
+        return list(range(len(trace.tensors)))
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"tensors '{pattern}' is no regular expression: {error}") from None
+    chosen = [i for i, name in enumerate(trace.tensors) if compiled.search(name)]
+    if not chosen:
+        raise ValueError(f"tensors '{pattern}' matches none of trace '{trace.name}': {', '.join(trace.tensors)}")
+    return chosen
+
+
+def _describe(trace: Trace, steps: list[int], tensors: list[int], workers: int) -> dict[str, Any]:
+    """What a report needs to know about a trace, as JSON values."""
+    m = trace.manifest
+    return {
+        "name": trace.name,
+        "hash": trace.hash,
+        "model": m.model,
+        "stage": m.stage,
+        "reduction": m.reduction,
+        "workers": workers,
+        "steps": [m.steps[i].number for i in steps],
+        "loss": [m.steps[i].loss for i in steps],
+        "learning_rate": [m.steps[i].learning_rate for i in steps],
+        "tensors": [{"name": m.tensors[i].name, "role": m.tensors[i].role, "shape": list(m.tensors[i].shape)} for i in tensors],
+    }
+
+
+def _command(traces: list[Trace], schemes: list[Scheme], topologies: list[str], options: list[str]) -> str:
+    words = ["apscope", "replay", *(str(t.path) for t in traces)]
+    for s in schemes:
+        words += ["--scheme", s.spec]
+    for t in topologies:
+        words += ["--topology", t]
+    return " ".join(shlex.quote(w) for w in words + options)
+
+
+def _check_shard(shard: Sequence[int] | None) -> tuple[int, int]:
+    if shard is None:
+        return 0, 1
+    index, count = (int(v) for v in shard)
+    if not 0 <= index < count:
+        raise ValueError(f"shard {index}/{count} does not exist; shards count from 0 to N-1")
+    return index, count
+
+
+def replay(
+    traces: Union[Trace, str, os.PathLike[str], Sequence[Union[Trace, str, os.PathLike[str]]]],
+    schemes: Union[Scheme, str, Sequence[Union[Scheme, str]], None] = None,
+    *,
+    topology: Union[str, Sequence[str]] = DEFAULT_TOPOLOGIES,
+    workers: int | None = None,
+    steps: Union[slice, str, Iterable[int], None] = None,
+    tensors: str | None = None,
+    seed: int = 0,
+    threads: int = 0,
+    shard: Sequence[int] | None = None,
+    draws: int = 1,
+    device: str = "cpu",
+    progress: bool = False,
+) -> Results:
+    """Put recorded gradients through schemes, and compare with what was recorded.
+
+    Parameters
+    ----------
+    traces : Trace, path, or a sequence of them
+        Recorded traces.
+    schemes : Scheme, spec, or a sequence of them
+        By default those of `default_schemes`.
+    topology : str or sequence of str
+        Reduction orders; ``exact`` is always among the rows. They cross with schemes that sum in a
+        format; gathering schemes give one row ``gather`` instead.
+    workers : int, optional
+        Use ranks 0..workers-1; by default all.
+    steps : slice, "A:B" or step numbers, optional
+        Recorded step numbers, half open. State starts fresh at the first one.
+    tensors : str, optional
+        Regular expression; tensors whose name it is found in.
+    seed : int
+        Of the random draws.
+    threads : int
+        0 takes all of the machine's. Their number never changes a bit.
+    shard : (I, N), optional
+        Every N-th item, from the I-th; `apscope.merge` joins the N results.
+    draws : int
+        K >= 3 samples expected bias and variance where no closed form exists.
+    device : str
+        ``cpu``.
+    progress : bool
+        A progress bar on standard error.
+
+    Returns
+    -------
+    Results
+
+    Raises
+    ------
+    ValueError
+        Unknown schemes, topologies, steps, tensors; more workers than recorded; a damaged trace.
+    """
+    if device not in ("cpu", "cuda"):
+        raise ValueError(f"unknown device '{device}'; use cpu or cuda")
+    if device == "cuda":
+        raise ValueError("this version replays on the CPU only; use device='cpu'")
+    opened = [t if isinstance(t, Trace) else open_trace(t) for t in _as_list(traces)]
+    if not opened:
+        raise ValueError("there is no trace to replay; give at least one")
+    names = [t.name for t in opened]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"two traces are named '{name}'; give them different folder names")
+    chosen = default_schemes() if schemes is None else [as_scheme(s) for s in _as_list(schemes)]
+    chosen = list(dict.fromkeys(chosen))
+    if not chosen:
+        raise ValueError("there is no scheme to replay; give at least one, such as 'aps:e4m3'")
+    topologies = list(dict.fromkeys(_core.parse_topology(t) for t in _as_list(topology)))
+    index, count = _check_shard(shard)
+    if not 0 <= int(seed) < 2**64:
+        raise ValueError(f"seed={seed} is not between 0 and 2^64 - 1")
+
+    specs = [s.spec for s in chosen]
+    options: list[str] = []
+    if workers is not None:
+        options += ["--workers", str(workers)]
+    if steps is not None:
+        options += ["--steps", steps if isinstance(steps, str) else _range_text(steps)]
+    if tensors is not None:
+        options += ["--tensors", tensors]
+    options += ["--seed", str(seed)]
+    if draws != 1:
+        options += ["--draws", str(draws)]
+    whole = _command(opened, chosen, topologies, options)
+
+    parts, described = [], []
+    for trace in opened:
+        step_indices = _select_steps(trace, steps)
+        tensor_indices = _select_tensors(trace, tensors)
+        used = trace.workers if workers is None else workers
+        with _bar(trace.name, progress) as update:
+            columns, histogram = _core.replay(
+                trace.core, specs, topologies, step_indices, tensor_indices, used, int(seed), threads, index, count, draws, update
+            )
+        described.append(_describe(trace, step_indices, tensor_indices, used))
+        parts.append(Results(frame_of(columns, trace.name), histogram_frame(histogram, trace.name), {}))
+    provenance = {
+        "command": whole + (f" --shard {index}/{count}" if count > 1 else ""),
+        "command_of_whole": whole,
+        "version": _core.__version__,
+        "seed": int(seed),
+        "draws": draws,
+        "schemes": specs,
+        "topologies": topologies,
+        "selection": options,
+        "shard": [index, count],
+        "traces": described,
+    }
+    return concatenate(parts, provenance)
+
+
+def _range_text(steps: Union[slice, Iterable[int]]) -> str:
+    if isinstance(steps, slice):
+        return f"{'' if steps.start is None else steps.start}:{'' if steps.stop is None else steps.stop}"
+    return ",".join(str(n) for n in steps)
+
+
+class _bar:
+    """A tqdm bar of elements read, or nothing."""
+
+    def __init__(self, name: str, show: bool) -> None:
+        self.name, self.show = name, show
+
+    def __enter__(self) -> Any:
+        if not self.show:
+            return None
+        from tqdm.auto import tqdm
+
+        self.bar = tqdm(total=0, desc=self.name, unit="value", unit_scale=True, leave=False)
+
+        def update(done: int, total: int) -> None:
+            self.bar.total = total
+            self.bar.update(done - self.bar.n)
+
+        return update
+
+    def __exit__(self, *error: Any) -> None:
+        if self.show:
+            self.bar.close()

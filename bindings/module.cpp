@@ -1,0 +1,20 @@
+// The extension module: one register function a concept, no logic.
+#include <pybind11/pybind11.h>
+
+namespace py = pybind11;
+
+void register_arrays(py::module_& m);
+void register_formats(py::module_& m);
+void register_replay(py::module_& m);
+void register_schemes(py::module_& m);
+void register_trace(py::module_& m);
+
+PYBIND11_MODULE(_core, m) {
+    m.doc() = "apscope's C++ core; use the apscope package.";
+    m.attr("__version__") = APSCOPE_VERSION;
+    register_formats(m);
+    register_arrays(m);
+    register_trace(m);
+    register_schemes(m);
+    register_replay(m);
+}

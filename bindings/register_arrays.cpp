@@ -1,0 +1,101 @@
+// quantize, encode, decode and allreduce on contiguous NumPy arrays. The package's arrays.py checks
+// shapes, dtypes and contiguity before it calls these.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "core/named_formats.h"
+#include "emulation/quantize.h"
+#include "emulation/reduce.h"
+#include "emulation/simd.h"
+
+namespace py = pybind11;
+using namespace apscope;
+
+namespace {
+
+template <class T>
+std::span<const T> in_span(const py::array_t<T>& a) {
+    return {a.data(), static_cast<std::size_t>(a.size())};
+}
+template <class T>
+std::span<T> out_span(py::array_t<T>& a) {
+    return {a.mutable_data(), static_cast<std::size_t>(a.size())};
+}
+
+Projection make_projection(const FloatFormat& format, const std::string& rounding, const std::string& overflow, int random_bits) {
+    const Projection p{parse_rounding(rounding), parse_overflow(overflow), random_bits};
+    validate(p, format);
+    return p;
+}
+
+template <class T>
+void define_quantize(py::module_& m) {
+    m.def("quantize", [](const py::array_t<T>& x, py::array_t<T>& out, const FloatFormat& format, const std::string& rounding,
+                         const std::string& overflow, std::uint64_t seed, int random_bits, int threads) {
+        const Projection p = make_projection(format, rounding, overflow, random_bits);
+        const auto in = in_span(x);
+        const auto result = out_span(out);
+        const py::gil_scoped_release release;
+        quantize(in, result, format, p, seed, threads);
+    }, py::arg("x").noconvert(), py::arg("out").noconvert(), py::arg("format"), py::arg("rounding"), py::arg("overflow"),
+       py::arg("seed"), py::arg("random_bits"), py::arg("threads"));
+}
+
+template <class Code>
+void define_codes(py::module_& m) {
+    m.def("encode", [](const py::array_t<float>& x, py::array_t<Code>& out, const FloatFormat& format, const std::string& rounding,
+                       const std::string& overflow, std::uint64_t seed, int random_bits, std::optional<std::uint32_t> nan, int threads) {
+        const Projection p = make_projection(format, rounding, overflow, random_bits);
+        const auto in = in_span(x);
+        const auto result = out_span(out);
+        const py::gil_scoped_release release;
+        encode(in, result, format, p, nan, seed, threads);
+    }, py::arg("x").noconvert(), py::arg("out").noconvert(), py::arg("format"), py::arg("rounding"), py::arg("overflow"),
+       py::arg("seed"), py::arg("random_bits"), py::arg("nan"), py::arg("threads"));
+    m.def("decode", [](const py::array_t<Code>& codes, py::array_t<float>& out, const FloatFormat& format, int threads) {
+        const auto in = in_span(codes);
+        const auto result = out_span(out);
+        const py::gil_scoped_release release;
+        decode(in, result, format, threads);
+    }, py::arg("codes").noconvert(), py::arg("out").noconvert(), py::arg("format"), py::arg("threads"));
+}
+
+}  // namespace
+
+void register_arrays(py::module_& m) {
+    define_quantize<float>(m);
+    define_quantize<double>(m);
+    define_codes<std::uint8_t>(m);
+    define_codes<std::uint16_t>(m);
+    define_codes<std::uint32_t>(m);
+
+    m.def("allreduce", [](const py::array_t<float>& x, py::array_t<double>& out, const FloatFormat& format,
+                          const std::string& topology, const std::string& rounding, const std::string& overflow,
+                          std::optional<FloatFormat> accumulate, std::optional<std::string> hop_rounding, bool input_cast,
+                          std::uint64_t seed, int random_bits, int threads) {
+        AllReduceOptions options;
+        options.topology = parse_topology(topology);
+        options.projection = make_projection(format, rounding, overflow, random_bits);
+        options.accumulate = accumulate;
+        if (hop_rounding) options.hop_rounding = parse_rounding(*hop_rounding);
+        options.input_cast = input_cast;
+        options.seed = seed;
+        options.threads = threads;
+        const auto in = in_span(x);
+        const auto result = out_span(out);
+        const auto workers = static_cast<std::size_t>(x.shape(0));
+        const py::gil_scoped_release release;
+        all_reduce(in, workers, result, format, options);
+    }, py::arg("x").noconvert(), py::arg("out").noconvert(), py::arg("format"), py::arg("topology"), py::arg("rounding"),
+       py::arg("overflow"), py::arg("accumulate"), py::arg("hop_rounding"), py::arg("input_cast"), py::arg("seed"),
+       py::arg("random_bits"), py::arg("threads"));
+
+    m.def("simd_level", [] { return std::string(to_string(simd_level())); });
+    m.def("best_simd_level", [] { return std::string(to_string(best_simd_level())); });
+    m.def("set_simd_level", [](const std::string& level) { set_simd_level(parse_simd_level(level)); }, py::arg("level"));
+}

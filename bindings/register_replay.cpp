@@ -1,0 +1,121 @@
+// Replay, its rows as columns.
+#include <pybind11/functional.h>
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "analysis/replay.h"
+
+namespace py = pybind11;
+using namespace apscope;
+
+namespace {
+
+// An integer column: values and a mask of the empty ones.
+template <class Get>
+py::tuple integers(const std::vector<ResultRow>& rows, Get get) {
+    py::array_t<std::int64_t> values(static_cast<py::ssize_t>(rows.size()));
+    py::array_t<bool> empty(static_cast<py::ssize_t>(rows.size()));
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        const std::optional<std::int64_t> v = get(rows[i]);
+        values.mutable_data()[i] = v.value_or(0);
+        empty.mutable_data()[i] = !v;
+    }
+    return py::make_tuple(values, empty);
+}
+
+template <class Get>
+py::array_t<double> reals(const std::vector<ResultRow>& rows, Get get) {
+    py::array_t<double> values(static_cast<py::ssize_t>(rows.size()));
+    for (std::size_t i = 0; i < rows.size(); ++i) values.mutable_data()[i] = get(rows[i]);
+    return values;
+}
+
+template <class Get>
+py::list texts(const std::vector<ResultRow>& rows, Get get) {
+    py::list values;
+    for (const ResultRow& row : rows) values.append(get(row));
+    return values;
+}
+
+py::dict columns(const Trace& trace, const ReplayOptions& options, const std::vector<ResultRow>& rows) {
+    const Manifest& manifest = trace.manifest();
+    py::dict d;
+    d["step"] = integers(rows, [&](const ResultRow& r) { return std::optional(manifest.steps[r.step_index].number); });
+    d["tensor"] = texts(rows, [&](const ResultRow& r) { return manifest.tensors[r.tensor_index].name; });
+    d["role"] = texts(rows, [&](const ResultRow& r) { return manifest.tensors[r.tensor_index].role; });
+    d["scheme"] = texts(rows, [&](const ResultRow& r) { return options.schemes[r.scheme_index].spec; });
+    d["format"] = texts(rows, [&](const ResultRow& r) { return grid_name(options.schemes[r.scheme_index].grid); });
+    d["topology"] = texts(rows, [](const ResultRow& r) { return r.topology; });
+    d["workers"] = integers(rows, [&](const ResultRow&) { return std::optional<std::int64_t>(options.workers); });
+    d["stage"] = texts(rows, [](const ResultRow& r) { return r.wire ? "wire" : "reduced"; });
+#define APSCOPE_COUNT(name) d[#name] = integers(rows, [](const ResultRow& r) { return r.name; });
+#define APSCOPE_REAL(name) d[#name] = reals(rows, [](const ResultRow& r) { return r.name; });
+    APSCOPE_COUNT(count) APSCOPE_COUNT(counted) APSCOPE_COUNT(nonzero) APSCOPE_COUNT(underflow) APSCOPE_REAL(underflow_rate)
+    APSCOPE_COUNT(subnormal) APSCOPE_COUNT(saturated) APSCOPE_COUNT(overflow) APSCOPE_COUNT(nan) APSCOPE_COUNT(infinite)
+    APSCOPE_REAL(bias) APSCOPE_REAL(relative_bias) APSCOPE_REAL(variance) APSCOPE_REAL(expected_bias)
+    APSCOPE_REAL(expected_variance) APSCOPE_REAL(expected_bias_error) APSCOPE_REAL(expected_variance_error) APSCOPE_REAL(mse)
+    APSCOPE_REAL(nmse) APSCOPE_REAL(sqnr_db) APSCOPE_REAL(cosine) APSCOPE_REAL(max_ulp) APSCOPE_REAL(sum_error)
+    APSCOPE_REAL(sum_squared_error) APSCOPE_REAL(sum_squared_reference)
+#undef APSCOPE_COUNT
+#undef APSCOPE_REAL
+    d["wire_bits"] = integers(rows, [](const ResultRow& r) { return std::optional(r.wire_bits); });
+    d["side_bits"] = integers(rows, [](const ResultRow& r) { return std::optional(r.side_bits); });
+    d["scale_exponent"] = integers(rows, [](const ResultRow& r) { return r.scale_exponent; });
+    py::array_t<bool> skipped(static_cast<py::ssize_t>(rows.size()));
+    for (std::size_t i = 0; i < rows.size(); ++i) skipped.mutable_data()[i] = rows[i].skipped;
+    d["skipped"] = skipped;
+    d["note"] = texts(rows, [](const ResultRow& r) { return r.note; });
+    return d;
+}
+
+// Rows (step, tensor, role, kind, exponent or None, count), empty bins left out.
+py::list histogram_rows(const Trace& trace, const std::vector<ItemHistogram>& items) {
+    const Manifest& manifest = trace.manifest();
+    py::list rows;
+    for (const ItemHistogram& item : items) {
+        const TensorInfo& tensor = manifest.tensors[item.tensor_index];
+        const auto add = [&](const char* kind, py::object exponent, std::uint64_t count) {
+            if (count == 0) return;
+            rows.append(py::make_tuple(manifest.steps[item.step_index].number, tensor.name, tensor.role, kind, exponent, count));
+        };
+        const ExponentHistogram& h = item.histogram;
+        for (int e = ExponentHistogram::least; e <= ExponentHistogram::most; ++e) add("finite", py::int_(e), h.count(e));
+        add("zero", py::none(), h.zero);
+        add("infinite", py::none(), h.infinite);
+        add("nan", py::none(), h.nan);
+    }
+    return rows;
+}
+
+}  // namespace
+
+void register_replay(py::module_& m) {
+    m.def("replay", [](const Trace& trace, const std::vector<std::string>& schemes, const std::vector<std::string>& topologies,
+                       std::vector<std::size_t> steps, std::vector<std::size_t> tensors, int workers, std::uint64_t seed,
+                       int threads, std::size_t shard, std::size_t shards, int draws, const py::object& progress) {
+        ReplayOptions options;
+        for (const std::string& s : schemes) options.schemes.push_back(parse_scheme(s));
+        for (const std::string& t : topologies) options.topologies.push_back(parse_topology(t));
+        options.steps = std::move(steps);
+        options.tensors = std::move(tensors);
+        options.workers = workers;
+        options.seed = seed;
+        options.threads = threads;
+        options.shard = shard;
+        options.shards = shards;
+        options.draws = draws;
+        options.progress = [&progress](std::size_t done, std::size_t total) {
+            const py::gil_scoped_acquire acquire;
+            if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+            if (!progress.is_none()) progress(done, total);
+        };
+        ReplayResult result;
+        {
+            const py::gil_scoped_release release;
+            result = replay(trace, options);
+        }
+        return py::make_tuple(columns(trace, options, result.rows), histogram_rows(trace, result.histograms));
+    }, py::arg("trace"), py::arg("schemes"), py::arg("topologies"), py::arg("steps"), py::arg("tensors"), py::arg("workers"),
+       py::arg("seed"), py::arg("threads"), py::arg("shard"), py::arg("shards"), py::arg("draws"), py::arg("progress"));
+}

@@ -1,0 +1,40 @@
+// The scheme registry and the parser of scheme specs.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "emulation/scheme.h"
+#include "emulation/topology.h"
+
+namespace py = pybind11;
+using namespace apscope;
+
+void register_schemes(py::module_& m) {
+    m.def("scheme_definitions", [] {
+        py::list rows;
+        for (const SchemeDefinition& d : scheme_definitions()) {
+            py::list keys;
+            for (const SchemeKey& key : d.keys) keys.append(py::make_tuple(key.name, key.default_value, key.meaning));
+            py::dict row;
+            row["name"] = d.name;
+            row["class_name"] = d.class_name;
+            row["summary"] = d.summary;
+            row["source"] = d.source;
+            row["needs"] = d.needs;
+            row["takes_format"] = d.takes_format;
+            row["keys"] = keys;
+            rows.append(row);
+        }
+        return rows;
+    });
+    m.def("parse_scheme", [](const std::string& spec) {
+        const Scheme s = parse_scheme(spec);
+        py::dict d;
+        d["spec"] = s.spec;
+        d["name"] = s.name;
+        d["format"] = s.format;
+        d["keys"] = s.keys;
+        d["grid"] = grid_name(s.grid);
+        return d;
+    }, py::arg("spec"));
+    m.def("parse_topology", [](const std::string& name) { return parse_topology(name).name(); }, py::arg("name"));
+}

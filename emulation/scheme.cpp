@@ -1,0 +1,177 @@
+#include "emulation/scheme.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <stdexcept>
+
+#include "core/named_formats.h"
+#include "emulation/schemes/definitions.h"
+
+namespace apscope {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+    std::vector<std::string_view> parts;
+    while (true) {
+        const std::size_t end = text.find(separator);
+        parts.push_back(text.substr(0, end));
+        if (end == std::string_view::npos) return parts;
+        text.remove_prefix(end + 1);
+    }
+}
+
+template <class Rows, class Name>
+std::string list(const Rows& rows, Name name) {
+    std::string all;
+    for (const auto& row : rows) all += (all.empty() ? "" : ", ") + std::string(name(row));
+    return all;
+}
+
+std::string known_keys(const SchemeDefinition& d) {
+    return list(d.keys, [](const SchemeKey& k) { return k.name; });
+}
+
+}  // namespace
+
+// Grids --------------------------------------------------------------------------------------------
+
+int UniformGrid::code_bits() const {
+    int bits = 1;
+    while ((1L << bits) < 2L * levels + 1) ++bits;
+    return bits;
+}
+
+std::string grid_name(const Grid& grid) {
+    if (const auto* f = std::get_if<FloatGrid>(&grid)) return f->format.name();
+    return "uniform:" + std::to_string(std::get<UniformGrid>(grid).levels);
+}
+
+std::uint64_t payload_bits(const Grid& grid, std::size_t elements) {
+    const int bits = std::holds_alternative<FloatGrid>(grid) ? std::get<FloatGrid>(grid).format.storage_bits()
+                                                             : std::get<UniformGrid>(grid).code_bits();
+    return static_cast<std::uint64_t>(bits) * elements;
+}
+
+bool is_stochastic(const Grid& grid) {
+    const auto* f = std::get_if<FloatGrid>(&grid);
+    return f == nullptr || f->projection.rounding == RoundingMode::stochastic;
+}
+
+// Selection ----------------------------------------------------------------------------------------
+
+Decision power_of_two(int exponent) { return {std::ldexp(1.0, exponent), exponent, false}; }
+
+Decision scale_of(double scale) {
+    int exponent = 0;
+    if (std::frexp(scale, &exponent) == 0.5) return {scale, exponent - 1, false};
+    return {scale, std::nullopt, false};
+}
+
+// Arguments ----------------------------------------------------------------------------------------
+
+const std::string& SchemeArguments::text(std::string_view key) const { return keys.at(std::string(key)); }
+
+long SchemeArguments::integer(std::string_view key, long least, long most) const {
+    const std::string& value = text(key);
+    long number = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    if (error != std::errc{} || end != value.data() + value.size() || number < least || number > most) {
+        refuse(std::string(key) + "=" + value + " is not a whole number from " + std::to_string(least) + " to " + std::to_string(most));
+    }
+    return number;
+}
+
+double SchemeArguments::real(std::string_view key) const {
+    const std::string& value = text(key);
+    double number = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    if (error != std::errc{} || end != value.data() + value.size() || !(number > 0) || !std::isfinite(number) ||
+        static_cast<double>(static_cast<float>(number)) != number || number < 0x1p-126) {
+        refuse(std::string(key) + "=" + value + " is not a positive fp32 number (a scale such as 1024 or 0.5)");
+    }
+    return number;
+}
+
+std::string_view SchemeArguments::choice(std::string_view key, std::span<const std::string_view> choices) const {
+    const std::string& value = text(key);
+    const auto found = std::find(choices.begin(), choices.end(), value);
+    if (found == choices.end()) {
+        refuse(std::string(key) + "=" + value + " is not one of " + list(choices, [](std::string_view c) { return c; }));
+    }
+    return *found;
+}
+
+// Parsing ------------------------------------------------------------------------------------------
+
+std::span<const SchemeDefinition> scheme_definitions() {
+    static const std::vector<SchemeDefinition> definitions = {
+        none_definition(), loss_scaling_definition(), dynamic_loss_scaling_definition(),
+        aps_definition(),  stochastic_definition(),   qsgd_definition(),
+    };
+    return definitions;
+}
+
+Scheme parse_scheme(std::string_view spec) {
+    const std::vector<std::string_view> parts = split(spec, ',');
+    const std::size_t colon = parts[0].find(':');
+    const std::string_view name = parts[0].substr(0, colon);
+    const std::span<const SchemeDefinition> definitions = scheme_definitions();
+    const auto definition = std::find_if(definitions.begin(), definitions.end(), [&](const auto& d) { return d.name == name; });
+    if (definition == definitions.end()) {
+        refuse("unknown scheme '" + std::string(name) + "'; use one of " +
+               list(definitions, [](const SchemeDefinition& d) { return d.name; }));
+    }
+
+    Scheme scheme;
+    scheme.name = name;
+    SchemeArguments arguments;
+    for (const SchemeKey& key : definition->keys) arguments.keys[std::string(key.name)] = key.default_value;
+
+    std::string_view head = colon == std::string_view::npos ? std::string_view{} : parts[0].substr(colon + 1);
+    std::vector<std::string_view> settings(parts.begin() + 1, parts.end());
+    if (definition->takes_format) {
+        if (head.empty()) refuse("scheme '" + std::string(name) + "' needs a format, as in " + std::string(name) + ":e4m3");
+        if (head.find('=') != std::string_view::npos) {
+            refuse("scheme '" + std::string(spec) + "' has the key '" + std::string(head) + "' where its format belongs, as in " +
+                   std::string(name) + ":e4m3," + std::string(head));
+        }
+        arguments.format = parse_format(head);
+        scheme.format = arguments.format->name();
+    } else if (!head.empty()) {
+        settings.insert(settings.begin(), head);
+    }
+    for (const std::string_view setting : settings) {
+        const std::size_t equals = setting.find('=');
+        const std::string key(setting.substr(0, equals));
+        if (equals == std::string_view::npos) {
+            refuse("scheme '" + std::string(spec) + "' has '" + std::string(setting) + "' where key=value belongs");
+        }
+        if (!arguments.keys.contains(key)) {
+            refuse("scheme '" + std::string(name) + "' has no key '" + key + "'; its keys are " + known_keys(*definition));
+        }
+        arguments.keys[key] = setting.substr(equals + 1);
+    }
+    scheme.keys = arguments.keys;
+    definition->build(arguments, scheme);
+
+    // Canonical: the keys that differ from their defaults, in the definition's order.
+    scheme.spec = scheme.name;
+    char separator = ':';
+    if (definition->takes_format) {
+        scheme.spec += ":" + scheme.format;
+        separator = ',';
+    }
+    for (const SchemeKey& key : definition->keys) {
+        const std::string& value = scheme.keys.at(std::string(key.name));
+        if (value == key.default_value) continue;
+        scheme.spec += separator + std::string(key.name) + "=" + value;
+        separator = ',';
+    }
+    return scheme;
+}
+
+}  // namespace apscope

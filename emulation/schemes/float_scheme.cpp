@@ -1,0 +1,56 @@
+#include "emulation/schemes/float_scheme.h"
+
+#include <algorithm>
+
+#include "core/named_formats.h"
+#include "emulation/schemes/headroom.h"
+
+namespace apscope {
+
+std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own, std::string_view rounding) {
+    own.push_back({"rounding", rounding, "how a value is rounded to the format"});
+    own.push_back({"overflow", "ieee", "what overflow gives: ieee, saturate, infinity or nan"});
+    own.push_back({"random_bits", "32", "random bits of stochastic rounding, 1 to 64"});
+    own.push_back({"accumulate", "format", "what partial sums are rounded to: format, a format's name, fp32 or exact"});
+    own.push_back({"hop_rounding", "same", "how partial sums are rounded: same, or a rounding's name"});
+    return own;
+}
+
+void build_float(const SchemeArguments& arguments, Scheme& scheme) {
+    FloatGrid grid{*arguments.format, {}};
+    grid.projection.rounding = parse_rounding(arguments.text("rounding"));
+    grid.projection.overflow = parse_overflow(arguments.text("overflow"));
+    grid.projection.random_bits = static_cast<int>(arguments.integer("random_bits", 1, 64));
+    validate(grid.projection, grid.format);
+
+    Reduction reduction;
+    const std::string& accumulate = arguments.text("accumulate");
+    reduction.exact = accumulate == "exact";
+    reduction.accumulate = accumulate == "format" || reduction.exact ? grid.format : parse_format(accumulate);
+    reduction.projection = grid.projection;
+    const std::string& hop = arguments.text("hop_rounding");
+    if (hop != "same") reduction.projection.rounding = parse_rounding(hop);
+    validate(reduction.projection, reduction.accumulate);
+
+    scheme.grid = grid;
+    scheme.reduction = reduction;
+    scheme.side_bits = no_side_bits();
+}
+
+Select select_by_amax(const FloatFormat& format, std::string_view headroom) {
+    return [emax = format.emax(), headroom = std::string(headroom)](const SelectionInput& input) {
+        std::vector<Decision> decisions;
+        decisions.reserve(input.statistics.size());
+        for (const AgreedStatistics& s : input.statistics) {
+            const int k = exponent_with_headroom(std::max(s.amax, 0x1p-126), input.workers, headroom);
+            decisions.push_back(power_of_two(s.amax == 0.0 ? 0 : emax - k));
+        }
+        return decisions;
+    };
+}
+
+SideBits no_side_bits() {
+    return [](std::size_t) -> std::uint64_t { return 0; };
+}
+
+}  // namespace apscope

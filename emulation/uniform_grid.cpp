@@ -1,0 +1,59 @@
+#include "emulation/uniform_grid.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/fixed_shape_sum.h"
+#include "emulation/reduce_kernels.h"
+
+namespace apscope {
+
+std::vector<float> bucket_norms(std::span<const float> row, std::size_t bucket) {
+    std::vector<float> norms;
+    for (std::size_t begin = 0; begin < row.size(); begin += bucket) {
+        const std::span<const float> values = row.subspan(begin, std::min(bucket, row.size() - begin));
+        double sum = 0.0;
+        for (std::size_t b = 0; b < values.size(); b += sum_block) {
+            sum += block_sum(std::min(sum_block, values.size() - b), [&](std::size_t i) {
+                const double g = values[b + i];
+                return std::isfinite(g) ? g * g : 0.0;
+            });
+        }
+        norms.push_back(static_cast<float>(std::min(std::sqrt(sum), static_cast<double>(std::numeric_limits<float>::max()))));
+    }
+    return norms;
+}
+
+void quantize_uniform(std::span<const float> in, std::span<double> out, const UniformGrid& grid, std::span<const float> norms,
+                      PhiloxKey key, std::uint32_t worker, std::size_t first, std::span<double> bias, std::span<double> variance) {
+    const RandomStream stream{key, worker, stage_and_hop(Stage::wire, 0), grid.random_bits};
+    RandomWords words(stream);
+    const double levels = grid.levels;
+    const double words_count = std::ldexp(1.0, grid.random_bits);
+    for (std::size_t i = 0; i < in.size(); ++i) {
+        const double g = in[i];
+        const double norm = norms[(first + i) / grid.bucket];
+        double y = g, e = 0.0, v = 0.0;
+        if (std::isfinite(g) && norm > 0.0) {
+            const double size = std::abs(g);
+            const double u = levels * size / norm;
+            const double level = std::floor(u);
+            const double t = std::floor((u - level) * words_count);  // of 2^N words, this many round up
+            const double random = static_cast<double>(words.at(first + i) >> (64 - grid.random_bits));
+            const double drawn = level + (t + random >= words_count ? 1.0 : 0.0);
+            const double p = t / words_count;
+            y = std::copysign(drawn * norm / levels, g);
+            e = (level + p) * norm / levels - size;
+            e = g < 0 ? -e : e;
+            v = p * (1.0 - p) * ((norm / levels) * (norm / levels));
+        }
+        out[i] = y;
+        if (!bias.empty()) {
+            bias[i] = e;
+            variance[i] = v;
+        }
+    }
+}
+
+}  // namespace apscope
