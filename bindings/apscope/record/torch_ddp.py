@@ -33,8 +33,7 @@ class DDPRecorder:
     def end_step(self, **loss_and_learning_rate):
         """Writes this process's file; process 0 commits, passing the keywords to ``commit``."""
         step, self.step = self.step, None
-        everyone = [None] * dist.get_world_size()
-        dist.all_gather_object(everyone, self.writer.write_files(step))
+        parts = [None] * dist.get_world_size()
+        dist.all_gather_object(parts, self.writer.write_files(step))
         if self.rank == 0:
-            files = {name: entry for part in everyone for name, entry in part.items()}
-            self.writer.commit(step, files, **loss_and_learning_rate)
+            self.writer.commit(step, {k: v for part in parts for k, v in part.items()}, **loss_and_learning_rate)
