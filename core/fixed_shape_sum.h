@@ -1,0 +1,53 @@
+// Sums whose shape is fixed by the data's length alone, so that no instruction set, thread count
+// or device changes a bit.
+//
+//      block      4096 elements, counted from the start of the tensor
+//      lane       element i of a block adds to fp64 lane i mod 16, in order of i
+//      join       lane j += lane j+8, then j+4, j+2, j+1
+//      total      blocks in block order, then workers in rank order
+//
+// Elements past the end of the last block add nothing. Compiled without FMA contraction.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "core/host_device.h"
+
+namespace apscope {
+
+inline constexpr std::size_t sum_block = 4096;
+inline constexpr std::size_t sum_lanes = 16;
+
+// One block's sum of term(i), i = 0..count-1; count <= sum_block.
+template <class Term>
+APSCOPE_HD double block_sum(std::size_t count, Term&& term) {
+    double lane[sum_lanes] = {};
+    std::size_t i = 0;
+    for (; i + sum_lanes <= count; i += sum_lanes) {
+        for (std::size_t j = 0; j < sum_lanes; ++j) lane[j] += term(i + j);
+    }
+    for (std::size_t j = 0; i + j < count; ++j) lane[j] += term(i + j);
+    for (std::size_t width = sum_lanes / 2; width > 0; width /= 2) {
+        for (std::size_t j = 0; j < width; ++j) lane[j] += lane[j + width];
+    }
+    return lane[0];
+}
+
+// Several sums over the same elements: terms(i, add) calls add(k, value) for k < K.
+template <std::size_t K>
+struct LaneSums {
+    double lane[K][sum_lanes] = {};
+
+    APSCOPE_HD void add(std::size_t k, std::size_t i, double value) { lane[k][i % sum_lanes] += value; }
+    APSCOPE_HD double join(std::size_t k) const {
+        double l[sum_lanes];
+        for (std::size_t j = 0; j < sum_lanes; ++j) l[j] = lane[k][j];
+        for (std::size_t width = sum_lanes / 2; width > 0; width /= 2) {
+            for (std::size_t j = 0; j < width; ++j) l[j] += l[j + width];
+        }
+        return l[0];
+    }
+};
+
+}  // namespace apscope

@@ -1,0 +1,180 @@
+#include "core/float_format.h"
+
+#include <cmath>
+#include <stdexcept>
+
+#include "core/named_formats.h"
+
+namespace apscope {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
+
+std::string describe(const FloatFormat& f) {
+    return "a format with exponent_bits=" + std::to_string(f.exponent_bits) +
+           ", mantissa_bits=" + std::to_string(f.mantissa_bits) + ", bias=" + std::to_string(f.bias);
+}
+
+}  // namespace
+
+double FloatFormat::magnitude(std::uint64_t code) const {
+    const std::uint64_t field = code >> mantissa_bits;
+    const std::uint64_t fraction = code & ((std::uint64_t{1} << mantissa_bits) - 1);
+    if (field == 0 && subnormals) {
+        return std::ldexp(static_cast<double>(fraction), subnormal_exponent - mantissa_bits);
+    }
+    if (code == 0 && zero != Zero::none) return 0.0;
+    const std::uint64_t significand = (std::uint64_t{1} << mantissa_bits) + fraction;
+    return std::ldexp(static_cast<double>(significand), static_cast<int>(field) - bias - mantissa_bits);
+}
+
+int FloatFormat::emax() const { return std::ilogb(largest()); }
+
+double FloatFormat::smallest_normal() const {
+    if (!subnormals) return smallest_positive();
+    const std::uint64_t code = std::uint64_t{1} << mantissa_bits;  // field 1, fraction 0
+    return code <= top_finite_code() ? magnitude(code) : 0.0;
+}
+
+double FloatFormat::smallest_positive() const { return magnitude(zero == Zero::none ? 0 : 1); }
+
+std::uint64_t FloatFormat::nan_code() const {
+    if (nan_at_negative_zero) return magnitude_codes();
+    if (nan_codes == 0) refuse("the format " + name() + " has no NaN");
+    // IEEE 754: the quiet bit alone. One NaN per sign: that one.
+    return has_infinity ? infinity_code() + (nan_codes + 1) / 2 : magnitude_codes() - 1;
+}
+
+std::uint64_t FloatFormat::infinity_code() const {
+    if (!has_infinity) refuse("the format " + name() + " has no infinity");
+    return magnitude_codes() - 1 - nan_codes;
+}
+
+std::size_t FloatFormat::hash() const {
+    std::size_t h = 1469598103934665603ull;
+    for (std::uint64_t field : {static_cast<std::uint64_t>(exponent_bits), static_cast<std::uint64_t>(mantissa_bits),
+                                static_cast<std::uint64_t>(bias), static_cast<std::uint64_t>(is_signed),
+                                static_cast<std::uint64_t>(subnormals), static_cast<std::uint64_t>(subnormal_exponent),
+                                static_cast<std::uint64_t>(zero), nan_codes, static_cast<std::uint64_t>(has_infinity),
+                                static_cast<std::uint64_t>(nan_at_negative_zero),
+                                static_cast<std::uint64_t>(even_code_ties)}) {
+        h = (h ^ field) * 1099511628211ull;
+    }
+    return h;
+}
+
+FloatFormat make_format(int exponent_bits, int mantissa_bits, Specials specials, bool is_signed) {
+    FloatFormat f;
+    f.exponent_bits = exponent_bits;
+    f.mantissa_bits = mantissa_bits;
+    f.is_signed = is_signed;
+    f.zero = is_signed ? Zero::both_signs : Zero::single;
+    f.bias = exponent_bits > 0 && exponent_bits < 32 ? (1 << (exponent_bits - 1)) - 1 : 0;
+    const bool sane = mantissa_bits >= 0 && mantissa_bits < 32;
+    switch (specials) {
+        case Specials::ieee:
+            f.has_infinity = true;
+            f.nan_codes = sane ? (std::uint64_t{1} << mantissa_bits) - 1 : 0;
+            break;
+        case Specials::fn:
+            f.nan_codes = 1;
+            break;
+        case Specials::fnuz:
+            f.bias += 1;
+            f.zero = Zero::single;
+            f.nan_at_negative_zero = is_signed;
+            f.nan_codes = is_signed ? 0 : 1;
+            break;
+        case Specials::finite:
+            break;
+        case Specials::e8m0:
+            f.is_signed = false;
+            f.subnormals = false;
+            f.zero = Zero::none;
+            f.nan_codes = 1;
+            break;
+        case Specials::p3109_extended:
+        case Specials::p3109_finite:
+            f.bias += 1;
+            f.zero = Zero::single;
+            f.has_infinity = specials == Specials::p3109_extended;
+            f.nan_at_negative_zero = is_signed;
+            f.nan_codes = is_signed ? 0 : 1;
+            f.even_code_ties = mantissa_bits == 0;
+            break;
+    }
+    f.subnormal_exponent = 1 - f.bias;
+    return f;
+}
+
+FloatFormat make_p3109(int storage_bits, int precision, bool is_signed, bool extended) {
+    const int widest = is_signed ? storage_bits - 1 : storage_bits;
+    if (storage_bits < 3 || precision < 1 || precision > widest) {
+        refuse("P3109 has no format of " + std::to_string(storage_bits) + " bits with precision " +
+               std::to_string(precision) + "; precision runs from 1 to " + std::to_string(widest) +
+               " and storage from 3 bits");
+    }
+    FloatFormat f = make_format(widest - (precision - 1), precision - 1,
+                                extended ? Specials::p3109_extended : Specials::p3109_finite, is_signed);
+    // Bias 2^(K-P-1) signed, 2^(K-P) unsigned: 2^(exponent_bits - 1) either way.
+    f.bias = 1 << (f.exponent_bits - 1);
+    f.subnormal_exponent = 1 - f.bias;
+    return f;
+}
+
+Specials parse_specials(std::string_view name) {
+    if (name == "ieee") return Specials::ieee;
+    if (name == "fn") return Specials::fn;
+    if (name == "fnuz") return Specials::fnuz;
+    if (name == "finite") return Specials::finite;
+    if (name == "e8m0") return Specials::e8m0;
+    if (name == "p3109") return Specials::p3109_extended;
+    if (name == "p3109_finite") return Specials::p3109_finite;
+    refuse("unknown specials '" + std::string(name) + "'; use one of " + std::string(specials_names()));
+}
+
+std::string_view specials_names() { return "ieee, fn, fnuz, finite, e8m0, p3109, p3109_finite"; }
+
+void validate(const FloatFormat& f) {
+    if (f.exponent_bits < 0 || f.exponent_bits > 8) {
+        refuse("exponent_bits=" + std::to_string(f.exponent_bits) + " is not between 0 and 8");
+    }
+    if (f.mantissa_bits < 0 || f.mantissa_bits > 23) {
+        refuse("mantissa_bits=" + std::to_string(f.mantissa_bits) + " is not between 0 and 23");
+    }
+    if (f.exponent_bits + f.mantissa_bits < 1) refuse("a format needs at least one exponent or mantissa bit");
+    if (f.exponent_bits == 0 && !f.subnormals) {
+        refuse("exponent_bits=0 without subnormals leaves one binade and no field to tell it; set subnormals");
+    }
+    if (f.bias < -300 || f.bias > 300) {
+        refuse("bias=" + std::to_string(f.bias) + " puts every value outside fp32's range; use -300 to 300");
+    }
+    if (f.zero == Zero::both_signs && !f.is_signed) refuse("an unsigned format has no -0; use zero='single' or 'none'");
+    if (f.zero == Zero::none && f.subnormals) refuse("zero='none' needs subnormals=False: field 0 is a binade then");
+    if (f.zero == Zero::none && f.is_signed) refuse("zero='none' is defined for unsigned formats only");
+    if (f.nan_at_negative_zero && (!f.is_signed || f.zero != Zero::single)) {
+        refuse("nan_at_negative_zero needs a signed format with zero='single'");
+    }
+    if (f.subnormals && (f.subnormal_exponent > 1 - f.bias || f.subnormal_exponent < -f.bias)) {
+        refuse("subnormal_exponent=" + std::to_string(f.subnormal_exponent) + " must be 1 - bias = " +
+               std::to_string(1 - f.bias) + " or -bias = " + std::to_string(-f.bias));
+    }
+    if (f.even_code_ties && f.mantissa_bits != 0) {
+        refuse("even_code_ties concerns precision 1 only; mantissa_bits is " + std::to_string(f.mantissa_bits));
+    }
+    // At least one finite value beside zero (or one at all in a format without zero).
+    const std::uint64_t specials = f.nan_codes + (f.has_infinity ? 1 : 0);
+    const std::uint64_t least = f.zero == Zero::none ? 1 : 2;
+    if (f.nan_codes >= f.magnitude_codes() || specials + least > f.magnitude_codes()) {
+        refuse(describe(f) + " and " + std::to_string(specials) +
+               " special codes per sign has no finite value beside zero");
+    }
+    const int quantum = (f.subnormals ? f.subnormal_exponent : f.emin()) - f.mantissa_bits;
+    if (quantum < -149 || f.largest() > 0x1.fffffep127) {
+        refuse(describe(f) + " holds values from 2^" + std::to_string(quantum) + " to " + std::to_string(f.emax()) +
+               " binades, which fp32 cannot store; its finite values must be fp32 values");
+    }
+}
+
+}  // namespace apscope

@@ -1,0 +1,218 @@
+#include "core/named_formats.h"
+
+#include <array>
+#include <charconv>
+#include <optional>
+#include <stdexcept>
+
+namespace apscope {
+
+namespace {
+
+FloatFormat with_bias(FloatFormat f, int bias) {
+    f.subnormal_exponent += f.bias - bias;
+    f.bias = bias;
+    return f;
+}
+
+// IBM's 1-4-3 forward format: no infinity, no NaN, field 0 an ordinary binade with code 0 as zero.
+FloatFormat hfp8_forward() {
+    FloatFormat f = with_bias(make_format(4, 3, Specials::finite), 11);
+    f.subnormals = false;
+    return f;
+}
+
+// DLFloat16: 1-6-9, field 0 an ordinary binade, the top code is one merged NaN-infinity.
+FloatFormat dlfloat16() {
+    FloatFormat f = make_format(6, 9, Specials::fn);
+    f.subnormals = false;
+    return f;
+}
+
+const std::vector<NamedFormat>& table() {
+    static const std::vector<NamedFormat> formats = {
+        {"fp32", "binary32 float32 e8m23 single", "IEEE 754", make_format(8, 23)},
+        {"tf32", "tensorfloat32 e8m10", "NVIDIA", make_format(8, 10)},
+        {"bf16", "bfloat16 e8m7", "Google", make_format(8, 7)},
+        {"fp16", "binary16 float16 half e5m10", "IEEE 754", make_format(5, 10)},
+        {"fp16_ahp", "arm_ahp e5m10finite", "Arm alternative half precision", make_format(5, 10, Specials::finite)},
+        {"dlfloat16", "dlfloat", "IBM", dlfloat16()},
+        {"e5m2", "float8_e5m2 f8E5M2 fp8_e5m2 bf8 ofp8_e5m2", "OCP, IEEE rules", make_format(5, 2)},
+        {"e4m3", "float8_e4m3 f8E4M3", "IEEE rules", make_format(4, 3)},
+        {"e3m4", "float8_e3m4 f8E3M4", "IEEE rules", make_format(3, 4)},
+        {"e4m3fn", "float8_e4m3fn f8E4M3FN ofp8_e4m3 hf8", "OCP", make_format(4, 3, Specials::fn)},
+        {"e3m4fn", "", "Intel", make_format(3, 4, Specials::fn)},
+        {"e4m3fnuz", "float8_e4m3fnuz f8E4M3FNUZ", "AMD, Graphcore, Qualcomm", make_format(4, 3, Specials::fnuz)},
+        {"e4m3b11fnuz", "float8_e4m3b11fnuz float8_e4m3b11 f8E4M3B11FNUZ", "Google",
+         with_bias(make_format(4, 3, Specials::fnuz), 11)},
+        {"e5m2fnuz", "float8_e5m2fnuz f8E5M2FNUZ", "AMD, Graphcore, Qualcomm", make_format(5, 2, Specials::fnuz)},
+        {"e8m0fnu", "float8_e8m0fnu f8E8M0FNU e8m0", "OCP MX scale", make_format(8, 0, Specials::e8m0)},
+        {"hfp8_forward", "hfp8_143", "IBM HFP8, 1-4-3 with bias 11", hfp8_forward()},
+        {"e3m2fn", "float6_e3m2fn f6E3M2FN", "OCP MX element", make_format(3, 2, Specials::finite)},
+        {"e2m3fn", "float6_e2m3fn f6E2M3FN", "OCP MX element", make_format(2, 3, Specials::finite)},
+        {"e2m1fn", "float4_e2m1fn f4E2M1FN", "OCP MX element", make_format(2, 1, Specials::finite)},
+        {"e3m0", "", "CPD, IEEE rules", make_format(3, 0)},
+        {"binary8p3se", "", "IEEE P3109", make_p3109(8, 3, true, true)},
+        {"binary8p4se", "", "IEEE P3109", make_p3109(8, 4, true, true)},
+        {"binary8p1uf", "", "IEEE P3109 scale", make_p3109(8, 1, false, false)},
+        {"binary4p2sf", "", "IEEE P3109", make_p3109(4, 2, true, false)},
+    };
+    return formats;
+}
+
+struct Ambiguous {
+    std::string_view names;       // separated by spaces
+    std::string_view candidates;  // for the message
+};
+constexpr std::array<Ambiguous, 6> ambiguous = {{
+    {"fp8 float8", "e4m3fn, e5m2, e4m3, e4m3fnuz and e5m2fnuz"},
+    {"fp8_e4m3 fp8e4m3 nv_fp8_e4m3", "e4m3fn (OCP, largest 448) and e4m3 (IEEE rules, largest 240)"},
+    {"hfp8", "hfp8_forward (1-4-3, bias 11) and e5m2 (its backward format)"},
+    {"fp6 float6", "e3m2fn and e2m3fn"},
+    {"fp4 float4", "e2m1fn (OCP) and binary4p2sf (P3109)"},
+    {"posit8 posit16", "no FloatFormat: a posit is not a floating-point format of this kind; e5m2 and fp16 are"},
+}};
+
+bool lists(std::string_view names, std::string_view name) {
+    while (!names.empty()) {
+        const std::size_t end = names.find(' ');
+        if (names.substr(0, end) == name) return true;
+        names = end == std::string_view::npos ? std::string_view{} : names.substr(end + 1);
+    }
+    return false;
+}
+
+// Takes tokens off the front of a name.
+struct Tokens {
+    std::string_view rest;
+
+    bool take(std::string_view word) {
+        if (!rest.starts_with(word)) return false;
+        rest.remove_prefix(word.size());
+        return true;
+    }
+    std::optional<long> number() {
+        long value = 0;
+        const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
+        if (error != std::errc{}) return std::nullopt;
+        rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+        return value;
+    }
+    // `word` followed by a number, or nothing taken.
+    std::optional<long> take_number(std::string_view word) {
+        Tokens ahead = *this;
+        if (!ahead.take(word)) return std::nullopt;
+        const std::optional<long> value = ahead.number();
+        if (value) *this = ahead;
+        return value;
+    }
+};
+
+std::optional<FloatFormat> parse_p3109(std::string_view name) {
+    Tokens t{name};
+    const auto bits = t.take_number("binary");
+    const auto precision = t.take_number("p");
+    if (!bits || !precision || *bits > 32 || *precision > 32) return std::nullopt;
+    const bool is_signed = t.take("s");
+    if (!is_signed && !t.take("u")) return std::nullopt;
+    const bool extended = t.take("e");
+    if ((!extended && !t.take("f")) || !t.rest.empty()) return std::nullopt;
+    return make_p3109(static_cast<int>(*bits), static_cast<int>(*precision), is_signed, extended);
+}
+
+std::optional<FloatFormat> parse_general(std::string_view name) {
+    Tokens t{name};
+    const auto exponent_bits = t.take_number("e");
+    const auto mantissa_bits = t.take_number("m");
+    if (!exponent_bits || !mantissa_bits) return std::nullopt;
+    if (*exponent_bits < 0 || *exponent_bits > 99 || *mantissa_bits < 0 || *mantissa_bits > 99) return std::nullopt;
+    Specials specials = Specials::ieee;
+    if (t.take("fnuz")) specials = Specials::fnuz;
+    else if (t.take("fn")) specials = Specials::fn;
+    else if (t.take("finite")) specials = Specials::finite;
+    FloatFormat f = make_format(static_cast<int>(*exponent_bits), static_cast<int>(*mantissa_bits), specials, !t.take("u"));
+    if (const auto bias = t.take_number("b")) f = with_bias(f, static_cast<int>(*bias));
+    if (t.take("nosub")) f.subnormals = false;
+    else if (const auto exponent = t.take_number("sub")) f.subnormal_exponent = static_cast<int>(*exponent);
+    if (t.take("zero1")) f.zero = Zero::single;
+    else if (t.take("zero0")) f.zero = Zero::none;
+    if (t.take("nannz")) f.nan_at_negative_zero = true;
+    else if (const auto codes = t.take_number("nan"); codes && *codes >= 0) f.nan_codes = static_cast<std::uint64_t>(*codes);
+    if (t.take("noinf")) f.has_infinity = false;
+    else if (t.take("inf")) f.has_infinity = true;
+    if (t.take("eventies")) f.even_code_ties = true;
+    if (!t.rest.empty()) return std::nullopt;
+    return f;
+}
+
+// The general form of `f`, starting from the family of specials that needs the fewest words.
+std::string general_name(const FloatFormat& f) {
+    std::string best;
+    constexpr std::array<std::pair<Specials, std::string_view>, 4> families = {{
+        {Specials::ieee, ""}, {Specials::fn, "fn"}, {Specials::fnuz, "fnuz"}, {Specials::finite, "finite"}}};
+    for (const auto& [specials, suffix] : families) {
+        const FloatFormat base = with_bias(make_format(f.exponent_bits, f.mantissa_bits, specials, f.is_signed), f.bias);
+        const bool takes_nan_at_zero = f.nan_at_negative_zero && !base.nan_at_negative_zero;
+        if (base.nan_at_negative_zero && !f.nan_at_negative_zero) continue;
+        if (takes_nan_at_zero && f.nan_codes != base.nan_codes) continue;  // one of the two words only
+        std::string name = "e" + std::to_string(f.exponent_bits) + "m" + std::to_string(f.mantissa_bits);
+        name += suffix;
+        if (!f.is_signed) name += "u";
+        if (f.bias != make_format(f.exponent_bits, f.mantissa_bits, specials, f.is_signed).bias) {
+            name += "b" + std::to_string(f.bias);
+        }
+        if (!f.subnormals) name += "nosub";
+        else if (f.subnormal_exponent != base.subnormal_exponent) name += "sub" + std::to_string(f.subnormal_exponent);
+        if (f.zero != base.zero) {
+            if (f.zero == Zero::both_signs) continue;
+            name += f.zero == Zero::single ? "zero1" : "zero0";
+        }
+        if (takes_nan_at_zero) name += "nannz";
+        else if (f.nan_codes != base.nan_codes) name += "nan" + std::to_string(f.nan_codes);
+        if (f.has_infinity != base.has_infinity) name += f.has_infinity ? "inf" : "noinf";
+        if (f.even_code_ties) name += "eventies";
+        if (best.empty() || name.size() < best.size()) best = name;
+    }
+    return best;
+}
+
+}  // namespace
+
+std::span<const NamedFormat> named_formats() { return table(); }
+
+std::string FloatFormat::name() const {
+    for (const NamedFormat& row : table()) {
+        if (row.format == *this) return std::string(row.name);
+    }
+    const int bits = storage_bits();
+    if (bits >= 3 && (nan_at_negative_zero || (!is_signed && nan_codes == 1)) && precision() <= bits - (is_signed ? 1 : 0) &&
+        *this == make_p3109(bits, precision(), is_signed, has_infinity)) {
+        return "binary" + std::to_string(bits) + "p" + std::to_string(precision()) + (is_signed ? "s" : "u") +
+               (has_infinity ? "e" : "f");
+    }
+    return general_name(*this);
+}
+
+FloatFormat parse_format(std::string_view name) {
+    for (const NamedFormat& row : table()) {
+        if (row.name == name || lists(row.aliases, name)) return row.format;
+    }
+    for (const Ambiguous& row : ambiguous) {
+        if (lists(row.names, name)) {
+            throw std::invalid_argument("the format name '" + std::string(name) + "' has several meanings: " +
+                                        std::string(row.candidates));
+        }
+    }
+    std::optional<FloatFormat> f = parse_p3109(name);
+    if (!f) f = parse_general(name);
+    if (!f) {
+        throw std::invalid_argument("unknown format '" + std::string(name) +
+                                    "'; use a name from `apscope formats` or e<E>m<M>[fn|fnuz|finite][u][b<bias>]");
+    }
+    // nan_codes may exceed what the widths allow; validate() says so in a sentence.
+    if (f->exponent_bits <= 8 && f->mantissa_bits <= 23) validate(*f);
+    else validate(make_format(f->exponent_bits, f->mantissa_bits));
+    return *f;
+}
+
+}  // namespace apscope

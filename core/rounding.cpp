@@ -1,0 +1,98 @@
+#include "core/rounding.h"
+
+namespace apscope {
+
+namespace {
+
+template <class Real>
+BitsOf<Real> bits_of(double value) {
+    return bits_cast<BitsOf<Real>>(static_cast<Real>(value));
+}
+
+// Does this mode, for a result of this sign, move towards zero when it cannot be exact?
+bool shrinks(RoundingMode mode, bool negative) {
+    switch (mode) {
+        case RoundingMode::toward_zero:
+        case RoundingMode::to_odd: return true;
+        case RoundingMode::toward_positive: return negative;
+        case RoundingMode::toward_negative: return !negative;
+        default: return false;
+    }
+}
+
+}  // namespace
+
+template <class Real>
+Cast<Real> make_cast(const FloatFormat& f, const Projection& p) {
+    using Bits = BitsOf<Real>;
+    const Bits largest = bits_of<Real>(f.largest());
+    const Bits nan = nan_bits<Real>;
+    const Bits infinity = infinity_bits<Real>;
+
+    Cast<Real> c{};
+    c.mantissa_bits = f.mantissa_bits;
+    c.emin = f.subnormals ? f.subnormal_exponent : f.emin();
+    c.bias = f.bias;
+    c.random_bits = p.random_bits;
+    c.even_code_ties = f.even_code_ties && f.mantissa_bits == 0;
+    c.is_signed = f.is_signed;
+    c.quantum = bits_of<Real>(__builtin_ldexp(1.0, c.emin - f.mantissa_bits));
+    c.largest = largest;
+    if (f.subnormals && f.subnormal_exponent != f.emin()) {
+        const std::uint64_t first_normal = std::uint64_t{1} << f.mantissa_bits;
+        if (f.top_finite_code() >= first_normal) {
+            c.gap_low = bits_of<Real>(f.magnitude(first_normal - 1));
+            c.gap_high = bits_of<Real>(f.magnitude(first_normal));
+            c.gap_low_odd = (first_normal - 1) & 1;
+        }
+    } else if (!f.subnormals && f.zero != Zero::none) {
+        c.gap_high = bits_of<Real>(f.smallest_positive());
+    }
+    if (f.zero == Zero::none) {
+        c.rounded_zero = bits_of<Real>(f.smallest_positive());
+        c.exact_zero = p.overflow != Overflow::saturate && f.has_nan() ? nan : c.rounded_zero;
+    }
+    c.negative_zero = f.zero == Zero::both_signs ? sign_bit<Real> : 0;
+    struct Results {
+        Bits finite, infinite;
+    };
+    const auto results = [&](bool negative) -> Results {
+        const Bits sign = negative ? sign_bit<Real> : 0;
+        const Bits special = f.has_infinity ? infinity | sign : f.has_nan() ? nan : largest | sign;
+        switch (p.overflow) {
+            case Overflow::ieee: return {shrinks(p.rounding, negative) ? largest | sign : special, special};
+            case Overflow::saturate: return {largest | sign, largest | sign};
+            case Overflow::infinity: return {infinity | sign, infinity | sign};
+            case Overflow::nan: break;
+        }
+        return {nan, nan};
+    };
+    c.overflow_positive = results(false).finite;
+    c.infinite_positive = results(false).infinite;
+    c.overflow_negative = results(true).finite;
+    c.infinite_negative = results(true).infinite;
+    if (!f.is_signed) {
+        const Bits lowest = c.rounded_zero;
+        const bool clamps = p.overflow == Overflow::saturate || !f.has_nan();
+        c.infinite_negative = clamps ? lowest : nan;
+        c.below_zero = clamps || (p.overflow == Overflow::ieee && shrinks(p.rounding, true)) ? lowest : nan;
+        c.overflow_negative = c.below_zero;
+    }
+    return c;
+}
+
+template <class Real>
+Real round_one(Real x, const Cast<Real>& cast, RoundingMode mode, std::uint64_t random) {
+    return dispatch(mode, [&]<RoundingMode M>() { return round_to_format<M, Real>(x, cast, random); });
+}
+
+float quantize_one(float x, const FloatFormat& format, const Projection& projection, std::uint64_t random) {
+    return round_one<float>(x, make_cast<float>(format, projection), projection.rounding, random);
+}
+
+template Cast<float> make_cast<float>(const FloatFormat&, const Projection&);
+template Cast<double> make_cast<double>(const FloatFormat&, const Projection&);
+template float round_one<float>(float, const Cast<float>&, RoundingMode, std::uint64_t);
+template double round_one<double>(double, const Cast<double>&, RoundingMode, std::uint64_t);
+
+}  // namespace apscope

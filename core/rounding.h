@@ -1,0 +1,281 @@
+// The one rounding rule.
+//
+// Everything in apscope that rounds calls round_to_format(): the scalar reference, the vector
+// loops, the CUDA kernels and the tests; or is proved equal to it over all inputs. The format is
+// data (a Cast, derived from a FloatFormat and a Projection), the rounding mode a template
+// argument, so that a loop over elements has no branch on it.
+//
+//      x = (-1)^sign * significand * 2^ulp_exponent
+//
+//      significand   1xxxxxxxx|rrrrrrrrrrrrrr      kept | discarded ("rest"), `shift` bits wide
+//
+// The quantum of the result is 2^(max(floor(log2|x|), emin) - mantissa_bits). The kept part grows
+// by one unit if round_up() says so; a carry runs into the exponent field by itself, because the
+// result is formed in place in the bits of x.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "core/float_format.h"
+#include "core/host_device.h"
+#include "core/projection.h"
+
+namespace apscope {
+
+// The layout of the type that holds the values: fp32 or fp64.
+template <class Real>
+struct Layout;
+template <>
+struct Layout<float> {
+    using Bits = std::uint32_t;
+    static constexpr int fraction_bits = 23, bias = 127;
+};
+template <>
+struct Layout<double> {
+    using Bits = std::uint64_t;
+    static constexpr int fraction_bits = 52, bias = 1023;
+};
+template <class Real>
+using BitsOf = typename Layout<Real>::Bits;
+
+template <class To, class From>
+APSCOPE_HD To bits_cast(From from) {
+    return __builtin_bit_cast(To, from);
+}
+
+// condition ? a : b by masks: compilers turn chains of these into vector code, which they do not
+// always do with chains of branches.
+template <class Bits>
+APSCOPE_HD Bits select(bool condition, Bits a, Bits b) {
+    return b ^ ((a ^ b) & (Bits{0} - static_cast<Bits>(condition)));
+}
+
+// A format and a projection, made ready for Real: every limit as the bits of a magnitude.
+template <class Real>
+struct Cast {
+    using Bits = BitsOf<Real>;
+    int mantissa_bits;     // stored significand bits of the target
+    int emin;              // exponent below which the quantum no longer shrinks
+    int bias;              // for the parity of codes at precision 1
+    int random_bits;       // N of stochastic rounding
+    bool even_code_ties;   // precision 1 rounds ties to the even code
+    bool is_signed;        //
+    Bits quantum;          // 2^(emin - mantissa_bits), one unit below emin
+    Bits largest;          // largest finite magnitude
+    Bits gap_low, gap_high;  // the one irregular gap between neighbours, if gap_high != 0
+    bool gap_low_odd;      // parity of gap_low's code
+    Bits exact_zero;       // what a zero becomes, without its sign (formats without zero)
+    Bits rounded_zero;     // what a magnitude that rounds to zero becomes
+    Bits negative_zero;    // sign bit if the format has a -0
+    Bits overflow_positive, overflow_negative;  // finite overflow, by sign
+    Bits infinite_positive, infinite_negative;  // infinite input, by sign
+    Bits below_zero;         // unsigned formats: a negative result
+};
+
+template <class Real>
+inline constexpr BitsOf<Real> sign_bit = BitsOf<Real>{1} << (sizeof(Real) * 8 - 1);
+template <class Real>
+inline constexpr BitsOf<Real> infinity_bits = ((BitsOf<Real>{1} << (sizeof(Real) * 8 - 1 - Layout<Real>::fraction_bits)) - 1)
+                                              << Layout<Real>::fraction_bits;
+template <class Real>
+inline constexpr BitsOf<Real> nan_bits = infinity_bits<Real> | BitsOf<Real>{1} << (Layout<Real>::fraction_bits - 1);
+
+// floor(eta 2^N) for the discarded fraction eta = rest / 2^shift, left-aligned in 64 bits: the
+// probability of rounding up, as a fraction of 2^64.
+template <class Word>
+APSCOPE_HD std::uint64_t up_probability(Word rest, int shift, int random_bits) {
+    std::uint64_t eta;
+    if constexpr (sizeof(Word) > 8) {
+        eta = shift <= 64    ? static_cast<std::uint64_t>(rest) << (64 - shift) % 64
+              : shift < 128  ? static_cast<std::uint64_t>(rest >> (shift - 64))
+                             : 0;
+        if (shift == 0) eta = 0;
+    } else {
+        const std::uint64_t r = rest;
+        eta = shift <= 0 ? 0 : shift <= 64 ? r << (64 - shift) : shift < 128 ? r >> (shift - 64) : 0;
+    }
+    return eta & ~std::uint64_t{0} << (64 - random_bits);
+}
+
+// Whether the magnitude `kept + rest / 2^shift` units rounds to kept + 1. `odd` is the parity of
+// kept (of its code, where the format says so), 0 or 1, and a number, because vectorisers know no
+// conversion to bool but a comparison; `random` holds N bits, left-aligned.
+template <RoundingMode M, class Word>
+APSCOPE_HD bool round_up(Word rest, int shift, Word capped_shift, Word odd, bool negative, int random_bits,
+                         std::uint64_t random) {
+    const bool inexact = rest != 0;
+    if constexpr (M == RoundingMode::ties_to_even || M == RoundingMode::ties_to_away) {
+        // Twice the rest against one unit. Capped, the unit stays above any rest's double.
+        const Word twice = static_cast<Word>(rest << 1);
+        const Word unit = static_cast<Word>(Word{1} << capped_shift);
+        if constexpr (M == RoundingMode::ties_to_even) {
+            return twice + odd > unit;  // both are even, or the rest is 0 of unit 1
+        } else {
+            return twice >= unit;
+        }
+    } else if constexpr (M == RoundingMode::toward_zero) {
+        return false;
+    } else if constexpr (M == RoundingMode::toward_positive) {
+        return inexact & !negative;
+    } else if constexpr (M == RoundingMode::toward_negative) {
+        return inexact & negative;
+    } else if constexpr (M == RoundingMode::to_odd) {
+        return (rest & (odd - 1)) != 0;
+    } else {
+        const std::uint64_t probability = up_probability(rest, shift, random_bits);
+        return probability + random < probability;  // the sum carries out of 64 bits
+    }
+}
+
+// floor(log2(magnitude)) of nonzero, finite bits.
+template <class Real>
+APSCOPE_HD int exponent_of(BitsOf<Real> magnitude) {
+    using L = Layout<Real>;
+    const int field = static_cast<int>(magnitude >> L::fraction_bits);
+    if constexpr (std::is_same_v<Real, float>) {
+        // A subnormal's fraction, read as an integer, is an exact fp32 number: take its exponent.
+        const int fraction_exponent = static_cast<int>(
+            bits_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(magnitude & 0x7FFFFF))) >> 23);
+        return field != 0 ? field - 127 : fraction_exponent - 127 - 149;
+    } else {
+        return field - L::bias;  // callers hold fp32-born values: never subnormal in fp64
+    }
+}
+
+// The neighbours of a magnitude strictly inside the irregular gap are its two ends.
+template <RoundingMode M, class Real>
+APSCOPE_HD BitsOf<Real> round_in_gap(BitsOf<Real> magnitude, bool negative, const Cast<Real>& cast, std::uint64_t random);
+
+// The magnitude rounded with an unbounded exponent range above, as bits of Real.
+template <RoundingMode M, class Real>
+APSCOPE_HD BitsOf<Real> round_magnitude(BitsOf<Real> magnitude, bool negative, const Cast<Real>& cast,
+                                        std::uint64_t random) {
+    using Bits = BitsOf<Real>;
+    using L = Layout<Real>;
+    constexpr int fraction_bits = L::fraction_bits;
+    const int field = static_cast<int>(magnitude >> fraction_bits);
+    const Bits fraction = magnitude & ((Bits{1} << fraction_bits) - 1);
+    const Bits significand = field != 0 ? fraction | Bits{1} << fraction_bits : fraction;
+    const int ulp_exponent = (field != 0 ? field : 1) - L::bias - fraction_bits;
+    const int exponent = exponent_of<Real>(magnitude);
+    const int quantum_exponent = (exponent > cast.emin ? exponent : cast.emin) - cast.mantissa_bits;
+    const int shift = quantum_exponent > ulp_exponent ? quantum_exponent - ulp_exponent : 0;
+    // From fraction_bits + 2 on nothing is kept and the rest is less than half a unit.
+    // A count as wide as what it shifts: vector shifts know no other.
+    const Bits capped = static_cast<Bits>(shift < fraction_bits + 2 ? shift : fraction_bits + 2);
+    const Bits kept = significand >> capped;
+    const Bits rest = significand & ((Bits{1} << capped) - 1);
+    const Bits odd = kept & (static_cast<Bits>(!cast.even_code_ties) | static_cast<Bits>(exponent + cast.bias)) & 1;
+    const bool up = round_up<M, Bits>(rest, shift, capped, odd, negative, cast.random_bits, random);
+    const Bits in_place = capped <= fraction_bits ? capped : 0;
+    const Bits rounded = ((magnitude >> in_place) + (up ? 1 : 0)) << in_place;
+    return select(capped <= fraction_bits, rounded, select(up, cast.quantum, Bits{0}));
+}
+
+// Overflow, zero and sign: the last steps, common to casts and sums. Every step is a selection,
+// never a branch, so that loops over the rule become vector code.
+template <class Real>
+APSCOPE_HD BitsOf<Real> finish(BitsOf<Real> rounded, BitsOf<Real> magnitude, BitsOf<Real> sign, const Cast<Real>& cast) {
+    using Bits = BitsOf<Real>;
+    const bool negative = sign != 0;
+    const Bits zero_sign = sign & cast.negative_zero;
+    Bits result = select(rounded == 0, cast.rounded_zero | zero_sign, rounded | sign);
+    result = select(magnitude == 0, cast.exact_zero | zero_sign, result);
+    result = select(rounded > cast.largest, select(negative, cast.overflow_negative, cast.overflow_positive), result);
+    // Without a sign, a negative result has nowhere to go; -0 and what rounds to it is zero.
+    const bool below = !cast.is_signed & negative & ((rounded != 0) | ((cast.rounded_zero != 0) & (magnitude != 0)));
+    result = select(below, cast.below_zero, result);
+    result = select(magnitude == infinity_bits<Real>, select(negative, cast.infinite_negative, cast.infinite_positive), result);
+    return select(magnitude > infinity_bits<Real>, nan_bits<Real>, result);
+}
+
+// The rule. `random` matters to stochastic rounding only: N bits, left-aligned in 64.
+// NaN gives the canonical quiet NaN.
+template <RoundingMode M, class Real>
+APSCOPE_HD Real round_to_format(Real x, const Cast<Real>& cast, std::uint64_t random) {
+    using Bits = BitsOf<Real>;
+    const Bits bits = bits_cast<Bits>(x);
+    const Bits sign = bits & sign_bit<Real>;
+    const Bits magnitude = bits ^ sign;
+    Bits rounded = round_magnitude<M, Real>(magnitude, sign != 0, cast, random);
+    if (cast.gap_high != 0 && magnitude > cast.gap_low && magnitude < cast.gap_high) {
+        rounded = round_in_gap<M, Real>(magnitude, sign != 0, cast, random);
+    }
+    return bits_cast<Real>(finish<Real>(rounded, magnitude, sign, cast));
+}
+
+// up_probability() inside the irregular gap: floor(2^N (x - low) / (high - low)).
+template <class Real>
+APSCOPE_HD std::uint64_t gap_probability(BitsOf<Real> magnitude, const Cast<Real>& cast) {
+    using Wide = unsigned __int128;
+    using L = Layout<Real>;
+    // Values as integers: significand * 2^(exponent - fraction_bits).
+    const auto exponent = [](BitsOf<Real> m) { return exponent_of<Real>(m); };
+    const auto significand = [&](BitsOf<Real> m) {
+        const BitsOf<Real> fraction = m & ((BitsOf<Real>{1} << L::fraction_bits) - 1);
+        const int field = static_cast<int>(m >> L::fraction_bits);
+        return field != 0 ? fraction | BitsOf<Real>{1} << L::fraction_bits
+                          : fraction << (-149 - (exponent(m) - L::fraction_bits));
+    };
+    const int high_exponent = exponent(cast.gap_high);
+    Wide numerator = significand(magnitude);
+    Wide denominator = significand(cast.gap_high);
+    int drop = high_exponent - exponent(magnitude);  // numerator * 2^-drop / denominator
+    if (cast.gap_low != 0) {
+        // low, x and high lie within two binades: common unit of low's ulp.
+        const int low_exponent = exponent(cast.gap_low);
+        const Wide low = significand(cast.gap_low);
+        numerator = (numerator << (exponent(magnitude) - low_exponent)) - low;
+        denominator = (denominator << (high_exponent - low_exponent)) - low;
+        drop = 0;
+    }
+    if (drop >= 64 + L::fraction_bits) return 0;
+    const int keep = drop < 64 ? drop : 64;
+    const Wide quotient = ((numerator << (64 - keep)) >> (drop - keep)) / denominator;
+    return static_cast<std::uint64_t>(quotient) & ~std::uint64_t{0} << (64 - cast.random_bits);
+}
+
+template <RoundingMode M, class Real>
+APSCOPE_HD BitsOf<Real> round_in_gap(BitsOf<Real> magnitude, bool negative, const Cast<Real>& cast, std::uint64_t random) {
+    bool up;
+    if constexpr (M == RoundingMode::stochastic) {
+        const std::uint64_t probability = gap_probability<Real>(magnitude, cast);
+        up = probability + random < probability;
+    } else if constexpr (M == RoundingMode::ties_to_even || M == RoundingMode::ties_to_away) {
+        // Twice the distance: both ends have few bits, so the middle is exact in fp64.
+        const double x = bits_cast<Real>(magnitude);
+        const double middle = (static_cast<double>(bits_cast<Real>(cast.gap_low)) + bits_cast<Real>(cast.gap_high)) * 0.5;
+        up = x > middle || (x == middle && (M == RoundingMode::ties_to_away || cast.gap_low_odd));
+    } else {
+        up = round_up<M, BitsOf<Real>>(1, 1, 1, cast.gap_low_odd, negative, cast.random_bits, random);
+    }
+    return up ? cast.gap_high : cast.gap_low;
+}
+
+// Host only: derives a Cast; the arguments must have been validated.
+template <class Real>
+Cast<Real> make_cast(const FloatFormat& format, const Projection& projection);
+
+// The rule at run-time mode, for scalars.
+template <class Real>
+Real round_one(Real x, const Cast<Real>& cast, RoundingMode mode, std::uint64_t random);
+float quantize_one(float x, const FloatFormat& format, const Projection& projection, std::uint64_t random);
+
+// Calls f.template operator()<M>() with the run-time mode as the compile-time M.
+template <class F>
+decltype(auto) dispatch(RoundingMode mode, F&& f) {
+    switch (mode) {
+        case RoundingMode::ties_to_even: return f.template operator()<RoundingMode::ties_to_even>();
+        case RoundingMode::ties_to_away: return f.template operator()<RoundingMode::ties_to_away>();
+        case RoundingMode::toward_zero: return f.template operator()<RoundingMode::toward_zero>();
+        case RoundingMode::toward_positive: return f.template operator()<RoundingMode::toward_positive>();
+        case RoundingMode::toward_negative: return f.template operator()<RoundingMode::toward_negative>();
+        case RoundingMode::to_odd: return f.template operator()<RoundingMode::to_odd>();
+        case RoundingMode::stochastic: break;
+    }
+    return f.template operator()<RoundingMode::stochastic>();
+}
+
+}  // namespace apscope

@@ -1,0 +1,82 @@
+// The loops of quantize(), one struct each with a static run(), compiled per instruction set by
+// simd::run().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/philox.h"
+#include "core/rounding.h"
+#include "emulation/simd.h"
+
+namespace apscope {
+
+// The rule itself, deterministic modes.
+template <RoundingMode M, bool HasGap>
+struct QuantizeByRule {
+    static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count, const Cast<float>* given) {
+        Cast<float> cast = *given;
+        if (!HasGap) cast.gap_high = 0;  // lets the compiler drop the branch
+        for (std::size_t i = 0; i < count; ++i) out[i] = round_to_format<M, float>(in[i], cast, 0);
+    }
+};
+
+struct QuantizeStochastic {
+    static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count, const Cast<float>* given,
+                                   const RandomStream* given_stream, std::uint64_t first) {
+        const Cast<float> cast = *given;
+        const RandomStream stream = *given_stream;
+        const int slots = RandomStream::slots(stream.random_bits);
+        std::size_t i = 0;
+        while (i < count) {
+            const std::uint64_t element = first + i;
+            const PhiloxBlock block = stream.block(element / slots);
+            for (int slot = static_cast<int>(element % slots); slot < slots && i < count; ++slot, ++i) {
+                out[i] = round_to_format<RoundingMode::stochastic, float>(in[i], cast, stream.slot(block, slot));
+            }
+        }
+    }
+};
+
+// Ties to even by addition: with c = 2^(max(exponent(x), emin) + 23 - m), the hardware rounds
+// |x| + c to a multiple of the quantum, subnormals of the target included, and subtracting c is
+// exact. Overflow is decided on the input: the first magnitude that rounds past the largest.
+struct QuantizeByAddition {
+    static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count, const Cast<float>* given) {
+        const Cast<float> cast = *given;
+        const std::uint32_t least_c = static_cast<std::uint32_t>(cast.emin + 127) << 23;
+        const std::uint32_t lift = static_cast<std::uint32_t>(23 - cast.mantissa_bits) << 23;
+        // c's exponent stays in range for inputs that overflow anyway.
+        const std::uint32_t most_c = 0x7F000000u - lift;
+        // Largest + half a quantum rounds past the end (the tie too when the largest is odd).
+        const float largest = bits_cast<float>(cast.largest);
+        const float half_quantum = bits_cast<float>((cast.largest & 0x7F800000u) - ((static_cast<std::uint32_t>(cast.mantissa_bits) + 1) << 23));
+        const bool largest_odd = (cast.largest >> (23 - cast.mantissa_bits) & 1) != 0 || cast.mantissa_bits == 0;
+        const std::uint32_t overflow_from = bits_cast<std::uint32_t>(largest + half_quantum) + (largest_odd ? 0 : 1);
+        const std::uint32_t overflow = cast.overflow_positive & 0x7FFFFFFFu, infinite = cast.infinite_positive & 0x7FFFFFFFu;
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::uint32_t bits = bits_cast<std::uint32_t>(in[i]);
+            const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
+            std::uint32_t c_bits = magnitude & 0x7F800000u;
+            c_bits = c_bits > least_c ? c_bits : least_c;
+            c_bits = (c_bits < most_c ? c_bits : most_c) + lift;
+            const float c = bits_cast<float>(c_bits);
+            std::uint32_t result = bits_cast<std::uint32_t>((bits_cast<float>(magnitude) + c) - c);
+            result = magnitude >= overflow_from ? overflow : result;
+            result = magnitude == 0x7F800000u ? infinite : result;
+            result = (magnitude > 0x7F800000u ? nan_bits<float> : result);
+            // NaN and a single zero carry no sign.
+            const bool unsigned_result = result > 0x7F800000u || (result == 0 && cast.negative_zero == 0);
+            out[i] = bits_cast<float>(result | (unsigned_result ? 0 : bits & 0x80000000u));
+        }
+    }
+};
+
+// Signed formats with regular spacing whose exponents leave room for c, and whose quantum is an
+// fp32 normal number.
+inline bool magic_addition_serves(const FloatFormat& f, const Cast<float>& cast) {
+    return f.is_signed && cast.gap_high == 0 && f.zero != Zero::none && !cast.even_code_ties && f.mantissa_bits <= 22 &&
+           cast.emin - f.mantissa_bits >= -125 && f.emax() + 1 + 23 - f.mantissa_bits <= 126 && f.emax() >= cast.emin;
+}
+
+}  // namespace apscope
