@@ -164,8 +164,11 @@ TEST_F(Safetensors, AnyFlippedBitIsReadOrRefusedInOneSentence) {
         changed[bit / 8] = static_cast<char>(changed[bit / 8] ^ (1 << bit % 8));
         try {
             const auto file = open(changed);
-            for (const auto& [name, entry] : file->entries())
-                if (entry.dtype == "F32") EXPECT_EQ(file->read(name).values.size(), entry.size);
+            for (const auto& [name, entry] : file->entries()) {
+                if (entry.dtype == "F32") {
+                    EXPECT_EQ(file->read(name).values.size(), entry.size);
+                }
+            }
         } catch (const std::invalid_argument& error) {
             EXPECT_NE(std::string(error.what()).find("x.safetensors"), std::string::npos) << error.what();
         }
