@@ -201,10 +201,19 @@ void SafetensorsFile::parse() {
     for (auto& [name, entry] : ordered) entries_.emplace(name, std::move(entry));
 }
 
-TensorView SafetensorsFile::read(const std::string& name) const {
+const SafetensorsFile::Entry& SafetensorsFile::entry(const std::string& name) const {
     const auto found = entries_.find(name);
     if (found == entries_.end()) refuse(path_, "no tensor '" + name + "' in this file");
-    const Entry& entry = found->second;
+    return found->second;
+}
+
+std::span<const std::byte> SafetensorsFile::bytes(const std::string& name) const {
+    const Entry& found = entry(name);
+    return {data_ + found.begin, static_cast<std::size_t>(found.end - found.begin)};
+}
+
+TensorView SafetensorsFile::read(const std::string& name) const {
+    const Entry& entry = this->entry(name);
     const std::byte* bytes = data_ + entry.begin;
     TensorView view;
     view.shape = entry.shape;

@@ -49,6 +49,10 @@ public:
     const std::map<std::string, Entry>& entries() const { return entries_; }
     const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
+    // The tensor's bytes as they lie in the file; valid while this object lives. Throws
+    // std::invalid_argument for a tensor that is not there.
+    std::span<const std::byte> bytes(const std::string& name) const;
+
     // The tensor as fp32: F32 without a copy (where its bytes are aligned); F16 and BF16 widened,
     // which is exact; F64 only where every value is an fp32 value. Throws std::invalid_argument
     // for other dtypes and for a tensor that is not there. When the last copy of a large view
@@ -58,6 +62,7 @@ public:
 private:
     SafetensorsFile() = default;
     void parse();
+    const Entry& entry(const std::string& name) const;
 
     std::filesystem::path path_;
     const std::byte* mapping_ = nullptr;

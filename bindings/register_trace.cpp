@@ -1,4 +1,5 @@
-// Traces: the manifest as Python values, recorded values as read-only arrays without a copy.
+// Traces and safetensors files: what they say as Python values, what they hold as read-only arrays
+// without a copy.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -36,6 +37,31 @@ void register_trace(py::module_& m) {
             py::set_error(PyExc_OSError, error.what());
         }
     });
+    using File = SafetensorsFile;
+    py::class_<File, std::shared_ptr<File>>(m, "SafetensorsFile")
+        .def_static("open", [](const std::filesystem::path& path) {
+                 return std::const_pointer_cast<File>(File::open(path));
+             }, py::arg("path"))
+        .def_property_readonly("names", [](const File& file) {
+                 std::vector<std::string> names;
+                 for (const auto& [name, entry] : file.entries()) names.push_back(name);
+                 return names;
+             })
+        .def_property_readonly("metadata", &File::metadata)
+        .def("dtype", [](const File& file, const std::string& name) {
+                 file.bytes(name);  // throws where there is no such tensor
+                 return file.entries().at(name).dtype;
+             }, py::arg("name"))
+        .def("shape", [](const File& file, const std::string& name) {
+                 file.bytes(name);
+                 return py::tuple(py::cast(file.entries().at(name).shape));
+             }, py::arg("name"))
+        .def("bytes", [](const File& file, const std::string& name) {
+                 const auto bytes = file.bytes(name);
+                 return py::bytes(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+             }, py::arg("name"))
+        .def("read", [](const File& file, const std::string& name) { return as_array(file.read(name)); },
+             py::arg("name"));
     py::class_<TensorInfo>(m, "TensorInfo")
         .def_readonly("name", &TensorInfo::name)
         .def_property_readonly("shape", [](const TensorInfo& t) { return py::tuple(py::cast(t.shape)); })

@@ -157,6 +157,24 @@ TEST_F(Safetensors, RefusesMalformedHeaders) {
     expect_refused(huge, "above the format's limit");
 }
 
+TEST_F(Safetensors, AnyFlippedBitIsReadOrRefusedInOneSentence) {
+    const std::string whole = safetensors_bytes(good_header, good_data);
+    for (std::size_t bit = 0; bit < 8 * whole.size(); ++bit) {
+        std::string changed = whole;
+        changed[bit / 8] = static_cast<char>(changed[bit / 8] ^ (1 << bit % 8));
+        try {
+            const auto file = open(changed);
+            for (const auto& [name, entry] : file->entries()) {
+                if (entry.dtype == "F32") {
+                    EXPECT_EQ(file->read(name).values.size(), entry.size);
+                }
+            }
+        } catch (const std::invalid_argument& error) {
+            EXPECT_NE(std::string(error.what()).find("x.safetensors"), std::string::npos) << error.what();
+        }
+    }
+}
+
 TEST_F(Safetensors, NamesAFileThatIsNotThere) {
     EXPECT_NE(test::message_of([&] { SafetensorsFile::open(path()); }).find("x.safetensors"), std::string::npos);
 }

@@ -13,12 +13,14 @@ import numpy as np
 _DTYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 
 
-def storable(array: object, what: str, round_to_fp32: bool = False) -> np.ndarray:
+def storable(
+    array: object, what: str, round_to_fp32: bool = False, remedy: str = "round it to float32 first"
+) -> np.ndarray:
     """`array` as a C-ordered copy of a dtype that a trace holds: float32, float16 or bfloat16.
 
     Other dtypes become float32 where that is exact for every element (so float64 gradients that are
     fp32 values, and token numbers below 2^24, pass) or where `round_to_fp32` allows to round float64,
-    ties to even. Raises ValueError, beginning with `what`, where it is not.
+    ties to even. Raises ValueError, beginning with `what` and ending with `remedy`, where it is not.
     """
     values = np.asarray(array)
     if values.dtype.name in _DTYPES:
@@ -38,7 +40,7 @@ def storable(array: object, what: str, round_to_fp32: bool = False) -> np.ndarra
         index = int(np.flatnonzero(~exact.ravel())[0])
         raise ValueError(
             f"{what} has dtype {values.dtype} and its element {index} ({values.ravel()[index]!r}) "
-            "is no fp32 value; round it to float32 first"
+            f"is no fp32 value; {remedy}"
         )
     return rounded
 

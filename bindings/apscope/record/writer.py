@@ -149,14 +149,14 @@ class TraceWriter:
                 self._compare(found, self._shapes or shapes or found, f"{kind} at step {step}")
         folder = self.path / f"step_{step:08d}"
         folder.mkdir(exist_ok=True)
-        contents: dict[str, dict[str, np.ndarray]] = {}
+        contents: dict[str, tuple[dict[str, np.ndarray], dict[str, str]]] = {}
         for (kind, worker), tensors in self._pending.items():
+            about = {"step": str(step), "stage": self._head["stage"]}
+            about |= {} if kind in _PER_STEP else {"worker": str(worker)}
             prefix = f"{kind}/" if kind in _PER_LAYER else ""
-            contents.setdefault(_file_name(kind, worker), {}).update(
-                {prefix + name: array for name, array in tensors.items()}
-            )
-        about = {"step": str(step), "stage": self._head["stage"]}
-        files = {name: write_safetensors(folder / name, contents[name], about) for name in sorted(contents)}
+            content, _ = contents.setdefault(_file_name(kind, worker), ({}, about))
+            content |= {prefix + name: array for name, array in tensors.items()}
+        files = {name: write_safetensors(folder / name, *contents[name]) for name in sorted(contents)}
         self._shapes = self._shapes or shapes
         self._pending, self._step = {}, None
         return files

@@ -1,0 +1,39 @@
+"""Recording under PyTorch's DistributedDataParallel: local gradients, before the all-reduce."""
+
+from __future__ import annotations
+
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+
+from apscope.record.torch_layers import to_numpy
+
+
+class DDPRecorder:
+    """Records gradients as they reach DDP's communication hook; DDP still averages them.
+
+    Every process makes one, with a writer of ``workers=world size`` on a folder that all share, and
+    puts ``begin_step(n)`` and ``end_step(...)`` around the one backward pass of a step to record.
+    """
+
+    def __init__(self, model, writer):
+        self.writer, self.step, self.rank = writer, None, dist.get_rank()
+        # DDP rebuilds its buckets after the first pass: find tensors by parameter, never by place.
+        self.names = {id(p): name for name, p in model.module.named_parameters()}
+        model.register_comm_hook(None, self._hook)
+
+    def _hook(self, _, bucket):
+        if self.step is not None:
+            for p, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True):
+                self.writer.add(self.step, self.rank, self.names[id(p)], to_numpy(gradient))
+        return allreduce_hook(None, bucket)
+
+    def begin_step(self, step):
+        self.step = step
+
+    def end_step(self, **loss_and_learning_rate):
+        """Writes this process's file; process 0 commits, passing the keywords to ``commit``."""
+        step, self.step = self.step, None
+        parts = [None] * dist.get_world_size()
+        dist.all_gather_object(parts, self.writer.write_files(step))
+        if self.rank == 0:
+            self.writer.commit(step, {k: v for part in parts for k, v in part.items()}, **loss_and_learning_rate)

@@ -1,0 +1,57 @@
+"""What a PyTorch model's layers are and see: roles, layer inputs, activation gradients."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+from apscope.roles import guess_role
+
+_ROLES = (
+    ("conv", torch.nn.modules.conv._ConvNd),
+    ("embedding", (torch.nn.Embedding, torch.nn.EmbeddingBag)),
+    ("norm", (torch.nn.modules.batchnorm._NormBase, torch.nn.GroupNorm, torch.nn.LayerNorm)),
+)
+
+
+def to_numpy(tensor: torch.Tensor) -> np.ndarray:
+    """The values on the host; bfloat16, which NumPy lacks, widened to float32 (exact)."""
+    tensor = tensor.detach().cpu()
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+
+def roles(model: torch.nn.Module) -> dict[str, str]:
+    """Parameter name -> role, by its module's type and else by its name."""
+    found = {name: guess_role(name, p.shape) for name, p in model.named_parameters()}
+    for layer_name, layer in model.named_modules():
+        for role, types in _ROLES:
+            for name, _ in layer.named_parameters(prefix=layer_name, recurse=False):
+                if isinstance(layer, types) and (role == "norm" or found[name] not in ("bias", "head")):
+                    found[name] = role
+    return found
+
+
+@contextmanager
+def record_activations(model: torch.nn.Module, writer, step: int, worker: int):
+    """While active, one forward and backward pass of `model` records every layer that has parameters.
+
+    ``layer_input`` is the layer's first argument, ``activation_gradient`` the gradient with respect
+    to its output. A layer that is called twice within one pass is refused by the writer.
+    """
+    def forward(name):
+        def hook(_, inputs, output):
+            writer.add(step, worker, name, to_numpy(inputs[0]), kind="layer_input")
+            output.register_hook(
+                lambda gradient: writer.add(step, worker, name, to_numpy(gradient), kind="activation_gradient")
+            )
+        return hook
+
+    layers = [(n, m) for n, m in model.named_modules() if any(True for _ in m.parameters(recurse=False))]
+    handles = [layer.register_forward_hook(forward(name)) for name, layer in layers]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()

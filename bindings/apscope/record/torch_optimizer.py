@@ -1,0 +1,39 @@
+"""Recording any PyTorch training through its optimizer: gradients as the update will use them."""
+
+from __future__ import annotations
+
+from apscope.record.torch_layers import to_numpy
+
+
+def record_optimizer(optimizer, model, writer, *, steps=None, loss=lambda: None):
+    """Records ``.grad`` just before every ``optimizer.step()``.
+
+    What it sees is already reduced (and unscaled and clipped where training does that before the
+    step): give the writer ``workers=1`` and ``stage="reduced"`` or ``"clipped"``. Such a trace
+    replays the wire only.
+
+    Parameters
+    ----------
+    steps : container of int, optional
+        The steps to record, counting this optimizer's steps from 0; all where it is not given.
+    loss : callable
+        Returns the current step's loss, or None.
+
+    Returns
+    -------
+    handle
+        ``handle.remove()`` ends the recording.
+    """
+    count = -1
+
+    def before_step(*_):
+        nonlocal count
+        count += 1
+        if steps is not None and count not in steps:
+            return
+        for name, p in model.named_parameters():
+            if p.grad is not None:
+                writer.add(count, 0, name, to_numpy(p.grad))
+        writer.end_step(count, loss=loss(), learning_rate=float(optimizer.param_groups[0]["lr"]))
+
+    return optimizer.register_step_pre_hook(before_step)

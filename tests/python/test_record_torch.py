@@ -1,0 +1,168 @@
+"""The PyTorch adapters record what training really computes."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from apscope.record import TraceWriter
+from apscope.trace import open_trace
+
+torch = pytest.importorskip("torch")
+from apscope.record.torch_layers import roles, to_numpy  # noqa: E402
+from apscope.record.torch_optimizer import record_optimizer  # noqa: E402
+from apscope.record.torch_workers import backward_workers  # noqa: E402
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = torch.nn.Embedding(7, 4)
+        self.norm = torch.nn.LayerNorm(4)
+        self.fc1 = torch.nn.Linear(4, 6)
+        self.head = torch.nn.Linear(6, 3)
+
+    def forward(self, tokens):
+        return self.head(torch.relu(self.fc1(self.norm(self.embedding(tokens)))))
+
+
+def loss_function(model, batch):
+    tokens, labels = batch
+    return torch.nn.functional.cross_entropy(model(tokens), labels)
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(3)
+    return Net()
+
+
+@pytest.fixture
+def batches():
+    torch.manual_seed(4)
+    return [(torch.randint(7, (5,)), torch.randint(3, (5,))) for _ in range(3)]
+
+
+def local_gradients(model, batch):
+    gradients = torch.autograd.grad(loss_function(model, batch), list(model.parameters()))
+    return {name: to_numpy(g) for (name, _), g in zip(model.named_parameters(), gradients, strict=True)}
+
+
+def test_workers_record_local_gradients_and_leave_the_mean(tmp_path, model, batches):
+    with TraceWriter(tmp_path / "run", workers=3, roles=roles(model)) as writer:
+        loss = backward_workers(model, batches, loss_function, writer, step=8)
+        writer.end_step(8, loss=loss)
+    trace = open_trace(tmp_path / "run")
+    expected = [local_gradients(model, batch) for batch in batches]
+    for name, parameter in model.named_parameters():
+        for worker in range(3):
+            assert np.array_equal(trace.read(8, name, worker), expected[worker][name])
+        mean = sum(torch.from_numpy(e[name]) for e in expected) / 3
+        assert torch.equal(parameter.grad, mean)
+    losses = [loss_function(model, batch).item() for batch in batches]
+    assert trace.manifest.steps[0].loss == loss == sum(losses) / 3
+    assert trace.roles["embedding.weight"] == "embedding" and trace.roles["norm.bias"] == "norm"
+    assert trace.roles["fc1.weight"] == "linear" and trace.roles["head.weight"] == "head"
+    assert trace.roles["head.bias"] == "bias"
+
+
+def test_recording_does_not_change_the_training(tmp_path, model, batches):
+    backward_workers(model, batches, loss_function)
+    plain = [p.grad.clone() for p in model.parameters()]
+    with TraceWriter(tmp_path / "run", workers=3) as writer:
+        backward_workers(model, batches, loss_function, writer, step=0, activations=True)
+    assert all(torch.equal(p.grad, g) for p, g in zip(model.parameters(), plain, strict=True))
+
+
+def test_activations_are_those_of_the_layer(tmp_path, model, batches):
+    with TraceWriter(tmp_path / "run", workers=3) as writer:
+        backward_workers(model, batches, loss_function, writer, step=0, activations=True)
+        writer.end_step(0)
+    trace = open_trace(tmp_path / "run")
+    assert trace.names(0, "layer_input") == ["embedding", "fc1", "head", "norm"]
+    for worker, (tokens, _) in enumerate(batches):
+        assert trace.read(0, "embedding", worker, "layer_input").tolist() == tokens.tolist()
+        # A linear layer's weight gradient is (activation gradient)^T (layer input).
+        for layer in ("fc1", "head"):
+            x = trace.read(0, layer, worker, "layer_input").astype(np.float64)
+            d = trace.read(0, layer, worker, "activation_gradient").astype(np.float64)
+            g = trace.read(0, f"{layer}.weight", worker)
+            bound = 5 * 2.0**-23 * (np.abs(d).T @ np.abs(x))  # five products, each sum and product rounded
+            assert (np.abs(d.T @ x - g) <= bound).all()
+    # The hooks are gone.
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_the_optimizer_hook_sees_what_the_update_uses(tmp_path, model, batches):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.25)
+    writer = TraceWriter(tmp_path / "run", workers=1, stage="clipped")
+    handle = record_optimizer(optimizer, model, writer, steps={0, 2}, loss=lambda: 1.5)
+    clipped = []
+    for step in range(4):
+        backward_workers(model, batches, loss_function)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.01)
+        clipped.append(to_numpy(model.fc1.weight.grad).copy())
+        if step == 3:
+            handle.remove()
+        optimizer.step()
+    trace = open_trace(tmp_path / "run")
+    assert trace.steps == (0, 2) and trace.manifest.stage == "clipped"
+    assert trace.manifest.steps[1].learning_rate == 0.25 and trace.manifest.steps[1].loss == 1.5
+    for step in trace.steps:
+        assert np.array_equal(trace.read(step, "fc1.weight"), clipped[step])
+
+
+def test_bfloat16_gradients_are_recorded_exactly():
+    values = torch.tensor([1.0, -0.0, 2.0**-130, 3.140625], dtype=torch.bfloat16)
+    assert to_numpy(values).tolist() == values.tolist()
+
+
+DDP = """
+import os, sys, torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from apscope.record import TraceWriter
+from apscope.record.torch_ddp import DDPRecorder
+
+folder, rank = sys.argv[1], int(sys.argv[2])
+dist.init_process_group("gloo", init_method=f"file://{folder}.rendezvous", rank=rank, world_size=2)
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Linear(4, 300), torch.nn.ReLU(), torch.nn.Linear(300, 3))
+# Buckets of a few kilobytes: several a step, rebuilt after the first.
+model = DistributedDataParallel(net, bucket_cap_mb=0.002)
+recorder = DDPRecorder(model, TraceWriter(folder, workers=2))
+generator = torch.Generator().manual_seed(10 + rank)
+for step in range(4):
+    x = torch.randn(6, 4, generator=generator)
+    model.zero_grad()
+    if step != 1:
+        recorder.begin_step(step)
+    loss = model(x).square().mean()
+    loss.backward()
+    if step != 1:
+        recorder.end_step(loss=loss.item(), learning_rate=0.0)
+    local = torch.autograd.grad(net(x).square().mean(), list(net.parameters()))
+    torch.save({n: g for (n, _), g in zip(net.named_parameters(), local)}, f"{folder}.local{rank}.{step}")
+    torch.save({n: p.grad for n, p in net.named_parameters()}, f"{folder}.mean{rank}.{step}")
+dist.destroy_process_group()
+"""
+
+
+def test_the_ddp_hook_records_local_gradients_of_every_process(tmp_path):
+    folder = str(tmp_path / "run")
+    processes = [subprocess.Popen([sys.executable, "-c", DDP, folder, str(rank)]) for rank in range(2)]
+    try:
+        assert [process.wait(timeout=120) for process in processes] == [0, 0]
+    finally:
+        for process in processes:
+            process.kill()
+    trace = open_trace(folder)
+    assert trace.steps == (0, 2, 3) and trace.workers == 2
+    for step in trace.steps:
+        for name in trace.tensors:
+            local = [torch.load(f"{folder}.local{rank}.{step}")[name] for rank in range(2)]
+            mean = torch.load(f"{folder}.mean0.{step}")[name]
+            for rank in range(2):
+                assert np.array_equal(trace.read(step, name, rank), local[rank].numpy())
+            assert not torch.equal(local[0], local[1])
+            # DDP still averages: halves are exact, the sum rounds once.
+            assert torch.equal(mean, local[0] / 2 + local[1] / 2)

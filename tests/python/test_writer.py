@@ -1,0 +1,189 @@
+"""TraceWriter: what it refuses, and what a kill leaves behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import ml_dtypes
+import numpy as np
+import pytest
+from apscope.record import TraceWriter
+from apscope.roles import guess_role
+from apscope.trace import open_trace
+from apscope.trace_info import check
+
+ENDLESS = """
+import sys, numpy as np
+from apscope.record import TraceWriter
+writer = TraceWriter(sys.argv[1], workers=3)
+step = 0
+while True:
+    for worker in range(3):
+        for tensor in ("a", "b"):
+            writer.add(step, worker, tensor, np.full(20000, step * 10 + worker, np.float32))
+    writer.end_step(step, loss=1.0)
+    step += 1
+"""
+
+
+@pytest.mark.parametrize("extra_wait", [0.0, 0.013, 0.029, 0.041])
+def test_a_killed_recorder_leaves_every_complete_step(tmp_path, extra_wait):
+    folder = tmp_path / "run"
+    process = subprocess.Popen([sys.executable, "-c", ENDLESS, str(folder)])
+    deadline = time.monotonic() + 60
+    while not (folder / "step_00000005").exists():
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.001)
+    time.sleep(extra_wait)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+    trace = open_trace(folder)
+    assert len(trace.steps) >= 5
+    assert trace.steps == tuple(range(len(trace.steps)))
+    check(trace)
+    for step in trace.steps:
+        for worker in range(3):
+            for tensor in ("a", "b"):
+                assert (trace.read(step, tensor, worker) == step * 10 + worker).all()
+    # A step that was begun and not committed is no part of the trace.
+    begun = sorted(path.name for path in folder.glob("step_*"))
+    assert len(begun) - len(trace.steps) in (0, 1)
+
+
+def test_every_step_is_readable_before_the_writer_is_closed(tmp_path):
+    writer = TraceWriter(tmp_path / "run", workers=1)
+    for step in (0, 3):
+        writer.add(step, 0, "w", np.float32([step]))
+        writer.end_step(step)
+        assert open_trace(tmp_path / "run").steps[-1] == step
+    writer.add(4, 0, "w", np.float32([4]))
+    writer.close()
+    assert open_trace(tmp_path / "run").steps == (0, 3)
+
+
+def test_the_recorded_array_is_copied(tmp_path):
+    values = np.ones(3, np.float32)
+    with TraceWriter(tmp_path / "run", workers=1) as writer:
+        writer.add(0, 0, "w", values)
+        values[:] = 2
+        writer.end_step(0)
+    assert open_trace(tmp_path / "run").read(0, "w").tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.float64, np.int64])
+def test_values_survive_bit_for_bit(tmp_path, dtype):
+    values = np.array([[0, 1, 2], [-3, 0, 96]]).astype(dtype)
+    with TraceWriter(tmp_path / "run", workers=1) as writer:
+        writer.add(0, 0, "w", values.T)  # not C-ordered
+        writer.add(0, 0, "empty", np.zeros((0, 4), dtype))
+        writer.add(0, 0, "scalar", np.asarray(values[0, 1]))
+        writer.end_step(0)
+    trace = open_trace(tmp_path / "run")
+    assert np.array_equal(trace.read(0, "w"), values.T.astype(np.float32))
+    assert trace.read(0, "empty").shape == (0, 4)
+    assert trace.read(0, "scalar").shape == () and trace.read(0, "scalar") == 1
+
+
+def test_special_values_and_losses_survive(tmp_path):
+    bits = np.array([0x80000000, 0x7F800000, 0xFF800000, 0x7FC00001, 1, 0x7F7FFFFF], np.uint32)
+    with TraceWriter(tmp_path / "run", workers=1) as writer:
+        for step, loss in enumerate([float("nan"), float("inf"), float("-inf"), 0.1]):
+            writer.add(step, 0, "w", bits.view(np.float32))
+            writer.end_step(step, loss=loss, loss_scale=1024)
+    trace = open_trace(tmp_path / "run")
+    assert np.array_equal(trace.read(0, "w").view(np.uint32), bits)
+    losses = [step.loss for step in trace.manifest.steps]
+    assert np.isnan(losses[0]) and losses[1:] == [float("inf"), float("-inf"), 0.1]
+    assert trace.manifest.steps[0].loss_scale == 1024
+
+
+@pytest.mark.parametrize("values", [[0.1], [1e300], [2.0**-150]])
+def test_float64_that_is_no_fp32_is_refused(tmp_path, values):
+    writer = TraceWriter(tmp_path / "run", workers=1)
+    with pytest.raises(ValueError, match="float64 and its element 0"):
+        writer.add(0, 0, "w", np.array(values))
+
+
+def refused(words, call):
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+def test_the_writer_refuses_what_would_not_be_a_trace(tmp_path):
+    writer = TraceWriter(tmp_path / "run", workers=2)
+    one = np.ones(2, np.float32)
+    refused("worker 2 is not one of 0 to 1", lambda: writer.add(0, 2, "w", one))
+    refused("unknown kind 'moments'", lambda: writer.add(0, 0, "w", one, kind="moments"))
+    writer.add(0, 0, "w", one)
+    refused("added twice", lambda: writer.add(0, 0, "w", one))
+    refused("step 0 must be ended before step 1 begins", lambda: writer.add(1, 0, "w", one))
+    refused("step 0 lacks the gradients of worker 1 of 2", lambda: writer.end_step(0))
+    writer.add(0, 1, "w", np.ones(3, np.float32))
+    refused(r"worker 1 at step 0: tensor 'w' has shape \(3,\), before it was \(2,\)", lambda: writer.end_step(0))
+    assert not list((tmp_path / "run").iterdir())
+    writer.close()
+
+    for worker in range(2):
+        writer.add(0, worker, "w", one)
+    writer.end_step(0)
+    refused("step 0 must be 1 or more", lambda: writer.add(0, 0, "w", one))
+    for worker in range(2):
+        writer.add(1, worker, "v", one)
+    refused("worker 0 at step 1 lacks the tensor 'w'", lambda: writer.end_step(1))
+    refused("already holds a trace", lambda: TraceWriter(tmp_path / "run", workers=2))
+    refused("workers is 0", lambda: TraceWriter(tmp_path / "x", workers=0))
+    refused("stage is 'global'", lambda: TraceWriter(tmp_path / "x", workers=1, stage="global"))
+    refused("reduction is 'average'", lambda: TraceWriter(tmp_path / "x", workers=1, reduction="average"))
+    assert not (tmp_path / "x").exists()
+
+
+def test_roles_are_given_or_guessed(tmp_path):
+    with TraceWriter(tmp_path / "run", workers=1, roles={"w": "special"}) as writer:
+        writer.add(0, 0, "w", np.zeros((2, 2), np.float32))
+        writer.add(0, 0, "v", np.zeros((2, 2), np.float32))
+        writer.end_step(0)
+    assert open_trace(tmp_path / "run").roles == {"w": "special", "v": "linear"}
+
+
+@pytest.mark.parametrize(
+    "name, shape, role",
+    [
+        ("layer1.0.conv2.weight", (64, 64, 3, 3), "conv"),
+        ("layer1.0.bn2.weight", (64,), "norm"),
+        ("layer1.0.bn2.bias", (64,), "norm"),
+        ("encoder.layer_norm1.weight", (64,), "norm"),
+        ("transformer.h.0.ln_1.weight", (768,), "norm"),
+        ("fc.bias", (10,), "bias"),
+        ("transformer.wte.weight", (50257, 768), "embedding"),
+        ("model.embed_tokens.weight", (32000, 64), "embedding"),
+        ("lm_head.weight", (50257, 768), "head"),
+        ("h.0.attn.c_proj.weight", (768, 768), "attention"),
+        ("blocks.3.mlp.fc1.weight", (128, 32), "linear"),
+        ("alpha", (), "other"),
+    ],
+)
+def test_guessed_roles(name, shape, role):
+    assert guess_role(name, shape) == role
+
+
+def test_no_file_appears_under_its_name_before_it_is_whole(tmp_path, monkeypatch):
+    """Renaming is the last thing that happens to a file."""
+    seen = []
+    replace = os.replace
+
+    def watched(part, place):
+        assert not os.path.exists(place) or str(place).endswith("manifest.json")
+        seen.append((os.path.basename(place), os.path.getsize(part)))
+        replace(part, place)
+
+    monkeypatch.setattr(os, "replace", watched)
+    with TraceWriter(tmp_path / "run", workers=2) as writer:
+        for worker in range(2):
+            writer.add(0, worker, "w", np.ones(4, np.float32))
+        writer.end_step(0)
+    assert [name for name, _ in seen] == ["worker_0000.safetensors", "worker_0001.safetensors", "manifest.json"]
+    for name, size in seen[:2]:
+        assert (tmp_path / "run" / "step_00000000" / name).stat().st_size == size
