@@ -1,0 +1,87 @@
+"""The command line: ``apscope VERB ...``. Every verb is a file of this package."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+VERBS = ("formats", "schemes", "info", "convert", "replay", "merge", "verify")
+
+
+class Parser(argparse.ArgumentParser):
+    """Errors are one sentence, with the nearest known word."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(self._with_hint(message))
+
+    def _with_hint(self, message: str) -> str:
+        if message.startswith("unrecognized arguments: "):
+            word = message.split(": ", 1)[1].split()[0]
+            known = [option for action in self._actions for option in action.option_strings]
+            near = difflib.get_close_matches(word.split("=")[0], known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else f"; see {self.prog} --help"
+            return f"{self.prog} knows no argument '{word}'{hint}"
+        return f"{self.prog}: {message}"
+
+
+def _parser() -> Parser:
+    from .. import __version__
+
+    parser = Parser(prog="apscope", description="Shows what a low-precision gradient loses, exactly.", allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"apscope {__version__}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
+    for verb in VERBS:
+        importlib.import_module(f".{verb}", __name__).add_parser(verbs)
+    return parser
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = _parser()
+    word = next((a for a in arguments if not a.startswith("-")), None)
+    if word is not None and word not in VERBS:
+        near = difflib.get_close_matches(word, VERBS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"use one of {', '.join(VERBS)}"
+        raise ValueError(f"unknown verb '{word}'; {hint}")
+    args, extra = parser.parse_known_args(arguments)
+    if extra:
+        verbs = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+        verbs.choices[args.verb].error(f"unrecognized arguments: {' '.join(extra)}")
+    return args
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line.
+
+    Returns
+    -------
+    int
+        0; 1 where `verify` found a mismatch; 2 after an error, told in one sentence on standard
+        error; 130 when interrupted.
+    """
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        args = _parse(arguments)
+        return args.run(args)
+    except (ValueError, TypeError) as error:
+        print(f"apscope: {_one_line(str(error))}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        # The reader went away (apscope formats | head); there is nobody left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        name = f" {error.filename}" if error.filename and str(error.filename) not in str(error.strerror or "") else ""
+        print(f"apscope: {_one_line(error.strerror or str(error))}{name and ':' + name}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("apscope: interrupted", file=sys.stderr)
+        return 130
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,70 @@
+"""``apscope replay TRACE... -o RESULTS``: recorded gradients through schemes and topologies."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from ..replay import DEFAULT_TOPOLOGIES, replay
+
+
+def add_parser(verbs: argparse._SubParsersAction) -> None:
+    parser = verbs.add_parser("replay", help="put recorded gradients through schemes and topologies", allow_abbrev=False)
+    parser.add_argument("traces", nargs="+", metavar="TRACE", help="a recorded trace's folder")
+    parser.add_argument("-o", "--output", required=True, metavar="RESULTS", help="the folder to write")
+    parser.add_argument("--scheme", action="append", metavar="SPEC", help="name[:format][,key=value...], repeatable; see apscope schemes")
+    parser.add_argument("--topology", action="append", metavar="NAME",
+                        help=f"reduction order, repeatable; by default {', '.join(DEFAULT_TOPOLOGIES)}")
+    parser.add_argument("--workers", type=int, metavar="N", help="ranks 0..N-1 only")
+    parser.add_argument("--steps", metavar="A:B", help="recorded step numbers A <= step < B")
+    parser.add_argument("--tensors", metavar="REGEX", help="tensors whose name matches")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--threads", type=int, default=0, metavar="N", help="0: all of the machine's")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the random draws")
+    parser.add_argument("--draws", type=int, default=1, metavar="K", help="sample what has no closed form, K >= 3")
+    parser.add_argument("--shard", metavar="I/N", help="every N-th item, from the I-th (from 0); join with apscope merge")
+    parser.set_defaults(run=run)
+
+
+def _shard(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    parts = text.split("/")
+    if len(parts) != 2 or not all(p.isdigit() for p in parts):
+        raise ValueError(f"shard '{text}' is not I/N, such as 0/4")
+    return int(parts[0]), int(parts[1])
+
+
+def check_output_folder(folder: str) -> None:
+    """Refuse a folder that cannot be written before the work, not after it."""
+    place = os.path.abspath(folder)
+    if os.path.exists(place) and not os.path.isdir(place):
+        raise ValueError(f"{folder} is a file; give a folder for the results")
+    while not os.path.exists(place):
+        place = os.path.dirname(place)
+    if not os.path.isdir(place):
+        raise ValueError(f"{folder} cannot be made: {place} is a file")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise ValueError(f"the results folder {folder} cannot be written: {place} is not writable")
+
+
+def run(args: argparse.Namespace) -> int:
+    check_output_folder(args.output)
+    results = replay(
+        args.traces,
+        args.scheme,
+        topology=args.topology or DEFAULT_TOPOLOGIES,
+        workers=args.workers,
+        steps=args.steps,
+        tensors=args.tensors,
+        seed=args.seed,
+        threads=args.threads,
+        shard=_shard(args.shard),
+        draws=args.draws,
+        device=args.device,
+        progress=sys.stderr.isatty(),
+    )
+    results.save(args.output)
+    print(f"{args.output}: {len(results.frame)} rows")
+    return 0
