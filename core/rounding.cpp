@@ -53,23 +53,31 @@ Cast<Real> make_cast(const FloatFormat& f, const Projection& p) {
         c.exact_zero = p.overflow != Overflow::saturate && f.has_nan() ? nan : c.rounded_zero;
     }
     c.negative_zero = f.zero == Zero::both_signs ? sign_bit<Real> : 0;
-    for (int negative = 0; negative < 2; ++negative) {
+    struct Results {
+        Bits finite, infinite;
+    };
+    const auto results = [&](bool negative) -> Results {
         const Bits sign = negative ? sign_bit<Real> : 0;
         const Bits special = f.has_infinity ? infinity | sign : f.has_nan() ? nan : largest | sign;
         switch (p.overflow) {
-            case Overflow::ieee:
-                c.overflow[negative] = shrinks(p.rounding, negative != 0) ? largest | sign : special;
-                c.infinite[negative] = special;
-                break;
-            case Overflow::saturate: c.overflow[negative] = c.infinite[negative] = largest | sign; break;
-            case Overflow::infinity: c.overflow[negative] = c.infinite[negative] = infinity | sign; break;
-            case Overflow::nan: c.overflow[negative] = c.infinite[negative] = nan; break;
+            case Overflow::ieee: return {shrinks(p.rounding, negative) ? largest | sign : special, special};
+            case Overflow::saturate: return {largest | sign, largest | sign};
+            case Overflow::infinity: return {infinity | sign, infinity | sign};
+            case Overflow::nan: break;
         }
+        return {nan, nan};
+    };
+    c.overflow_positive = results(false).finite;
+    c.infinite_positive = results(false).infinite;
+    c.overflow_negative = results(true).finite;
+    c.infinite_negative = results(true).infinite;
+    if (!f.is_signed) {
+        const Bits lowest = c.rounded_zero;
+        const bool clamps = p.overflow == Overflow::saturate || !f.has_nan();
+        c.infinite_negative = clamps ? lowest : nan;
+        c.below_zero = clamps || (p.overflow == Overflow::ieee && shrinks(p.rounding, true)) ? lowest : nan;
+        c.overflow_negative = c.below_zero;
     }
-    const Bits lowest = c.rounded_zero;
-    const bool clamps = p.overflow == Overflow::saturate || !f.has_nan();
-    c.negative_infinite = clamps ? lowest : nan;
-    c.negative = clamps || (p.overflow == Overflow::ieee && shrinks(p.rounding, true)) ? lowest : nan;
     return c;
 }
 

@@ -45,6 +45,13 @@ APSCOPE_HD To bits_cast(From from) {
     return __builtin_bit_cast(To, from);
 }
 
+// condition ? a : b by masks: compilers turn chains of these into vector code, which they do not
+// always do with chains of branches.
+template <class Bits>
+APSCOPE_HD Bits select(bool condition, Bits a, Bits b) {
+    return b ^ ((a ^ b) & (Bits{0} - static_cast<Bits>(condition)));
+}
+
 // A format and a projection, made ready for Real: every limit as the bits of a magnitude.
 template <class Real>
 struct Cast {
@@ -62,10 +69,9 @@ struct Cast {
     Bits exact_zero;       // what a zero becomes, without its sign (formats without zero)
     Bits rounded_zero;     // what a magnitude that rounds to zero becomes
     Bits negative_zero;    // sign bit if the format has a -0
-    Bits overflow[2];      // finite overflow, by sign
-    Bits infinite[2];      // infinite input, by sign
-    Bits negative;         // unsigned formats: a negative result
-    Bits negative_infinite;  // unsigned formats: -infinity
+    Bits overflow_positive, overflow_negative;  // finite overflow, by sign
+    Bits infinite_positive, infinite_negative;  // infinite input, by sign
+    Bits below_zero;         // unsigned formats: a negative result
 };
 
 template <class Real>
@@ -94,9 +100,10 @@ APSCOPE_HD std::uint64_t up_probability(Word rest, int shift, int random_bits) {
 }
 
 // Whether the magnitude `kept + rest / 2^shift` units rounds to kept + 1. `odd` is the parity of
-// kept (of its code, where the format says so); `random` holds N bits, left-aligned.
+// kept (of its code, where the format says so), 0 or 1, and a number, because vectorisers know no
+// conversion to bool but a comparison; `random` holds N bits, left-aligned.
 template <RoundingMode M, class Word>
-APSCOPE_HD bool round_up(Word rest, int shift, int capped_shift, bool odd, bool negative, int random_bits,
+APSCOPE_HD bool round_up(Word rest, int shift, int capped_shift, Word odd, bool negative, int random_bits,
                          std::uint64_t random) {
     const bool inexact = rest != 0;
     if constexpr (M == RoundingMode::ties_to_even || M == RoundingMode::ties_to_away) {
@@ -104,7 +111,7 @@ APSCOPE_HD bool round_up(Word rest, int shift, int capped_shift, bool odd, bool 
         const Word twice = static_cast<Word>(rest << 1);
         const Word unit = static_cast<Word>(Word{1} << capped_shift);
         if constexpr (M == RoundingMode::ties_to_even) {
-            return (twice > unit) | ((twice == unit) & odd);
+            return twice + odd > unit;  // both are even, or the rest is 0 of unit 1
         } else {
             return twice >= unit;
         }
@@ -115,7 +122,7 @@ APSCOPE_HD bool round_up(Word rest, int shift, int capped_shift, bool odd, bool 
     } else if constexpr (M == RoundingMode::toward_negative) {
         return inexact & negative;
     } else if constexpr (M == RoundingMode::to_odd) {
-        return inexact & !odd;
+        return (rest & (odd - 1)) != 0;
     } else {
         const std::uint64_t probability = up_probability(rest, shift, random_bits);
         return probability + random < probability;  // the sum carries out of 64 bits
@@ -159,30 +166,28 @@ APSCOPE_HD BitsOf<Real> round_magnitude(BitsOf<Real> magnitude, bool negative, c
     const int capped = shift < fraction_bits + 2 ? shift : fraction_bits + 2;
     const Bits kept = significand >> capped;
     const Bits rest = significand & ((Bits{1} << capped) - 1);
-    bool odd = kept & 1;
-    if (cast.even_code_ties) odd = odd & ((exponent + cast.bias) & 1);
-    const bool up = round_up<M>(rest, shift, capped, odd, negative, cast.random_bits, random);
+    const Bits odd = kept & (static_cast<Bits>(!cast.even_code_ties) | static_cast<Bits>(exponent + cast.bias)) & 1;
+    const bool up = round_up<M, Bits>(rest, shift, capped, odd, negative, cast.random_bits, random);
     const int in_place = capped <= fraction_bits ? capped : 0;
     const Bits rounded = ((magnitude >> in_place) + (up ? 1 : 0)) << in_place;
-    return capped <= fraction_bits ? rounded : up ? cast.quantum : 0;
+    return select(capped <= fraction_bits, rounded, select(up, cast.quantum, Bits{0}));
 }
 
-// Overflow, zero and sign: the last steps, common to casts and sums.
+// Overflow, zero and sign: the last steps, common to casts and sums. Every step is a selection,
+// never a branch, so that loops over the rule become vector code.
 template <class Real>
 APSCOPE_HD BitsOf<Real> finish(BitsOf<Real> rounded, BitsOf<Real> magnitude, BitsOf<Real> sign, const Cast<Real>& cast) {
     using Bits = BitsOf<Real>;
     const bool negative = sign != 0;
-    Bits result = rounded | sign;
-    result = rounded == 0 ? cast.rounded_zero | (sign & cast.negative_zero) : result;
-    result = magnitude == 0 ? cast.exact_zero | (sign & cast.negative_zero) : result;
-    result = rounded > cast.largest ? cast.overflow[negative] : result;
-    if (!cast.is_signed) {
-        const bool below = negative & (rounded != 0 || (cast.rounded_zero != 0 && magnitude != 0));
-        result = below ? cast.negative : result;
-    }
-    result = magnitude == infinity_bits<Real> ? (negative && !cast.is_signed ? cast.negative_infinite : cast.infinite[negative])
-                                              : result;
-    return magnitude > infinity_bits<Real> ? nan_bits<Real> : result;
+    const Bits zero_sign = sign & cast.negative_zero;
+    Bits result = select(rounded == 0, cast.rounded_zero | zero_sign, rounded | sign);
+    result = select(magnitude == 0, cast.exact_zero | zero_sign, result);
+    result = select(rounded > cast.largest, select(negative, cast.overflow_negative, cast.overflow_positive), result);
+    // Without a sign, a negative result has nowhere to go; -0 and what rounds to it is zero.
+    const bool below = !cast.is_signed & negative & ((rounded != 0) | ((cast.rounded_zero != 0) & (magnitude != 0)));
+    result = select(below, cast.below_zero, result);
+    result = select(magnitude == infinity_bits<Real>, select(negative, cast.infinite_negative, cast.infinite_positive), result);
+    return select(magnitude > infinity_bits<Real>, nan_bits<Real>, result);
 }
 
 // The rule. `random` matters to stochastic rounding only: N bits, left-aligned in 64.

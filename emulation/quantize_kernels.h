@@ -53,7 +53,7 @@ struct QuantizeByAddition {
         const float half_quantum = bits_cast<float>((cast.largest & 0x7F800000u) - ((static_cast<std::uint32_t>(cast.mantissa_bits) + 1) << 23));
         const bool largest_odd = (cast.largest >> (23 - cast.mantissa_bits) & 1) != 0 || cast.mantissa_bits == 0;
         const std::uint32_t overflow_from = bits_cast<std::uint32_t>(largest + half_quantum) + (largest_odd ? 0 : 1);
-        const std::uint32_t overflow = cast.overflow[0] & 0x7FFFFFFFu, infinite = cast.infinite[0] & 0x7FFFFFFFu;
+        const std::uint32_t overflow = cast.overflow_positive & 0x7FFFFFFFu, infinite = cast.infinite_positive & 0x7FFFFFFFu;
         for (std::size_t i = 0; i < count; ++i) {
             const std::uint32_t bits = bits_cast<std::uint32_t>(in[i]);
             const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
