@@ -91,7 +91,7 @@ public:
         const std::vector<float> inputs = selected_cases();
         Tally tally = rule_against_oracles(inputs);
         if (!stopped_) tally.merge(array_against_rule(inputs));
-        if (!stopped_ && !wide_) tally.merge(codes());
+        if (!stopped_) tally.merge(codes());
         if (!stopped_ && options_.exhaustive) tally.merge(all_inputs());
 
         VerifyResult result{tally.cases, tally.mismatches, {}, stopped_};
@@ -172,15 +172,18 @@ private:
         return tally;
     }
 
+    // Every code; of wide formats as many random ones as there are random inputs.
     Tally codes() {
         Tally tally;
         const Codec codec = make_codec(format_);
         const RationalOracle oracle(format_, projection_);
-        const auto count = std::uint32_t{1} << format_.storage_bits();
-        for (std::uint32_t code = 0; code < count; ++code) {
+        const std::uint64_t count = std::uint64_t{1} << format_.storage_bits();
+        const std::uint64_t samples = wide_ ? options_.random_cases : count;
+        for (std::uint64_t i = 0; i < samples; ++i) {
+            const auto code = static_cast<std::uint32_t>(wide_ ? mix(options_.seed ^ i) % count : i);
             const float value = oracle.decode(code);
             const float decoded = decode_one(code, codec);
-            const std::uint64_t place = first_code_place + code;
+            const std::uint64_t place = first_code_place + i;
             if (std::isnan(value)) {
                 tally.compare(place, "is a NaN, decode against the oracle", code, 1, std::isnan(decoded));
                 const auto nan = static_cast<std::uint32_t>(format_.nan_code());
