@@ -3,7 +3,9 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/named_formats.h"
 #include "tests/oracle/mpfr_oracle.h"
@@ -66,6 +68,18 @@ py::dict verify(const std::string& format, const std::string& rounding, const st
     return d;
 }
 
+// The overflow rules that the format can follow.
+std::vector<std::string> overflow_rules(const std::string& format) {
+    const FloatFormat f = parse_format(format);
+    std::vector<std::string> names;
+    for (int i = 0; i < overflow_count; ++i) {
+        const auto overflow = static_cast<Overflow>(i);
+        const bool allowed = overflow == Overflow::infinity ? f.has_infinity : overflow != Overflow::nan || f.has_nan();
+        if (allowed) names.emplace_back(to_string(overflow));
+    }
+    return names;
+}
+
 float project(float x, const std::string& format, const std::string& rounding, const std::string& overflow,
               int random_bits, std::uint64_t random) {
     return oracle::MpfrOracle(parse_format(format), make_projection(rounding, overflow, random_bits)).project(x, random);
@@ -82,6 +96,7 @@ PYBIND11_MODULE(_oracle, m) {
           "Compares the emulator with the oracles for one format, rounding and overflow rule.\n\n"
           "Returns a dict: cases, mismatches, first (a dict of the first mismatch, or None).\n"
           "progress(done, total) is called every now and then; an exception from it stops the work.");
+    m.def("overflow_rules", &overflow_rules, py::arg("format"), "The names of the overflow rules the format can follow.");
     m.def("project", &project, py::arg("x"), py::arg("format"), py::kw_only(), py::arg("rounding") = "ties_to_even",
           py::arg("overflow") = "ieee", py::arg("random_bits") = 32, py::arg("random") = 0,
           "One number projected by MPFR; random: random_bits bits, left-aligned in 64.");
