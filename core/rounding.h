@@ -103,7 +103,7 @@ APSCOPE_HD std::uint64_t up_probability(Word rest, int shift, int random_bits) {
 // kept (of its code, where the format says so), 0 or 1, and a number, because vectorisers know no
 // conversion to bool but a comparison; `random` holds N bits, left-aligned.
 template <RoundingMode M, class Word>
-APSCOPE_HD bool round_up(Word rest, int shift, int capped_shift, Word odd, bool negative, int random_bits,
+APSCOPE_HD bool round_up(Word rest, int shift, Word capped_shift, Word odd, bool negative, int random_bits,
                          std::uint64_t random) {
     const bool inexact = rest != 0;
     if constexpr (M == RoundingMode::ties_to_even || M == RoundingMode::ties_to_away) {
@@ -163,12 +163,13 @@ APSCOPE_HD BitsOf<Real> round_magnitude(BitsOf<Real> magnitude, bool negative, c
     const int quantum_exponent = (exponent > cast.emin ? exponent : cast.emin) - cast.mantissa_bits;
     const int shift = quantum_exponent > ulp_exponent ? quantum_exponent - ulp_exponent : 0;
     // From fraction_bits + 2 on nothing is kept and the rest is less than half a unit.
-    const int capped = shift < fraction_bits + 2 ? shift : fraction_bits + 2;
+    // A count as wide as what it shifts: vector shifts know no other.
+    const Bits capped = static_cast<Bits>(shift < fraction_bits + 2 ? shift : fraction_bits + 2);
     const Bits kept = significand >> capped;
     const Bits rest = significand & ((Bits{1} << capped) - 1);
     const Bits odd = kept & (static_cast<Bits>(!cast.even_code_ties) | static_cast<Bits>(exponent + cast.bias)) & 1;
     const bool up = round_up<M, Bits>(rest, shift, capped, odd, negative, cast.random_bits, random);
-    const int in_place = capped <= fraction_bits ? capped : 0;
+    const Bits in_place = capped <= fraction_bits ? capped : 0;
     const Bits rounded = ((magnitude >> in_place) + (up ? 1 : 0)) << in_place;
     return select(capped <= fraction_bits, rounded, select(up, cast.quantum, Bits{0}));
 }

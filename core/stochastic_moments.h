@@ -1,0 +1,47 @@
+// What stochastic rounding does on average: the two neighbours of a value and the probability of
+// the upper one with the random bits really used, and from them the bias and the variance of one
+// rounding (docs/definitions.md, section 5).
+#pragma once
+
+#include "core/rounding.h"
+
+namespace apscope {
+
+struct RoundingMoments {
+    double bias;      // E[rounded] - v
+    double variance;  // Var[rounded]
+    bool defined;     // false where a draw can overflow, or v is not finite
+};
+
+APSCOPE_HD RoundingMoments stochastic_moments(double v, const Cast<double>& cast, bool saturates) {
+    const std::uint64_t magnitude = bits_cast<std::uint64_t>(v) & ~sign_bit<double>;
+    const double size = bits_cast<double>(magnitude);
+    if (magnitude == 0) return {0.0, 0.0, true};
+    if (magnitude >= infinity_bits<double>) return {0.0, 0.0, false};
+
+    double low, gap;
+    std::uint64_t probability;
+    if (magnitude > cast.gap_low && magnitude < cast.gap_high) {
+        low = bits_cast<double>(cast.gap_low);
+        gap = bits_cast<double>(cast.gap_high) - low;
+        probability = gap_probability<double>(magnitude, cast);
+    } else {
+        low = bits_cast<double>(round_magnitude<RoundingMode::toward_zero, double>(magnitude, false, cast, 0));
+        const int exponent = exponent_of<double>(magnitude);
+        const int quantum_exponent = (exponent > cast.emin ? exponent : cast.emin) - cast.mantissa_bits;
+        gap = bits_cast<double>(static_cast<std::uint64_t>(quantum_exponent + 1023) << 52);
+        // The rest of the rule: the bits of v below the quantum.
+        const int shift = quantum_exponent - (exponent - 52);
+        const std::uint64_t significand = (magnitude & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1} << 52;
+        const std::uint64_t rest = shift >= 64 ? significand : shift <= 0 ? 0 : significand & ((std::uint64_t{1} << shift) - 1);
+        probability = up_probability<std::uint64_t>(rest, shift, cast.random_bits);
+    }
+    const double p = static_cast<double>(probability) * 0x1p-64;
+    const double sign = bits_cast<std::uint64_t>(v) >> 63 ? -1.0 : 1.0;
+    const double largest = bits_cast<double>(cast.largest);
+    if (saturates && low >= largest) return {sign * (largest - size), 0.0, true};
+    if (low > largest || (low + gap > largest && probability != 0)) return {0.0, 0.0, false};
+    return {sign * (p * gap - (size - low)), p * (1.0 - p) * (gap * gap), true};
+}
+
+}  // namespace apscope
