@@ -116,11 +116,20 @@ def verify(
     modes = _modes(rounding)
     if oracle not in (None, "mpfr"):
         raise ValueError(f"unknown oracle {oracle!r}; use 'mpfr' or leave it out")
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads={threads} is not at least 1")
+    if not 1 <= random_bits <= 64:
+        raise ValueError(f"random_bits={random_bits} is not between 1 and 64")
+    if not 0 <= seed < 1 << 64:
+        raise ValueError(f"seed={seed} is not between 0 and 2**64 - 1")
     threads = threads or os.cpu_count() or 1
     if _oracle is None:
         if exhaustive or oracle:
             asked = "exhaustive" if exhaustive else f"oracle={oracle!r}"
-            raise ValueError(f"{asked} needs the oracle module, and apscope was built without MPFR; install libmpfr-dev and build again")
+            raise ValueError(
+                f"{asked} needs the oracle module, and apscope was built without MPFR; "
+                "install libmpfr-dev and build again"
+            )
         return [_compare_paths(name, mode, random_bits, threads, seed) for mode in modes]
 
     results = []
