@@ -154,7 +154,8 @@ def verify(
             mismatches += found["mismatches"]
             if first is None and found["first"] is not None:
                 first = found["first"]["text"]
-        results.append(Verification(name, mode, cases, mismatches, "mpfr+rational", time.perf_counter() - started, first))
+        seconds = time.perf_counter() - started
+        results.append(Verification(name, mode, cases, mismatches, "mpfr+rational", seconds, first))
     return results
 
 

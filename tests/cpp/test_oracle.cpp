@@ -10,6 +10,7 @@
 #include <limits>
 #include <ostream>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -276,6 +277,42 @@ TEST(Verify, UnusualFormatsMatchTheOracles) {
         const FloatFormat f = parse_format(name);
         if (f.storage_bits() <= 12) expect_verified(f);
     }
+}
+
+TEST(Verify, AMismatchNamesInputExpectedGotAndTheNeighbours) {
+    oracle::Mismatch m;
+    m.what = "the rule against MPFR";
+    m.rounding = stochastic;
+    m.overflow = saturate;
+    m.input = 0x3F880000;
+    m.expected = 0x3F900000;
+    m.got = 0x3F800000;
+    m.random = 0x8000000000000000;
+    m.lower = 1.0f;
+    m.upper = 1.125f;
+    EXPECT_EQ(oracle::describe(m),
+              "the rule against MPFR, stochastic, overflow saturate: input 0x3F880000 (1.0625), expected 0x3F900000 "
+              "(1.125), got 0x3F800000 (1); its magnitude lies between 1 and 1.125; random word 0x8000000000000000");
+}
+
+TEST(Verify, StopsWhenProgressSaysSoOrThrows) {
+    oracle::VerifyOptions options;
+    options.exhaustive = true;
+    const FloatFormat f = parse_format("e4m3");
+    std::uint64_t largest_total = 0;
+    const oracle::VerifyResult result = oracle::verify(f, {}, options, [&](std::uint64_t, std::uint64_t total) {
+        largest_total = std::max(largest_total, total);
+        return total < std::uint64_t{1} << 32;
+    });
+    EXPECT_TRUE(result.stopped);
+    EXPECT_EQ(largest_total, std::uint64_t{1} << 32);
+    EXPECT_LT(result.cases, std::uint64_t{1} << 32);
+    EXPECT_THROW(oracle::verify(f, {}, options,
+                                [](std::uint64_t, std::uint64_t total) -> bool {
+                                    if (total == std::uint64_t{1} << 32) throw std::runtime_error("interrupted");
+                                    return true;
+                                }),
+                 std::runtime_error);
 }
 
 }  // namespace

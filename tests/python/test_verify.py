@@ -56,11 +56,12 @@ def test_a_mismatch_is_printed_and_exits_with_one(monkeypatch, capsys):
 
 
 @needs_oracle
-def test_a_mismatch_text_names_input_expected_got_and_neighbours():
-    # MPFR's own answer for a halfway case, beside what truncation would have given.
-    expected = module._oracle.project(1.0625, "e4m3", rounding="ties_to_away")
-    assert expected == 1.125
-    assert module._oracle.project(1.0625, "e4m3", rounding="toward_zero") == 1.0
+def test_the_oracle_projects_single_numbers():
+    project = module._oracle.project
+    assert project(1.0625, "e4m3", rounding="ties_to_away") == 1.125
+    assert project(1.0625, "e4m3", rounding="toward_zero") == 1.0
+    assert project(1.0625, "e4m3", rounding="stochastic", random_bits=1, random=1 << 63) == 1.125
+    assert project(1e9, "e4m3", overflow="saturate") == 240.0
 
 
 @pytest.mark.parametrize("rounding", ["ties_to_even", "stochastic"])

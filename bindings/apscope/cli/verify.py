@@ -15,14 +15,14 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(
         "verify",
         help="prove the emulator on this machine",
-        description="Compare the rounding rule with exact oracles, the array path with the rule, and codes with values. "
-        "Exits with 1 if anything differs.",
+        description="Compare the rounding rule with exact oracles, the array path with the rule, and codes "
+        "with values. Exits with 1 if anything differs.",
     )
     parser.add_argument("format", metavar="FORMAT", help="a format's name, or 'all' for every named format")
     parser.add_argument("--rounding", metavar="NAME", default="all", help=f"all (the default), {', '.join(ROUNDINGS)}")
     parser.add_argument("--exhaustive", action="store_true", help="the array path against the rule on all 2^32 inputs")
-    parser.add_argument("--oracle", choices=["mpfr"], help="with --exhaustive: the rule against MPFR on all 2^32 inputs too")
-    parser.add_argument("--random-bits", type=int, default=32, metavar="N", help="random bits of stochastic rounding, 1 to 64")
+    parser.add_argument("--oracle", choices=["mpfr"], help="with --exhaustive: the rule against MPFR on all of them too")
+    parser.add_argument("--random-bits", type=int, default=32, metavar="N", help="of stochastic rounding, 1 to 64")
     parser.add_argument("--threads", type=int, metavar="N", help="worker threads (default: all processors)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the random inputs")
     parser.add_argument("--json", action="store_true", help="print a list of objects")
