@@ -16,6 +16,7 @@ Codec make_codec(const FloatFormat& f) {
     c.has_infinity = f.has_infinity;
     c.has_nan = f.has_nan();
     c.nan_at_negative_zero = f.nan_at_negative_zero;
+    c.has_negative_zero = f.zero == Zero::both_signs;
     c.infinity_code = f.has_infinity ? static_cast<std::uint32_t>(f.infinity_code()) : 0;
     c.nan_code = f.has_nan() ? static_cast<std::uint32_t>(f.nan_code()) : 0;
     return c;

@@ -19,6 +19,7 @@ struct Codec {
     std::uint32_t top_finite;    // magnitude code of the largest finite value
     std::uint32_t infinity_code, nan_code;  // meaningless where absent
     bool has_infinity, has_nan, nan_at_negative_zero;
+    bool has_negative_zero;      // otherwise the code of -0 is NaN or a second code of 0
 };
 
 Codec make_codec(const FloatFormat& format);
@@ -48,7 +49,7 @@ APSCOPE_HD float decode_one(std::uint32_t code, const Codec& codec) {
     const bool negative = (code & codec.sign_code) != 0;
     const std::uint32_t magnitude = code & ~codec.sign_code;
     const float nan = bits_cast<float>(nan_bits<float>);
-    if (codec.nan_at_negative_zero && negative && magnitude == 0) return nan;
+    if (negative && magnitude == 0 && !codec.has_negative_zero) return codec.nan_at_negative_zero ? nan : 0.0f;
     if (magnitude > codec.top_finite) {
         if (!codec.has_infinity || magnitude != codec.infinity_code) return nan;
         return bits_cast<float>(infinity_bits<float> | (negative ? 0x80000000u : 0));

@@ -45,7 +45,9 @@ Cast<Real> make_cast(const FloatFormat& f, const Projection& p) {
             c.gap_high = bits_of<Real>(f.magnitude(first_normal));
             c.gap_low_odd = (first_normal - 1) & 1;
         }
-    } else if (!f.subnormals && f.zero != Zero::none) {
+    } else if (!f.subnormals && (f.zero != Zero::none || f.mantissa_bits > 0)) {
+        // Nothing below the smallest value, though the quantum there is finer. (At precision 1
+        // without a zero the two coincide: E8M0.)
         c.gap_high = bits_of<Real>(f.smallest_positive());
     }
     if (f.zero == Zero::none) {

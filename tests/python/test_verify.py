@@ -1,0 +1,109 @@
+"""`apscope verify` and `apscope.verify`."""
+
+import importlib
+import json
+
+import numpy as np
+import pytest
+
+from apscope.cli import main
+
+module = importlib.import_module("apscope.verify")  # the module, whatever name the package gives the function
+
+needs_oracle = pytest.mark.skipif(not module.has_oracle(), reason="built without MPFR")
+
+
+@needs_oracle
+def test_verify_proves_a_format_in_every_mode(capsys):
+    assert main(["verify", "e4m3", "--rounding", "all", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["rounding"] for row in rows] == list(module.ROUNDINGS)
+    for row in rows:
+        assert row["format"] == "e4m3" and row["oracle"] == "mpfr+rational"
+        assert row["mismatches"] == 0 and row["first"] is None
+        assert row["cases"] > 10_000
+
+
+@needs_oracle
+def test_verify_prints_a_row_per_mode(capsys):
+    assert main(["verify", "float8_e5m2", "--rounding", "to_odd"]) == 0
+    header, row = capsys.readouterr().out.splitlines()
+    assert header.split() == ["format", "rounding", "cases", "mismatches", "oracle", "seconds"]
+    assert row.split()[:2] == ["e5m2", "to_odd"] and row.split()[3] == "0"
+
+
+@needs_oracle
+def test_the_counts_do_not_depend_on_the_threads():
+    one, three = (module.verify("e3m4", "stochastic", threads=n)[0] for n in (1, 3))
+    assert (one.cases, one.mismatches) == (three.cases, three.mismatches)
+
+
+class WrongOracle:
+    """Stands for an oracle that found the emulator wrong."""
+
+    def overflow_rules(self, name):
+        return ["ieee"]
+
+    def verify(self, name, **options):
+        return {"cases": 5, "mismatches": 1, "first": {"text": "input 0x3F800000 (1), expected 0x3F800000 (1), got 0x0 (0)"}}
+
+
+def test_a_mismatch_is_printed_and_exits_with_one(monkeypatch, capsys):
+    monkeypatch.setattr(module, "_oracle", WrongOracle())
+    assert main(["verify", "e4m3", "--rounding", "toward_zero"]) == 1
+    out = capsys.readouterr().out
+    assert "first mismatch: input 0x3F800000" in out and "expected" in out and "got" in out
+
+
+@needs_oracle
+def test_the_oracle_projects_single_numbers():
+    project = module._oracle.project
+    assert project(1.0625, "e4m3", rounding="ties_to_away") == 1.125
+    assert project(1.0625, "e4m3", rounding="toward_zero") == 1.0
+    assert project(1.0625, "e4m3", rounding="stochastic", random_bits=1, random=1 << 63) == 1.125
+    assert project(1e9, "e4m3", overflow="saturate") == 240.0
+
+
+@pytest.mark.parametrize("rounding", ["ties_to_even", "stochastic"])
+def test_without_the_oracle_the_paths_are_compared_and_that_is_said(rounding, monkeypatch, capsys):
+    monkeypatch.setattr(module, "_oracle", None)
+    assert main(["verify", "e4m3", "--rounding", rounding, "--json"]) == 0
+    printed = capsys.readouterr()
+    (row,) = json.loads(printed.out)
+    assert row["oracle"] == "none" and row["mismatches"] == 0 and row["cases"] > 100_000
+    assert "without MPFR" in printed.err
+
+
+def test_the_path_comparison_finds_a_wrong_path(monkeypatch):
+    def wrong(codes, format):
+        values = apscope_decode(codes, format)
+        values[7] = np.float32(3.0)
+        return values
+
+    apscope_decode = module.decode
+    monkeypatch.setattr(module, "_oracle", None)
+    monkeypatch.setattr(module, "decode", wrong)
+    (result,) = module.verify("e4m3", "ties_to_even")
+    assert result.mismatches == 1 and result.first.startswith("through codes, ties_to_even: input 0x")
+
+
+@pytest.mark.parametrize(
+    "words, sentence",
+    [
+        (["e9m9"], "exponent_bits=9"),
+        (["e4m3", "--rounding", "up"], "unknown rounding mode 'up'"),
+        (["e4m3", "--random-bits", "65", "--rounding", "stochastic"], "random_bits=65"),
+        (["e4m3", "--threads", "-1"], "threads=-1"),
+        (["hfp8"], "hfp8_forward"),
+    ],
+)
+def test_a_wrong_word_is_one_sentence_and_exit_code_two(words, sentence, capsys):
+    assert main(["verify", *words]) == 2
+    printed = capsys.readouterr()
+    assert sentence in printed.err and printed.out == "" and len(printed.err.strip().splitlines()) == 1
+
+
+def test_exhaustive_without_the_oracle_module_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr(module, "_oracle", None)
+    assert main(["verify", "e4m3", "--exhaustive"]) == 2
+    assert "libmpfr-dev" in capsys.readouterr().err

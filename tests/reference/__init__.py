@@ -1,0 +1,1 @@
+"""Executable specifications: short, slow and exact, written apart from the C++ that they check."""

@@ -1,0 +1,150 @@
+"""What a cast means, in exact fractions: the executable specification of apscope's rounding.
+
+Read it from the bottom: `project` is a cast of a number, `round_magnitude` the choice between two
+neighbours. Nothing here is fast, and nothing here rounds but the lines that say so.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+TWO = Fraction(2)
+
+
+@dataclass(frozen=True)
+class Format:
+    exponent_bits: int
+    mantissa_bits: int
+    bias: int
+    is_signed: bool = True
+    subnormals: bool = True  #: False: exponent field 0 is an ordinary binade
+    subnormal_exponent: int | None = None  #: of field 0; 1 - bias if None
+    zero: str = "both_signs"  #: or "single", "none"
+    nan_codes: int = 0  #: codes per sign that are NaN, at the top
+    has_infinity: bool = False  #: the code below them
+    nan_at_negative_zero: bool = False
+    even_code_ties: bool = False  #: precision 1: ties to the even code
+
+    @property
+    def magnitude_codes(self) -> int:
+        return 1 << self.exponent_bits + self.mantissa_bits
+
+    @property
+    def top(self) -> int:
+        return self.magnitude_codes - 1 - self.nan_codes - self.has_infinity
+
+    @property
+    def has_nan(self) -> bool:
+        return self.nan_codes > 0 or self.nan_at_negative_zero
+
+    def value(self, code: int) -> Fraction:
+        """The magnitude of a code without its sign; codes go on above the largest finite one."""
+        field, fraction = divmod(code, 1 << self.mantissa_bits)
+        if field == 0 and self.subnormals:
+            expval = 1 - self.bias if self.subnormal_exponent is None else self.subnormal_exponent
+            return TWO ** (expval - self.mantissa_bits) * fraction
+        if code == 0 and self.zero != "none":
+            return Fraction(0)
+        return TWO ** (field - self.bias) * (1 + Fraction(fraction, 1 << self.mantissa_bits))
+
+    def decode(self, code: int) -> float:
+        negative, magnitude = divmod(code, self.magnitude_codes)
+        if negative and magnitude == 0 and self.zero == "single":
+            return math.nan if self.nan_at_negative_zero else 0.0
+        if magnitude > self.top:
+            return (-math.inf if negative else math.inf) if self.has_infinity and magnitude == self.top + 1 else math.nan
+        return -float(self.value(magnitude)) if negative else float(self.value(magnitude))
+
+
+@dataclass(frozen=True)
+class Random:
+    """N random bits as an integer R in [0, 2^N)."""
+
+    integer: int
+    bits: int
+
+    @property
+    def two_to_n(self) -> int:
+        return 1 << self.bits
+
+
+def code_below(x: Fraction, f: Format) -> int:
+    """The largest code whose value is at most x; -1 if there is none."""
+    if x < f.value(0):
+        return -1
+    expval = math.frexp(x)[1] - 1  # floor(log2(x)): exact, x is an fp32 number
+    field = max(expval + f.bias, 0)
+    if field == 0 or f.value(field << f.mantissa_bits) > x:  # ... in binade 0
+        field, base, step = 0, f.value(0), f.value(1) - f.value(0)
+        if not f.subnormals and f.zero != "none":  # code 0 is zero, the others lie in an ordinary binade
+            base, step = TWO**-f.bias, TWO ** (-f.bias - f.mantissa_bits)
+    else:
+        base = f.value(field << f.mantissa_bits)
+        step = base / (1 << f.mantissa_bits)
+    significand = math.floor((x - base) / step)
+    return (field << f.mantissa_bits) + min(max(significand, 0), (1 << f.mantissa_bits) - 1)
+
+
+def round_magnitude(x: Fraction, f: Format, mode: str, negative: bool, random: Random | None) -> Fraction:
+    """|x| rounded to a value of the format, or to one of those that would follow the largest."""
+    code = code_below(x, f)
+    lower, upper = (f.value(code) if code >= 0 else Fraction(0)), f.value(code + 1)
+    if x == lower:
+        return lower
+    delta = (x - lower) / (upper - lower)
+    odd = code % 2 == 1 if code >= 0 else False
+    if f.mantissa_bits == 0 and not f.even_code_ties:
+        odd = lower != 0  # the significand of every power of two is 1
+    match mode:
+        case "ties_to_even":
+            away = delta > Fraction(1, 2) or (delta == Fraction(1, 2) and odd)
+        case "ties_to_away":
+            away = delta >= Fraction(1, 2)
+        case "toward_zero":
+            away = False
+        case "toward_positive":
+            away = not negative
+        case "toward_negative":
+            away = negative
+        case "to_odd":
+            away = not odd
+        case "stochastic":
+            away = math.floor(delta * random.two_to_n) + random.integer >= random.two_to_n
+        case _:
+            raise ValueError(f"unknown mode {mode}")
+    return upper if away else lower
+
+
+def project(x: float, f: Format, mode: str = "ties_to_even", overflow: str = "ieee", random: Random | None = None) -> float:
+    """x as the format holds it."""
+    if math.isnan(x):
+        return math.nan
+    negative = math.copysign(1.0, x) < 0
+    lowest = f.value(0)
+    if math.isinf(x):
+        return out_of_range(f, mode, overflow, negative, finite=False)
+    if f.zero == "none" and x == 0:
+        return math.nan if f.has_nan and overflow != "saturate" else float(lowest)
+    if f.zero == "none" and negative:
+        return out_of_range(f, mode, overflow, negative, finite=True)
+    magnitude = round_magnitude(abs(Fraction(x)), f, mode, negative, random)
+    if magnitude == 0:
+        return float(lowest) if f.zero == "none" else -0.0 if negative and f.zero == "both_signs" else 0.0
+    if magnitude > f.value(f.top) or (negative and not f.is_signed):
+        return out_of_range(f, mode, overflow, negative, finite=True)
+    return -float(magnitude) if negative else float(magnitude)
+
+
+def out_of_range(f: Format, mode: str, overflow: str, negative: bool, finite: bool) -> float:
+    below = negative and not f.is_signed  # of an unsigned format
+    bound = float(f.value(0)) if below else math.copysign(float(f.value(f.top)), -1 if negative else 1)
+    inward = mode in ("toward_zero", "to_odd", "toward_positive" if negative else "toward_negative")
+    if overflow == "saturate" or (overflow == "ieee" and inward and finite):
+        return bound
+    if overflow == "nan":
+        return math.nan
+    if f.has_infinity and not below:
+        return -math.inf if negative else math.inf
+    return math.nan if f.has_nan else bound
