@@ -72,7 +72,9 @@ APSCOPE_HD double round_wide(const WideSum& sum, const Cast<double>& cast, std::
     const int shift = quantum_exponent > sum.unit ? quantum_exponent - sum.unit : 0;
     const int capped = shift < 127 ? shift : 127;
     const Wide kept = sum.significand >> capped;
-    const Wide rest = sum.significand & ((Wide{1} << capped) - 1);
+    // Further down than 127 places the sum is below half a unit: only that it is not zero counts,
+    // except to random words, which look at the true shift.
+    const Wide rest = shift > 127 && M != RoundingMode::stochastic ? 1 : sum.significand & ((Wide{1} << capped) - 1);
     Wide odd = kept & 1;
     if (cast.even_code_ties) odd &= static_cast<Wide>(exponent + cast.bias);
     const bool up = round_up<M, Wide>(rest, shift, static_cast<Wide>(capped), odd, sum.negative, cast.random_bits, random);
