@@ -2,7 +2,7 @@
 
 The letters name the root causes: (a) no sticky bit when shifting into subnormals; (b) overflow
 tested before rounding; (c) NaN pushed through integer rounding; (d) a shift that is wrong at full
-precision; (g) the sign of zero lost; (h) ties at precision 1; (i) random bits that depend on time
+precision; (f) rounding twice; (g) the sign of zero lost; (h) ties at precision 1; (i) random bits that depend on time
 or threads; (j) the caller's array overwritten.
 """
 
@@ -120,6 +120,11 @@ def test_ties_away_and_ties_to_even_are_not_exchanged():
     assert_is(cast(x, "fp16", "ties_to_away"), -(1 + 2.0**-10))
     assert_is(cast(x, "fp16", "ties_to_even"), -1.0)
     assert_is(cast(x, "fp16", "toward_zero"), -1.0)
+
+
+def test_a_float64_is_rounded_once():  # (f)
+    x = np.array([1 + 2.0**-8 + 2.0**-40])
+    assert apscope.quantize(x, apscope.FloatFormat("bf16"))[0] == 1.0078125  # 1.0 through fp32
 
 
 @pytest.mark.parametrize("format", SIGNED_ZERO)

@@ -73,6 +73,28 @@ def test_stochastic_rounding_is_the_specification_with_the_stated_random_bits(na
     assert same_bits(got, expected).all(), (seed, bits, [v.hex() for v in x.tolist()], got, expected)
 
 
+@pytest.mark.parametrize("name", FORMATS)
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_float64_inputs_are_rounded_once(name, data):
+    f = FORMATS[name]
+    anything = st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=12)
+    x = np.array(data.draw(anything), np.uint64).view(np.float64)
+    # Beside a value or midpoint of the format by less than fp32 can tell.
+    near = from_bits(data.draw(st.lists(near_a_value(f), min_size=1, max_size=12))).astype(np.float64)
+    ulps = data.draw(st.integers(-2, 2))
+    finite = np.isfinite(near) & (near != 0)
+    near[finite] = (near[finite].view(np.int64) + ulps).view(np.float64)
+    x = np.concatenate([x, near])
+    mode = data.draw(st.sampled_from(DETERMINISTIC))
+    overflow = data.draw(st.sampled_from(overflows(f)))
+    got = apscope.quantize(x, apscope.FloatFormat(name), rounding=mode, overflow=overflow)
+    assert got.dtype == np.float64
+    expected = np.array([project(float(v), f, mode, overflow) for v in x])
+    same = (got.view(np.uint64) == expected.view(np.uint64)) | (np.isnan(got) & np.isnan(expected))
+    assert same.all(), (mode, overflow, [v.hex() for v in x.tolist()], got, expected)
+
+
 def test_the_reference_philox_gives_the_published_words():
     # Random123's known answers for philox4x32_10.
     assert philox4x32_10([0] * 4, [0] * 2) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
