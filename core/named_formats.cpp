@@ -209,9 +209,11 @@ FloatFormat parse_format(std::string_view name) {
         throw std::invalid_argument("unknown format '" + std::string(name) +
                                     "'; use a name from `apscope formats` or e<E>m<M>[fn|fnuz|finite][u][b<bias>]");
     }
-    // nan_codes may exceed what the widths allow; validate() says so in a sentence.
-    if (f->exponent_bits <= 8 && f->mantissa_bits <= 23) validate(*f);
-    else validate(make_format(f->exponent_bits, f->mantissa_bits));
+    try {
+        validate(*f);
+    } catch (const std::invalid_argument& error) {
+        throw std::invalid_argument("format '" + std::string(name) + "': " + error.what());
+    }
     return *f;
 }
 

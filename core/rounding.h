@@ -86,16 +86,13 @@ inline constexpr BitsOf<Real> nan_bits = infinity_bits<Real> | BitsOf<Real>{1} <
 // probability of rounding up, as a fraction of 2^64.
 template <class Word>
 APSCOPE_HD std::uint64_t up_probability(Word rest, int shift, int random_bits) {
-    std::uint64_t eta;
-    if constexpr (sizeof(Word) > 8) {
-        eta = shift <= 64    ? static_cast<std::uint64_t>(rest) << (64 - shift) % 64
-              : shift < 128  ? static_cast<std::uint64_t>(rest >> (shift - 64))
-                             : 0;
-        if (shift == 0) eta = 0;
-    } else {
-        const std::uint64_t r = rest;
-        eta = shift <= 0 ? 0 : shift <= 64 ? r << (64 - shift) : shift < 128 ? r >> (shift - 64) : 0;
-    }
+    // 2^64 eta: the rest moved to 64 places behind the point, down or up.
+    constexpr int width = static_cast<int>(sizeof(Word) * 8);
+    const int down = shift - 64;
+    const std::uint64_t eta = shift <= 0     ? 0
+                              : down < 0     ? static_cast<std::uint64_t>(rest) << -down
+                              : down < width ? static_cast<std::uint64_t>(rest >> down)
+                                             : 0;
     return eta & ~std::uint64_t{0} << (64 - random_bits);
 }
 

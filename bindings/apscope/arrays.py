@@ -43,10 +43,9 @@ def _widen(a: np.ndarray, what: str) -> np.ndarray:
     if a.dtype == np.float16 or a.dtype.name == "bfloat16" or a.dtype.name.startswith("float8"):
         return a.astype(np.float32)
     if a.dtype.kind in "iu":
-        wide = a.astype(np.float64)
-        if a.dtype.itemsize == 8 and a.size and np.abs(wide).max() > 2.0**53:
+        if a.dtype.itemsize == 8 and a.size and not -(2**53) <= int(a.min()) <= int(a.max()) <= 2**53:
             raise ValueError(f"{what} holds integers beyond 2^53, which float64 cannot hold exactly")
-        return wide
+        return a.astype(np.float64)
     raise TypeError(f"{what} has dtype {a.dtype}; use float32, float64, float16 or integers")
 
 

@@ -31,5 +31,11 @@ def run(args: argparse.Namespace) -> int:
     for column in ("largest", "smallest_normal", "smallest_subnormal"):
         table[column] = [_power(v) for v in table[column]]
     table.columns = [c.replace("_", " ") for c in table.columns]
-    print(table.to_string(index=False, justify="left"))
+    # Words to the left, numbers to the right, under their headings.
+    words = {"name", "specials", "aliases"}
+    lines = [list(table.columns), *table.astype(str).values.tolist()]
+    widths = [max(len(row[i]) for row in lines) for i in range(len(table.columns))]
+    for row in lines:
+        cells = [cell.ljust(w) if c in words else cell.rjust(w) for cell, w, c in zip(row, widths, table.columns)]
+        print("  ".join(cells).rstrip())
     return 0

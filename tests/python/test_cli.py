@@ -1,0 +1,187 @@
+"""The command line: what works prints what it did; what does not is one sentence and exit code 2."""
+
+import json
+import os
+import shutil
+
+
+import pytest
+
+import apscope
+from apscope.cli import main
+
+
+@pytest.fixture
+def digits(request):
+    return str(request.config.rootpath / "notebooks/data/digits")
+
+
+def refused(capsys, *arguments):
+    """Runs a command that must fail; gives its one sentence."""
+    assert main([str(a) for a in arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("apscope: ") and captured.err.count("\n") == 1
+    return captured.err.removeprefix("apscope: ").strip()
+
+
+def test_formats_prints_the_table(capsys):
+    assert main(["formats"]) == 0
+    out = capsys.readouterr().out
+    for name in apscope.named_formats():
+        assert f"\n{name} " in out or out.lstrip().startswith(name)
+    assert main(["formats", "float8_e4m3fn", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["e4m3fn"]["nan_codes"] == 1
+
+
+def test_schemes_prints_keys_and_needs(capsys):
+    assert main(["schemes"]) == 0
+    out = capsys.readouterr().out
+    for d in apscope.schemes.definitions():
+        assert d["summary"].split(";")[0][:40] in " ".join(out.split())
+        for key, default, _ in d["keys"]:
+            assert f"{key}={default}" in out
+
+
+def test_replay_and_merge_write_results(capsys, digits, tmp_path):
+    common = [digits, "--scheme", "aps:e4m3", "--topology", "ring", "--steps", "0:2", "--workers", "4", "--tensors", "head"]
+    assert main(["replay", *common, "-o", str(tmp_path / "all")]) == 0
+    for i in range(2):
+        assert main(["replay", *common, "-o", str(tmp_path / f"s{i}"), "--shard", f"{i}/2"]) == 0
+    assert main(["merge", str(tmp_path / "s1"), str(tmp_path / "s0"), "-o", str(tmp_path / "joined")]) == 0
+    assert (tmp_path / "joined/results.csv").read_bytes() == (tmp_path / "all/results.csv").read_bytes()
+    assert sorted(p.name for p in (tmp_path / "all").iterdir()) == sorted(apscope.results.FILES)
+    # The command in the provenance repeats the run.
+    command = apscope.Results.open(tmp_path / "joined").provenance["command"].split()
+    assert main([*command[1:], "-o", str(tmp_path / "again")]) == 0
+    assert (tmp_path / "again/results.csv").read_bytes() == (tmp_path / "all/results.csv").read_bytes()
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["fromats"], "'fromats'; did you mean formats?"),
+        (["xyz"], "unknown verb 'xyz'"),
+        ([], "VERB"),
+        (["formats", "e4m33"], "'e4m33'"),
+        (["formats", "fp8"], "several meanings"),
+        (["schemes", "apz"], "'apz'"),
+        (["replay", "DIGITS", "-o", "OUT", "--sheme", "aps:e4m3"], "'--sheme'; did you mean --scheme?"),
+        (["replay", "DIGITS", "-o", "OUT", "--scheme", "apz:e4m3"], "'apz'"),
+        (["replay", "DIGITS", "-o", "OUT", "--scheme", "aps:e4m3,hedroom=one"], "'hedroom'"),
+        (["replay", "DIGITS", "-o", "OUT", "--topology", "rings"], "'rings'"),
+        (["replay", "DIGITS", "-o", "OUT", "--topology", "ring+kahan"], "no place for a compensation"),
+        (["replay", "DIGITS", "-o", "OUT", "--workers", "9"], "between 1 and the 8"),
+        (["replay", "DIGITS", "-o", "OUT", "--workers", "x"], "'x'"),
+        (["replay", "DIGITS", "-o", "OUT", "--steps", "5"], "'5'"),
+        (["replay", "DIGITS", "-o", "OUT", "--steps", "5000:"], "5000"),
+        (["replay", "DIGITS", "-o", "OUT", "--tensors", "nothing"], "'nothing'"),
+        (["replay", "DIGITS", "-o", "OUT", "--tensors", "("], "regular expression"),
+        (["replay", "DIGITS", "-o", "OUT", "--shard", "3/3"], "3/3"),
+        (["replay", "DIGITS", "-o", "OUT", "--shard", "x"], "'x'"),
+        (["replay", "DIGITS", "-o", "OUT", "--threads", "-1"], "-1"),
+        (["replay", "DIGITS", "-o", "OUT", "--draws", "2"], "draws=2"),
+        (["replay", "DIGITS", "-o", "OUT", "--device", "gpu"], "'gpu'"),
+        (["replay", "DIGITS", "-o", "OUT", "--device", "cuda"], "CPU only"),
+        (["replay", "DIGITS", "-o", "OUT", "--seed", "-1"], "seed=-1"),
+        (["replay", "DIGITS", "DIGITS", "-o", "OUT"], "two traces are named 'digits'"),
+        (["replay", "DIGITS"], "-o"),
+        (["replay", "no/such/trace", "-o", "OUT"], "no/such/trace"),
+        (["merge", "no/such/results", "-o", "OUT"], "no/such/results"),
+        (["verify", "e4m3", "--rounding", "sideways"], "sideways"),
+    ],
+)
+def test_mistakes_are_one_sentence(capsys, digits, tmp_path, arguments, word):
+    place = {"DIGITS": digits, "OUT": tmp_path / "out"}
+    assert word in refused(capsys, *(place.get(a, a) for a in arguments))
+    assert list(tmp_path.iterdir()) == []
+
+
+def damaged(digits, tmp_path):
+    copy = tmp_path / "digits"
+    shutil.copytree(digits, copy)
+    return copy
+
+
+def replay_refused(capsys, trace, tmp_path):
+    sentence = refused(capsys, "replay", trace, "-o", tmp_path / "out", "--scheme", "none:e4m3")
+    assert not (tmp_path / "out").exists()
+    return sentence
+
+
+def test_a_truncated_file_is_named(capsys, digits, tmp_path):
+    trace = damaged(digits, tmp_path)
+    file = trace / "step_00000003/worker_0002.safetensors"
+    os.truncate(file, file.stat().st_size - 8)
+    assert "worker_0002.safetensors" in replay_refused(capsys, trace, tmp_path)
+
+
+def test_a_missing_worker_is_named(capsys, digits, tmp_path):
+    trace = damaged(digits, tmp_path)
+    (trace / "step_00000003/worker_0005.safetensors").unlink()
+    assert "worker_0005.safetensors" in replay_refused(capsys, trace, tmp_path)
+
+
+def rewrite_header(file, change):
+    data = file.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    change(header)
+    text = json.dumps(header, separators=(",", ":")).encode().ljust(size)
+    assert len(text) == size, "the test's header must keep its length"
+    file.write_bytes(data[:8] + text + data[8 + size :])
+
+
+def test_overlapping_offsets_are_named(capsys, digits, tmp_path):
+    trace = damaged(digits, tmp_path)
+    file = trace / "step_00000003/worker_0001.safetensors"
+
+    def overlap(header):
+        entries = sorted((v["data_offsets"], k) for k, v in header.items() if k != "__metadata__")
+        (begin, end), name = entries[1]
+        header[name]["data_offsets"] = [begin - 4, end - 4]
+
+    rewrite_header(file, overlap)
+    assert "worker_0001.safetensors" in replay_refused(capsys, trace, tmp_path)
+
+
+def test_a_shape_that_disagrees_is_named(capsys, digits, tmp_path):
+    trace = damaged(digits, tmp_path)
+    manifest = json.loads((trace / "manifest.json").read_text())
+    for tensor in manifest["tensors"]:
+        if tensor["name"] == "head.weight":
+            tensor["shape"] = tensor["shape"][::-1]
+    (trace / "manifest.json").write_text(json.dumps(manifest))
+    assert "head.weight" in replay_refused(capsys, trace, tmp_path)
+
+
+
+def test_an_output_place_that_is_a_file_is_refused(capsys, digits, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    assert "file" in refused(capsys, "replay", digits, "-o", tmp_path / "file")
+    assert "file" in refused(capsys, "replay", digits, "-o", tmp_path / "file/below")
+    assert (tmp_path / "file").read_text() == "mine"
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_an_output_folder_that_cannot_be_written_is_named(capsys, digits):
+    # /proc takes no new folders, whoever asks.
+    assert "/proc/out" in refused(capsys, "replay", digits, "-o", "/proc/out", "--scheme", "none:e4m3", "--steps", "0:1")
+
+
+def test_other_files_in_the_results_folder_stay(digits, tmp_path, capsys):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/notes.txt").write_text("mine")
+    assert main(["replay", digits, "-o", str(tmp_path / "out"), "--scheme", "none:e4m3", "--steps", "0:1"]) == 0
+    assert (tmp_path / "out/notes.txt").read_text() == "mine"
+    assert not [p for p in (tmp_path / "out").iterdir() if p.name.startswith(".")]
+    capsys.readouterr()
+
+
+def test_damaged_results_are_named(digits, tmp_path, capsys):
+    assert main(["replay", digits, "-o", str(tmp_path / "out"), "--scheme", "none:e4m3", "--steps", "0:1"]) == 0
+    capsys.readouterr()
+    (tmp_path / "out/results.parquet").write_bytes(b"PAR1 no more")
+    assert "damaged" in refused(capsys, "merge", tmp_path / "out", "-o", tmp_path / "merged")
+    assert not (tmp_path / "merged").exists()
