@@ -136,6 +136,8 @@ def _write(texts: Mapping[Path, str]) -> None:
                 os.fsync(stream.fileno())
         for path, beside in written.items():
             os.replace(beside, path)
+    except OSError as error:
+        raise OSError(f"the report {next(iter(texts))} cannot be written: {error.strerror or error}") from None
     finally:
         for beside in written.values():
             beside.unlink(missing_ok=True)
