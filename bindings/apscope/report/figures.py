@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,7 @@ from .._core import FloatFormat
 from .svg import inline_svg
 
 
-def figures(results: Any, m: dict[str, Any], progress: Callable[[], None] = lambda: None) -> list[dict[str, Any]]:
+def figures(results: Any, m: dict[str, Any], prefix: str, progress: Callable[[], None] = lambda: None) -> list[dict[str, Any]]:
     """Groups of figures in reading order.
 
     Parameters
@@ -21,6 +20,8 @@ def figures(results: Any, m: dict[str, Any], progress: Callable[[], None] = lamb
     results : Results
     m : dict
         Numbers of the trace, from `measure`.
+    prefix : str
+        What the ids of these figures begin with; another one for every trace.
     progress : callable
         Called after every figure.
 
@@ -31,7 +32,7 @@ def figures(results: Any, m: dict[str, Any], progress: Callable[[], None] = lamb
     """
     trace, entries = m["trace"], m["schemes"]
     ranked = sorted(entries, key=lambda e: e["rank"])
-    prefix, count = re.sub(r"\W+", "-", trace), 0
+    count = 0
 
     def draw(plot: Callable[..., Axes], *args: Any, what: str, **keys: Any) -> Any:
         nonlocal count
@@ -48,7 +49,7 @@ def figures(results: Any, m: dict[str, Any], progress: Callable[[], None] = lamb
     scaled = [e for e in entries if _scales(results, trace, e["scheme"])]
     floats = [(e, f) for e in entries if (f := _float_format(e["format"]))]
     shifted = [e for e, _ in floats if e in scaled and any(s != 0 for s in _scales(results, trace, e["scheme"]))]
-    if shifted and len(results.histograms):
+    if shifted and trace in set(results.histograms["trace"]):
         formats = {e["scheme"]: e["format"] for e in shifted}
         front = {next((e for e in ranked if e in shifted and e["gathered"] == g), shifted[0])["scheme"] for g in (False, True)}
         groups.append({
