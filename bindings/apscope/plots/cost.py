@@ -48,6 +48,10 @@ def sqnr_against_bits(results: Any, *, trace: str | None = None, ax: Axes | None
     pad = max(0.08 * (max(ys) - min(ys)), 0.5)
     ax.set_ylim(min(ys) - pad, max(ys) + pad)
     ax.grid()
-    label_lines(ax, ends)
+    # A point with free space at its right has its name there, the others at the edge.
+    beside = [end for end in ends if end[0] < max(xs) - 0.5 * span]
+    for x, y, text, point_colour in beside:
+        ax.annotate(text.replace("\n", " "), xy=(x, y), xytext=(9, 0), textcoords="offset points", va="center", color=point_colour, fontsize=8)
+    label_lines(ax, [end for end in ends if end not in beside])
     ax.set_title(f"hollow: at the wire; filled: reduced ({headline_topology(frame)})", fontweight="normal", fontsize=8.5)
     return ax

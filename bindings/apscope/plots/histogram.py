@@ -61,7 +61,7 @@ def exponent_histogram(
     # Far tails are cut where they hold less than 2 values in 1000; the ranges stay in view.
     low = min(min(_visible(shares)[0] for _, shares, _ in lines), math.floor(edges[0]) - 2)
     high = max(max(_visible(shares)[1] for _, shares, _ in lines) + 1, math.ceil(edges[-1]) + 2)
-    top = 1.42 * max(shares.max() for _, shares, _ in lines)
+    top = 1.6 * max(shares.max() for _, shares, _ in lines)
     bounds = [low, *edges, high]
     for (name, fill), left, right in zip(_RANGES, bounds, bounds[1:]):
         if right <= left:

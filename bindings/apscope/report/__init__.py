@@ -7,7 +7,8 @@ import math
 import os
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,6 @@ def _render(results: Any, progress: bool) -> tuple[str, dict[str, Any]]:
     # Here, so that `import apscope` stays light.
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
-    from tqdm.auto import tqdm
 
     from .figures import figures
 
@@ -83,14 +83,14 @@ def _render(results: Any, progress: bool) -> tuple[str, dict[str, Any]]:
     frames = {trace: frame[frame["trace"] == trace] for trace in dict.fromkeys(frame["trace"])}
     measures = [measure(rows) for rows in frames.values()]
     about = {t["name"]: t for t in provenance.get("traces", ())}
-    with tqdm(desc="figures", disable=not progress) as bar:
+    with _bar(progress) as drawn:
         sections = [
             {
-                "trace": m["trace"], "id": re.sub(r"\W+", "-", m["trace"]), "about": about.get(m["trace"], {}),
+                "trace": m["trace"], "id": f"trace-{i}", "about": about.get(m["trace"], {}),
                 "which": words.which(m), "where": words.where(m), "why": words.why(frames[m["trace"]], m),
-                "groups": figures(results, m, bar.update),
+                "groups": figures(results, m, f"figure-{i}", drawn),
             }
-            for m in measures
+            for i, m in enumerate(measures, 1)
         ]
     caveats, across = words.caveats(frame, measures), words.across(measures)
     environment = Environment(loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
@@ -103,6 +103,18 @@ def _render(results: Any, progress: bool) -> tuple[str, dict[str, Any]]:
     )
     summaries = [{k: s[k] for k in ("trace", "which", "where", "why")} for s in sections]
     return page, {"provenance": provenance, "across": across, "summary": summaries, "caveats": caveats, "measures": measures}
+
+
+@contextmanager
+def _bar(show: bool) -> Iterator[Callable[[], Any]]:
+    """What to call after every figure."""
+    if not show:
+        yield lambda: None
+        return
+    from tqdm.auto import tqdm
+
+    with tqdm(desc="figures", unit="figure", leave=False) as bar:
+        yield bar.update
 
 
 def _code(text: str) -> Any:
@@ -136,6 +148,8 @@ def _write(texts: Mapping[Path, str]) -> None:
                 os.fsync(stream.fileno())
         for path, beside in written.items():
             os.replace(beside, path)
+    except OSError as error:
+        raise OSError(f"the report {next(iter(texts))} cannot be written: {error.strerror or error}") from None
     finally:
         for beside in written.values():
             beside.unlink(missing_ok=True)

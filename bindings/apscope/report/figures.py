@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,7 @@ from .._core import FloatFormat
 from .svg import inline_svg
 
 
-def figures(results: Any, m: dict[str, Any], progress: Callable[[], None] = lambda: None) -> list[dict[str, Any]]:
+def figures(results: Any, m: dict[str, Any], prefix: str, progress: Callable[[], None] = lambda: None) -> list[dict[str, Any]]:
     """Groups of figures in reading order.
 
     Parameters
@@ -21,6 +20,8 @@ def figures(results: Any, m: dict[str, Any], progress: Callable[[], None] = lamb
     results : Results
     m : dict
         Numbers of the trace, from `measure`.
+    prefix : str
+        What the ids of these figures begin with; another one for every trace.
     progress : callable
         Called after every figure.
 
@@ -31,7 +32,7 @@ def figures(results: Any, m: dict[str, Any], progress: Callable[[], None] = lamb
     """
     trace, entries = m["trace"], m["schemes"]
     ranked = sorted(entries, key=lambda e: e["rank"])
-    prefix, count = re.sub(r"\W+", "-", trace), 0
+    count = 0
 
     def draw(plot: Callable[..., Axes], *args: Any, what: str, **keys: Any) -> Any:
         nonlocal count
@@ -48,21 +49,21 @@ def figures(results: Any, m: dict[str, Any], progress: Callable[[], None] = lamb
     scaled = [e for e in entries if _scales(results, trace, e["scheme"])]
     floats = [(e, f) for e in entries if (f := _float_format(e["format"]))]
     shifted = [e for e, _ in floats if e in scaled and any(s != 0 for s in _scales(results, trace, e["scheme"]))]
-    if shifted and len(results.histograms):
+    if shifted and trace in set(results.histograms["trace"]):
         formats = {e["scheme"]: e["format"] for e in shifted}
-        front = next(e for e in ranked if e in shifted)
+        front = {next((e for e in ranked if e in shifted and e["gathered"] == g), shifted[0])["scheme"] for g in (False, True)}
         groups.append({
             "title": "Where the values lie",
             "text": "Exponents of all gradients over the ranges of the format, before and after the scheme's scale. "
             "What falls into underflow is rounded to 0; what falls into overflow is lost.",
-            **split(shifted, {front["scheme"]}, lambda e: draw(
+            **split(shifted, front, lambda e: draw(
                 plots.exponent_histogram, formats[e["scheme"]], scheme=e["scheme"], what=f"Exponents under {e['label']}")),
         })
     rates = {e["scheme"]: e["wire"]["underflow_rate"] for e in entries if e["wire"]["underflow_rate"] is not None}
     if rates:
         adding = [e for e in ranked if not e["gathered"] and e["scheme"] in rates]
         shown = {max(rates, key=rates.get), *(e["scheme"] for e in adding if e["wire"]["underflow_rate"] == max(a["wire"]["underflow_rate"] for a in adding)),
-                 *(e["scheme"] for e in (adding or ranked)[:1])}
+                 *(e["scheme"] for e in (adding or ranked)[:1]), ranked[0]["scheme"]}
         groups.append({
             "title": "Underflow by layer and step",
             "text": "Share of nonzero values that a worker sends as 0. Hatched: step skipped, or no nonzero value.",

@@ -24,9 +24,9 @@ def table(measures: list[dict[str, Any]]) -> dict[str, Any]:
         ("Scheme", "the keys in which schemes of the same name differ"),
         ("Trace", "the recorded trace"),
         ("Rank", "inside the trace: by NMSE of the ranked reduction; steps skipped and overflow rank last"),
-        ("Format", "float format, or grid"),
-        ("Bits a value", "one worker's payload and side information over the elements"),
         ("NMSE", "of the ranked reduction"),
+        ("Bits a value", "one worker's payload and side information over the elements"),
+        ("Format", "float format, or grid"),
         ("SQNR wire", "dB, each worker's values against what it sent"),
         *((f"SQNR {t}", "dB, reduced gradient" + (", added without rounding" if t == "exact" else "")) for t in topologies),
         ("Median SQNR", "dB, median over the layers and steps of the ranked reduction"),
@@ -43,8 +43,8 @@ def table(measures: list[dict[str, Any]]) -> dict[str, Any]:
             head, wire = e["headline"], e["wire"]
             sums = [r["overflow"] for r in e["reduced"].values() if r["overflow"] is not None]
             cells = [
-                _text(e["label"]) | {"title": e["scheme"]}, _text(m["trace"]), _cell(e["rank"], str(e["rank"])), _text(e["format"]),
-                _cell(e["bits_per_value"], figure(e["bits_per_value"])), _cell(head["nmse"], figure(head["nmse"])),
+                _text(e["label"]) | {"title": e["scheme"]}, _text(m["trace"]), _cell(e["rank"], str(e["rank"])),
+                _cell(head["nmse"], figure(head["nmse"])), _cell(e["bits_per_value"], figure(e["bits_per_value"])), _text(e["format"]),
                 _decibel(wire), *(_decibel(e["reduced"].get(t), ranked=t == e["topology"]) for t in topologies),
                 _cell(e["median_sqnr_db"], _db(e["median_sqnr_db"])), _cell(wire["underflow_rate"], percent(wire["underflow_rate"])),
                 _count(wire["overflow"]), _count(max(sums) if sums else None),

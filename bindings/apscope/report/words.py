@@ -198,6 +198,8 @@ def across(measures: list[dict[str, Any]]) -> list[str]:
     if len(measures) < 2:
         return []
     out = [_across(measures, "", lambda e: True)]
+    if any(e["gathered"] for m in measures for e in leaders(m["schemes"])):
+        out[0] += " Schemes that gather load each link with the codes of every worker, and round no sum."
     if any(e["gathered"] for m in measures for e in m["schemes"]):
         out.append(_across(measures, "Of the schemes whose sums are rounded at every addition: ", lambda e: not e["gathered"]))
     return out
@@ -209,7 +211,9 @@ def _across(measures: list[dict[str, Any]], opening: str, kept: Any) -> str:
     if first and all(sorted(a) == sorted(first) for a in answers.values()):
         verb = "lost least" if len(first) == 1 else "are level, and lost least"
         return f"{opening}{_list(first)} {verb} in all {len(answers)} traces."
-    return opening + "; ".join(f"{trace}, {_list(a) if a else 'nothing to compare'}" for trace, a in answers.items()) + "."
+    return opening + "; ".join(
+        f"{trace}, {_list(a) if a else 'nothing to compare'}{' (level)' if len(a) > 1 else ''}" for trace, a in answers.items()
+    ) + "."
 
 
 def _leading(m: dict[str, Any], kept: Any) -> list[str]:
@@ -236,7 +240,8 @@ def caveats(frame: pd.DataFrame, measures: list[dict[str, Any]]) -> list[str]:
                    "gradients only the last part of what it does can be seen.")
     if any(e["scheme"].split(":")[0].split("(")[0] in STATEFUL for e in entries):
         out.append("Schemes with a state (dynamic_loss_scaling) take the recorded steps as consecutive; a trace with gaps gives them less "
-                   "time to adapt than training would.")
+                   "time to adapt than training would. They skip a step by the workers' own values; an overflow born in a sum is counted, "
+                   "but skips nothing.")
     if any(e["gathered"] for e in entries):
         out.append("Schemes that gather send the codes of every worker to every worker: with W workers a link carries about W times the "
                    "payload of one worker, which bits a value do not show.")

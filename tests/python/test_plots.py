@@ -1,0 +1,203 @@
+"""Plots: what is drawn are the table's numbers, and odd tables are drawn too."""
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+import apscope
+from apscope import plots
+from apscope.labels import short_labels, two_lines
+from apscope.plots.style import _spread
+from apscope.pooling import headline_rows, headline_topology, pool
+
+SCHEMES = ["none:e4m3", "loss_scaling:e4m3,scale=best,headroom=one", "dynamic_loss_scaling:e4m3", "aps:e4m3", "aps:e5m2", "qsgd"]
+
+
+@pytest.fixture(scope="module")
+def results(request):
+    return apscope.replay(request.config.rootpath / "notebooks/data/digits", SCHEMES, steps=[0, 8, 9, 10, 1500])
+
+
+def every_plot(results):
+    """(name, Axes) of every plot of every scheme."""
+    for scheme in dict.fromkeys(results.frame["scheme"]):
+        for plot in (plots.underflow_heat_map, plots.bias_over_steps, plots.scale_series):
+            yield plot.__name__, plot(results, scheme)
+        if "scale_exponent" in results.frame:
+            yield "exponent_histogram", plots.exponent_histogram(results, "e4m3", scheme=scheme)
+    for plot in (plots.variance_over_steps, plots.sqnr_against_bits, plots.accumulation_error):
+        yield plot.__name__, plot(results)
+
+
+def draws(results):
+    """Draws everything for real; gives the number of plots."""
+    count = 0
+    for _, ax in every_plot(results):
+        ax.figure.canvas.draw()
+        count += 1
+    return count
+
+
+def changed(results, **changes):
+    """Results with another frame: mask -> {column: value} pairs through `where`, columns left out through `drop`."""
+    frame = results.frame.copy()
+    for column, value in changes.get("values", {}).items():
+        frame.loc[changes["where"](frame), column] = value
+    return apscope.Results(frame.drop(columns=changes.get("drop", [])), results.histograms, results.provenance)
+
+
+ERRORS = ["underflow_rate", "bias", "relative_bias", "variance", "mse", "nmse", "sqnr_db", "cosine", "sum_error",
+          "sum_squared_error", "sum_squared_reference"]
+COUNTS = ["counted", "nonzero", "underflow", "overflow", "nan", "infinite"]
+
+
+def skipping_all(results, scheme):
+    return changed(results, where=lambda f: f["scheme"] == scheme,
+                   values={"skipped": True} | dict.fromkeys(ERRORS, np.nan) | dict.fromkeys(COUNTS, pd.NA))
+
+
+def test_the_callers_settings_and_pyplot_are_left_alone(results):
+    import matplotlib.pyplot as plt
+
+    before = dict(matplotlib.rcParams)
+    for name, ax in every_plot(results):
+        assert isinstance(ax.figure, Figure), name
+    assert dict(matplotlib.rcParams) == before
+    assert plt.get_fignums() == []
+
+
+def test_a_given_axes_is_drawn_into(results):
+    figure = Figure()
+    ax = figure.add_subplot()
+    assert plots.bias_over_steps(results, "aps:e4m3", ax=ax) is ax
+    assert ax.lines
+
+
+def test_axes_have_labels_with_units(results):
+    for name, ax in every_plot(results):
+        assert ax.get_xlabel(), name
+        if name not in ("underflow_heat_map", "accumulation_error"):
+            assert ax.get_ylabel(), name
+
+
+def test_histogram_holds_every_finite_value_before_and_the_moved_ones_after(results):
+    ax = plots.exponent_histogram(results, "e4m3", scheme="loss_scaling:e4m3,scale=best,headroom=one")
+    before, after = [p.get_data() for p in ax.patches if hasattr(p, "get_data")][0], [p.get_data() for p in ax.patches if hasattr(p, "get_data")][-1]
+    scale = int(results.frame.query("scheme == 'loss_scaling:e4m3,scale=best,headroom=one'")["scale_exponent"].iloc[0])
+    h = results.histograms[results.histograms["kind"] == "finite"]
+    share = 100 * h.groupby("exponent")["count"].sum() / h["count"].sum()
+    for exponent in (-9, -5, -2):
+        assert before.values[list(before.edges).index(exponent)] == pytest.approx(share[exponent], rel=1e-12)
+        assert after.values[list(after.edges).index(exponent + scale)] == pytest.approx(share[exponent], rel=1e-12)
+
+
+def test_ranges_begin_where_the_format_says(results):
+    ax = plots.exponent_histogram(results, "e4m3")
+    edges = sorted({round(float(p.get_x()), 6) for p in ax.patches if hasattr(p, "get_x")})[1:]
+    # Half the smallest value, the smallest normal, the largest value.
+    assert edges == [-10.0, -6.0, round(np.log2(240.0), 6)]
+
+
+def test_heat_map_cells_are_the_tables(results):
+    ax = plots.underflow_heat_map(results, "none:e4m3")
+    rows = results.frame.query("scheme == 'none:e4m3' and stage == 'wire'")
+    shown = ax.collections[0].get_array()
+    assert shown.shape == (rows["tensor"].nunique(), rows["step"].nunique())
+    labels = [t.get_text() for t in ax.get_yticklabels()]
+    for _, row in rows.iterrows():
+        assert shown[labels.index(row["tensor"]), [0, 8, 9, 10, 1500].index(row["step"])] == 100 * row["underflow_rate"]
+
+
+def test_skipped_cells_are_masked(results):
+    shown = plots.underflow_heat_map(results, "dynamic_loss_scaling:e4m3").collections[0].get_array()
+    skipped = results.frame.query("scheme == 'dynamic_loss_scaling:e4m3' and stage == 'wire'").pivot(index="tensor", columns="step", values="skipped")
+    assert 0 < skipped.to_numpy().sum() == np.ma.getmaskarray(shown).sum()
+
+
+def test_bias_is_pooled_over_the_layers_and_relative_to_the_rms(results):
+    line = [ln for ln in plots.bias_over_steps(results, "aps:e4m3").lines if len(ln.get_xdata()) == 5][0]
+    rows = results.frame.query("scheme == 'aps:e4m3' and topology == 'ring' and step == 8")
+    counted = rows["counted"].sum()
+    rms = np.sqrt(rows["sum_squared_reference"].sum() / counted)
+    assert line.get_ydata()[1] == pytest.approx(100 * rows["sum_error"].sum() / counted / rms, rel=1e-12)
+
+
+def test_accumulation_error_is_reduced_minus_exact(results):
+    ax = plots.accumulation_error(results)
+    nmse = {}
+    for topology in ("exact", "tree"):
+        rows = results.frame.query(f"scheme == 'aps:e5m2' and topology == '{topology}'")
+        nmse[topology] = rows["sum_squared_error"].sum() / rows["sum_squared_reference"].sum()
+    drawn = [float(ln.get_xdata()[0]) for ln in ax.lines]
+    assert any(x == pytest.approx(nmse["tree"] - nmse["exact"], rel=1e-12) for x in drawn)
+    bars = [p.get_x() + p.get_width() for p in ax.patches if hasattr(p, "get_width")]
+    assert any(x == pytest.approx(nmse["exact"], rel=1e-12) for x in bars)
+
+
+def test_bits_of_a_value_are_payload_and_side_information_of_one_worker(results):
+    table = pool(results.frame[results.frame["stage"] == "wire"], ["scheme"]).set_index("scheme")
+    one = results.frame.query("scheme == 'aps:e4m3' and stage == 'wire' and step == 0")
+    elements = one["count"].sum() / 8
+    assert table.at["aps:e4m3", "bits_per_value"] == pytest.approx((8 * elements + 8 * len(one)) / elements)
+
+
+def test_scale_series_marks_skipped_steps(results):
+    ax = plots.scale_series(results, "dynamic_loss_scaling:e4m3")
+    rows = results.frame.query("scheme == 'dynamic_loss_scaling:e4m3' and stage == 'wire'")
+    skipped = sorted(rows.loc[rows["skipped"], "step"].unique())
+    crosses = [ln for ln in ax.lines if ln.get_marker() == "x"][0]
+    assert [[0, 8, 9, 10, 1500][int(x)] for x in crosses.get_xdata()] == skipped
+
+
+def test_schemes_that_skipped_every_step_are_drawn(results):
+    few = apscope.Results(results.frame[results.frame["scheme"].isin(["aps:e4m3", "qsgd"])], results.histograms, results.provenance)
+    assert draws(skipping_all(few, "aps:e4m3")) == 4 * 2 + 3
+    assert draws(skipping_all(skipping_all(few, "aps:e4m3"), "qsgd")) == 4 * 2 + 3
+
+
+def test_tables_without_optional_columns_are_drawn(results):
+    assert draws(changed(results, drop=["scale_exponent", "subnormal", "saturated", "note", "expected_bias", "max_ulp"])) > 0
+
+
+def test_a_single_step_and_zero_tensors_are_drawn(results):
+    step = changed(results, drop=[])
+    step.frame = step.frame[step.frame["step"] == 0].reset_index(drop=True)
+    assert draws(step) > 0
+    nothing = changed(step, where=lambda f: f["step"] == 0, values=dict.fromkeys(ERRORS, 0.0) | {"nonzero": 0, "underflow": 0} | {
+        "underflow_rate": np.nan, "nmse": np.nan, "sqnr_db": np.nan, "cosine": np.nan})
+    assert draws(nothing) > 0
+
+
+def test_several_traces_want_a_name(results):
+    two = apscope.Results(pd.concat([results.frame, results.frame.assign(trace="other")]), results.histograms, results.provenance)
+    with pytest.raises(ValueError, match="2 traces; say which.*digits, other"):
+        plots.sqnr_against_bits(two)
+    with pytest.raises(ValueError, match="no trace 'x'"):
+        plots.sqnr_against_bits(two, trace="x")
+    assert plots.sqnr_against_bits(two, trace="other")
+
+
+def test_headline_is_the_ring_or_a_schemes_own_reduction(results):
+    assert headline_topology(results.frame) == "ring"
+    rows = headline_rows(results.frame)
+    assert set(rows.loc[rows["scheme"].str.startswith("qsgd"), "topology"]) == {"gather"}
+    assert set(rows.loc[rows["scheme"] == "aps:e4m3", "topology"]) == {"ring"}
+
+
+def test_labels_say_what_differs_and_no_more():
+    labels = short_labels(["none:e4m3", "aps:e4m3", "aps:e5m2", "loss_scaling:e4m3,scale=best", "loss_scaling:e4m3,scale=best,headroom=one", "qsgd"])
+    assert list(labels.values()) == ["none", "aps e4m3", "aps e5m2", "loss_scaling headroom=workers", "loss_scaling headroom=one", "qsgd"]
+    assert short_labels(["mine(x)", "mine(y)"]) == {"mine(x)": "mine(x)", "mine(y)": "mine(y)"}
+    assert two_lines("aps e4m3 rounding=stochastic") == "aps e4m3\nrounding=stochastic"
+
+
+def test_labels_beside_lines_never_overlap():
+    random = np.random.default_rng(0)
+    for n in range(1, 9):
+        places, heights = sorted(random.random(n)), list(random.uniform(0.02, 0.2, n))
+        centres = _spread(places, heights)
+        for i in range(n - 1):
+            assert centres[i + 1] - centres[i] >= (heights[i] + heights[i + 1]) / 2 - 1e-12
+    assert _spread([0.1, 0.9], [0.1, 0.1]) == pytest.approx([0.1, 0.9])
