@@ -62,23 +62,21 @@ out/report.html: .stamps/installed $(trace_files) $(python_sources)
 	$(VENV)/apscope replay $(traces:%=notebooks/data/%) -o out
 	$(VENV)/apscope report out -o $@
 
-# All three run, whatever fails; the closing lines count.
+# All three run, two at a time, whatever fails; the closing lines count.
 test: .stamps/tests-built
 	@rm -rf $(LOGS) && mkdir -p $(LOGS)
-	@status=0; $(MAKE) -k test-cpp test-python test-notebooks || status=1; \
-	 echo; echo "C++:       $$(grep -h 'tests passed' $(LOGS)/cpp || echo 'did not finish')"; \
-	 for part in python notebooks; do \
-	   printf '%-10s %s\n' "$${part^}:" "$$(tail -n 1 $(LOGS)/$$part | tr -d =)"; done; \
-	 if [ $$status = 0 ]; then echo "All tests passed."; else echo "Tests failed; the logs are in $(LOGS)."; fi; exit $$status
+	@echo "Running the C++ tests, the Python tests and the notebooks"
+	@status=0; $(MAKE) --keep-going --jobs=2 --output-sync test-python test-cpp test-notebooks || status=1; \
+	 tools/test_summary.sh $(LOGS) $$status
 
 test-cpp: .stamps/tests-built
 	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error | tee $(LOGS)/cpp
 
 test-python: .stamps/tests-built
-	@$(VENV)/python -m pytest -q --durations=5 tests | tee $(LOGS)/python
+	@$(VENV)/python -m pytest -q --durations=5 --ignore tests/python/test_notebooks.py tests | tee $(LOGS)/python
 
 test-notebooks: .stamps/tests-built
-	@$(VENV)/python -m pytest -q --nbmake notebooks/*.ipynb | tee $(LOGS)/notebooks
+	@$(VENV)/python -m pytest -q tests/python/test_notebooks.py | tee $(LOGS)/notebooks
 
 # ---- More -------------------------------------------------------------------------------------
 

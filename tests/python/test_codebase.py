@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -83,14 +82,6 @@ def test_nothing_is_left_for_later():
 
 def test_headers_begin_by_saying_what_they_are_for():
     assert all(p.read_text().startswith("//") for p in SOURCES if p.suffix == ".h")
-
-
-def test_notebooks_are_stripped():
-    notebooks = sorted(ROOT.glob("notebooks/*.ipynb"))
-    for path in notebooks:
-        for cell in json.loads(path.read_text())["cells"]:
-            if cell["cell_type"] == "code":
-                assert cell["outputs"] == [] and cell["execution_count"] is None, f"{name(path)} holds outputs"
 
 
 @pytest.mark.parametrize("scheme", [d["name"] for d in _core.scheme_definitions()])
