@@ -36,4 +36,4 @@ if ((EUID != 0)); then
 fi
 echo "Installing ${missing[*]}"
 "${as_root[@]}" apt-get update -qq
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive $command -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive $command -qq >/dev/null
