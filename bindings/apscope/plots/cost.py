@@ -37,7 +37,7 @@ def sqnr_against_bits(results: Any, *, trace: str | None = None, ax: Axes | None
             ax.plot(x, y, marker(i), color=colour(i), markerfacecolor=colour(i) if filled else "white", markersize=6.5, zorder=3)
             if filled or scheme not in reduced.index:
                 ends.append((x, y, two_lines(names[scheme]), colour(i)))
-    ax.set_xlabel("bits a value, one worker's payload and side information")
+    ax.set_xlabel("bits a value (payload and side information)")
     ax.set_ylabel("SQNR, dB")
     if not seen:
         note(ax, "no finite SQNR")
