@@ -179,6 +179,24 @@ def test_equal_schemes_are_called_level(results):
     assert "level" not in words.which(measure(both))[0]
 
 
+def test_narrower_schemes_are_named_with_their_bits(results):
+    sentences = words.which(measure(results.frame))
+    qsgd = pooled(results, results.frame["scheme"].iloc[-1], "gather")
+    assert f"With 5 bits a value or fewer `qsgd` loses least: NMSE {words.figure(qsgd)}" in " ".join(sentences)
+    same_width = results.frame[results.frame["scheme"] != results.frame["scheme"].iloc[-1]]
+    assert "or fewer" not in " ".join(words.which(measure(same_width)))
+
+
+def test_wins_are_counted_among_schemes_that_kept_every_step_without_overflow(results):
+    schemes = measure(results.frame)["schemes"]
+    sound = [e for e in schemes if e["status"] == "complete"]
+    frame = results.frame[results.frame["scheme"].isin([e["scheme"] for e in sound]) & results.frame["topology"].isin(["ring", "gather"])]
+    wide = frame.pivot(index=["tensor", "step"], columns="scheme", values="nmse")
+    for e in schemes:
+        won = (wide[e["scheme"]] * 0.99 <= wide.min(axis=1)).sum() if e in sound else 0
+        assert e["least_in"] == won, e["label"]
+
+
 def test_why_tells_skipped_steps_and_compares_on_the_kept_ones(results):
     frame = results.frame
     m = measure(frame)

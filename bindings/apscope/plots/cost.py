@@ -24,7 +24,7 @@ def sqnr_against_bits(results: Any, *, trace: str | None = None, ax: Axes | None
     frame = one_trace(frame_of(results), trace)
     specs = list(dict.fromkeys(frame["scheme"]))
     names = short_labels(specs)
-    ax = axes(ax)
+    ax = axes(ax, height=3.4)
     wire = pool(frame[frame["stage"] == "wire"], ["scheme"]).set_index("scheme")
     reduced = pool(headline_rows(frame), ["scheme"]).set_index("scheme")
     ends, seen = [], []
@@ -37,7 +37,7 @@ def sqnr_against_bits(results: Any, *, trace: str | None = None, ax: Axes | None
             ax.plot(x, y, marker(i), color=colour(i), markerfacecolor=colour(i) if filled else "white", markersize=6.5, zorder=3)
             if filled or scheme not in reduced.index:
                 ends.append((x, y, two_lines(names[scheme]), colour(i)))
-    ax.set_xlabel("bits a value, one worker's payload and side information")
+    ax.set_xlabel("bits a value (payload and side information)")
     ax.set_ylabel("SQNR, dB")
     if not seen:
         note(ax, "no finite SQNR")
@@ -48,10 +48,23 @@ def sqnr_against_bits(results: Any, *, trace: str | None = None, ax: Axes | None
     pad = max(0.08 * (max(ys) - min(ys)), 0.5)
     ax.set_ylim(min(ys) - pad, max(ys) + pad)
     ax.grid()
-    # A point with free space at its right has its name there, the others at the edge.
-    beside = [end for end in ends if end[0] < max(xs) - 0.5 * span]
-    for x, y, text, point_colour in beside:
-        ax.annotate(text.replace("\n", " "), xy=(x, y), xytext=(9, 0), textcoords="offset points", va="center", color=point_colour, fontsize=8)
-    label_lines(ax, [end for end in ends if end not in beside])
+    for place, names_there in _columns(ends, *ax.get_xlim()):
+        label_lines(ax, names_there, at=place)
     ax.set_title(f"hollow: at the wire; filled: reduced ({headline_topology(frame)})", fontweight="normal", fontsize=8.5)
     return ax
+
+
+def _columns(points: list[tuple], left: float, right: float) -> list[tuple[float, list[tuple]]]:
+    """Where names stand, in axes fractions, and which: beside their points where the axis is free, else at the next free place to the right."""
+    columns: list[tuple[float, list[tuple]]] = []
+    waiting: list[tuple] = []
+    ordered = sorted(points)
+    for i, point in enumerate(ordered):
+        waiting.append(point)
+        free = (ordered[i + 1][0] - point[0]) / (right - left) if i + 1 < len(ordered) else 1.0
+        longest = max(len(line) for *_, text, _ in waiting for line in text.split("\n"))
+        if free >= 0.1 + 0.025 * longest:  # about the width of a letter
+            last = i + 1 == len(ordered)
+            columns.append((1.045 if last else (point[0] - left) / (right - left) + 0.06, waiting))
+            waiting = []
+    return columns

@@ -126,5 +126,6 @@ def _apart(ax: Axes) -> None:
         return
     first, second = sorted(names, key=lambda t: t.xy[0])
     if abs(first.xy[0] - second.xy[0]) < 9:
-        first.set_ha("right")
-        second.set_ha("left")
+        for name, side, shift in ((first, "right", 3), (second, "left", -3)):
+            name.set_ha(side)
+            name.xyann = (shift if abs(first.xy[0] - second.xy[0]) > 4 else -shift, 4)

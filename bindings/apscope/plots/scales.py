@@ -54,7 +54,7 @@ def scale_series(results: Any, scheme: str, *, trace: str | None = None, ax: Axe
     skipped = [steps.index(int(s)) for s in sorted(set(rows.loc[rows["skipped"].astype(bool), "step"]))]
     if skipped:
         ax.plot(skipped, np.full(len(skipped), low - 0.6 * pad), "x", color="#D55E00", markersize=5, markeredgewidth=1.4)
-        ax.set_title(f"{ax.get_title(loc='left')}: {len(skipped)} of {len(steps)} steps skipped (crosses)")
+        ax.set_title(f"{ax.get_title(loc='left')}\n{len(skipped)} of {len(steps)} steps skipped")
     ax.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     ax.grid(axis="y")
     label_lines(ax, [(len(steps) - 1, float(np.mean(v)), name, line_colour) for name, (v, line_colour) in ends.items()])

@@ -86,8 +86,8 @@ def step_axis(ax: Axes, steps: Sequence[int], most: int = 7) -> None:
     ax.set_xlim(-0.5, n - 0.5)
 
 
-def label_lines(ax: Axes, labels: Sequence[tuple[float, float, str, str]], size: float = 8.0) -> None:
-    """Writes text at the right edge, joined to its point: (x, y, text, colour), spread so that none overlap.
+def label_lines(ax: Axes, labels: Sequence[tuple[float, float, str, str]], size: float = 8.0, at: float = 1.045) -> None:
+    """Writes text joined to its point, (x, y, text, colour), spread so that none overlap; `at`: left end in axes fractions.
 
     Limits and scales of the axes must be final. A y that cannot be shown puts no label.
     """
@@ -95,8 +95,8 @@ def label_lines(ax: Axes, labels: Sequence[tuple[float, float, str, str]], size:
     for x, y, text, line_colour in labels:
         if not np.isfinite(y) or (ax.get_yscale() == "log" and y <= 0):
             continue
-        at = ax.transAxes.inverted().transform(ax.transData.transform((0.0, y)))[1]
-        places.append((float(np.clip(at, 0.0, 1.0)), (x, y), text, line_colour))
+        place = ax.transAxes.inverted().transform(ax.transData.transform((0.0, y)))[1]
+        places.append((float(np.clip(place, 0.0, 1.0)), (x, y), text, line_colour))
     if not places:
         return
     places.sort(key=lambda p: p[0])
@@ -105,7 +105,7 @@ def label_lines(ax: Axes, labels: Sequence[tuple[float, float, str, str]], size:
     spread = _spread([p[0] for p in places], gaps)
     for (_, point, text, line_colour), y in zip(places, spread):
         ax.annotate(
-            text, xy=point, xytext=(1.045, y), textcoords="axes fraction",
+            text, xy=point, xytext=(at, y), textcoords="axes fraction",
             color=line_colour, fontsize=size, va="center", ha="left", linespacing=1.05,
             annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": line_colour, "linewidth": 0.7, "shrinkA": 1, "shrinkB": 2,

@@ -76,7 +76,7 @@ def figures(results: Any, m: dict[str, Any], prefix: str, progress: Callable[[],
             "text": "Bars: NMSE when the codes are added without rounding, the cost of encoding alone. Markers: what the rounded "
             "additions of each topology add to it, reduced minus exact; hollow where they take away. Markers at the left end are "
             "too small for the axis.",
-            "shown": [draw(plots.accumulation_error, what="NMSE of encoding and of the additions")], "more": [],
+            "shown": [draw(plots.accumulation_error, what="NMSE of encoding and of the additions")], "more": [], "tall": True,
         })
     groups.append({
         "title": "What the bits buy", "text": "Higher is better; further left is cheaper.",
@@ -92,7 +92,7 @@ def figures(results: Any, m: dict[str, Any], prefix: str, progress: Callable[[],
         groups.append({
             "title": "Bias",
             "text": "Mean signed error of the reduced gradient, all layers together, relative to its root mean square; the band is two "
-            "standard errors either way. A band clear of zero is a bias that chance does not explain.",
+            "standard errors either way. If elements err independently, a band clear of zero is a bias that chance does not explain.",
             **split(entries, shown, lambda e: draw(plots.bias_over_steps, e["scheme"], what=f"Bias under {e['label']}")),
         })
     if scaled:

@@ -36,9 +36,6 @@ def measure(frame: pd.DataFrame) -> dict[str, Any]:
     # A trace recorded after the reduction has wire rows only; they are then what is compared.
     heads = headline_rows(frame) if len(reduced_rows) else frame[frame["stage"] == "wire"]
     cells = pool(heads, ["scheme", "tensor", "step"])
-    wins = _wins(cells)
-    gathered = set(heads.loc[heads["topology"].isin(OWN_REDUCTIONS), "scheme"])
-    adding_wins = _wins(cells[~cells["scheme"].isin(gathered)])
     schemes = []
     for spec in specs:
         own_rows = frame[frame["scheme"] == spec]
@@ -53,9 +50,8 @@ def measure(frame: pd.DataFrame) -> dict[str, Any]:
             "reduced": {t: _row(reduced, (spec, t)) for t in topologies_of(reduced_rows) if (spec, t) in reduced.index},
             "topology": topology,
             "gathered": topology in OWN_REDUCTIONS,
+            "least_in": 0, "least_in_among_adding": 0,
             "notes": sorted({str(n) for n in own_rows["note"].dropna() if str(n)}) if "note" in own_rows else [],
-            "least_in": int(wins.get(spec, 0)),
-            "least_in_among_adding": int(adding_wins.get(spec, 0)),
         }
         entry["headline"] = entry["reduced"][topology] if topology else entry["wire"]
         entry |= _by_cell(cells[cells["scheme"] == spec])
@@ -64,6 +60,9 @@ def measure(frame: pd.DataFrame) -> dict[str, Any]:
     order = sorted(range(len(schemes)), key=lambda i: (_GROUPS.index(schemes[i]["status"]), _or_infinity(schemes[i]["headline"]["nmse"]), i))
     for rank, i in enumerate(order, 1):
         schemes[i]["rank"] = rank
+    first = [e for e in schemes if e["status"] == schemes[order[0]]["status"]]
+    _count_wins(first, cells, "least_in")
+    _count_wins([e for e in first if not e["gathered"]], cells, "least_in_among_adding")
     return {
         "trace": frame["trace"].iloc[0], "workers": int(frame["workers"].iloc[0]), "steps": int(frame["step"].nunique()),
         "layers": int(frame["tensor"].nunique()), "cells": int(frame.groupby(["tensor", "step"], sort=False).ngroups),
@@ -101,11 +100,13 @@ def _row(table: pd.DataFrame, key: Any) -> dict[str, float | int | None]:
     return numbers | {name: None if pd.isna(row[name]) else int(row[name]) for name in _COUNTS}
 
 
-def _wins(cells: pd.DataFrame) -> pd.Series:
-    """Scheme -> number of (layer, step) pairs in which its NMSE is the least; level ones count for each."""
-    sound = cells[cells["nmse"].notna() & ~(cells["overflow"] > 0)]
+def _count_wins(entries: list[dict[str, Any]], cells: pd.DataFrame, key: str) -> None:
+    """In how many (layer, step) pairs an entry's NMSE is the least of these entries; level ones count for each."""
+    sound = cells[cells["scheme"].isin([e["scheme"] for e in entries]) & cells["nmse"].notna() & ~(cells["overflow"] > 0)]
     least = sound.groupby(["tensor", "step"], sort=False)["nmse"].transform("min")
-    return sound[sound["nmse"] * (1 - LEVEL) <= least]["scheme"].value_counts()
+    wins = sound[sound["nmse"] * (1 - LEVEL) <= least]["scheme"].value_counts()
+    for e in entries:
+        e[key] = int(wins.get(e["scheme"], 0))
 
 
 def _by_cell(cells: pd.DataFrame) -> dict[str, Any]:

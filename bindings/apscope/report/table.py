@@ -44,7 +44,8 @@ def table(measures: list[dict[str, Any]]) -> dict[str, Any]:
             sums = [r["overflow"] for r in e["reduced"].values() if r["overflow"] is not None]
             cells = [
                 _text(e["label"]) | {"title": e["scheme"]}, _text(m["trace"]), _cell(e["rank"], str(e["rank"])),
-                _cell(head["nmse"], figure(head["nmse"])), _cell(e["bits_per_value"], figure(e["bits_per_value"])), _text(e["format"]),
+                _cell(head["nmse"], figure(head["nmse"]) + ("†" if head["overflow"] else ""), "over" if head["overflow"] else ""),
+                _cell(e["bits_per_value"], figure(e["bits_per_value"])), _text(e["format"]),
                 _decibel(wire), *(_decibel(e["reduced"].get(t), ranked=t == e["topology"]) for t in topologies),
                 _cell(e["median_sqnr_db"], _db(e["median_sqnr_db"])), _cell(wire["underflow_rate"], percent(wire["underflow_rate"])),
                 _count(wire["overflow"]), _count(max(sums) if sums else None),

@@ -119,12 +119,20 @@ def which(m: dict[str, Any]) -> list[str]:
             f"Pooling lets large gradients speak loudest; layer by layer and step by step {_names(often)} "
             f"{_is(often)} best, or level with the best, in {most} of {m['cells']} pairs."
         )
-    fewest = min((e for e in m["schemes"] if e["bits_per_value"] is not None), key=lambda e: e["bits_per_value"], default=None)
-    if fewest is not None and fewest not in best and best[0]["bits_per_value"] and fewest["bits_per_value"] < 0.99 * best[0]["bits_per_value"]:
-        out.append(
-            f"Bits differ: `{fewest['label']}` sends {figure(fewest['bits_per_value'])} bits a value, "
-            f"`{best[0]['label']}` {figure(best[0]['bits_per_value'])}."
-        )
+    out += _narrower(m, best)
+    return out
+
+
+def _narrower(m: dict[str, Any], best: list[dict[str, Any]]) -> list[str]:
+    """The best of the schemes that send fewer bits than the winner, width by width."""
+    peers = [e for e in m["schemes"] if e["status"] == best[0]["status"] and e["bits_per_value"] is not None]
+    width = min((e["bits_per_value"] for e in best if e["bits_per_value"] is not None), default=0.0)
+    out = []
+    for limit in sorted({math.ceil(e["bits_per_value"]) for e in peers if math.ceil(e["bits_per_value"]) < math.floor(width)}, reverse=True):
+        first = leaders([e for e in peers if e["bits_per_value"] <= limit])
+        if first:
+            verb = "loses" if len(first) == 1 else "lose"
+            out.append(f"With {limit} bits a value or fewer {_names(first)} {verb} least: {_loss(first[0])}.")
     return out
 
 
@@ -153,6 +161,8 @@ def why(frame: pd.DataFrame, m: dict[str, Any]) -> list[dict[str, str]]:
 
 def _reason(frame: pd.DataFrame, e: dict[str, Any], best: dict[str, Any] | None) -> str:
     parts = []
+    if best and e["bits_per_value"] and best["bits_per_value"] and abs(e["bits_per_value"] - best["bits_per_value"]) >= 0.5:
+        parts.append(f"sends {figure(e['bits_per_value'])} bits a value")
     if e["skipped"]:
         if len(e["skipped"]) == e["steps"]:
             return f"skipped all {_count(e['steps'], 'step')}, so nothing is left to compare."
@@ -201,7 +211,7 @@ def across(measures: list[dict[str, Any]]) -> list[str]:
     if any(e["gathered"] for m in measures for e in leaders(m["schemes"])):
         out[0] += " Schemes that gather load each link with the codes of every worker, and round no sum."
     if any(e["gathered"] for m in measures for e in m["schemes"]):
-        out.append(_across(measures, "Of the schemes whose sums are rounded at every addition: ", lambda e: not e["gathered"]))
+        out.append(_across(measures, "Among the schemes that round every addition: ", lambda e: not e["gathered"]))
     return out
 
 
@@ -212,7 +222,7 @@ def _across(measures: list[dict[str, Any]], opening: str, kept: Any) -> str:
         verb = "lost least" if len(first) == 1 else "are level, and lost least"
         return f"{opening}{_list(first)} {verb} in all {len(answers)} traces."
     return opening + "; ".join(
-        f"{trace}, {_list(a) if a else 'nothing to compare'}{' (level)' if len(a) > 1 else ''}" for trace, a in answers.items()
+        f"{trace} {_list(a) if a else 'nothing to compare'}{' (level)' if len(a) > 1 else ''}" for trace, a in answers.items()
     ) + "."
 
 
