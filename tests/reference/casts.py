@@ -151,7 +151,7 @@ def cast(x: np.ndarray, f: Format, r: Rounding, random: list[int] | None = None)
 
 
 def moments(k: np.ndarray, rounded: np.ndarray, f: Format, r: Rounding) -> tuple[list, list, bool]:
-    """Per element E[y] - v and Var[y] over the draws, exact; and whether some draw may overflow.
+    """Per element E[y] - v and Var[y] over the draws, exact; and whether some draw may not be finite.
 
     `rounded` is what `project` gave, which a deterministic rounding always gives.
     """
@@ -161,7 +161,9 @@ def moments(k: np.ndarray, rounded: np.ndarray, f: Format, r: Rounding) -> tuple
     limits, bias, variance, can_overflow = Limits.of(f), [], [], False
     for v in k.flat:
         lo, hi, p = limits.probability_up(abs(v), r.bits)
-        can_overflow |= hi > limits.largest and (p > 0 or lo > limits.largest)
+        if (hi if p > 0 else lo) > limits.largest:
+            can_overflow |= not math.isfinite(out_of_range(f, r.mode, r.overflow, v < 0, finite=True))
+            lo, hi = min(lo, limits.largest), min(hi, limits.largest)
         e = (lo + p * (hi - lo) - abs(v)) / scale
         bias.append(-e if v < 0 else e)
         variance.append(p * (1 - p) * Fraction(hi - lo, scale) ** 2)

@@ -26,8 +26,7 @@ class Adder:
         self.bias, self.variance, self.risky = [Fraction(0)] * n, [Fraction(0)] * n, False
 
     def __call__(self, a: np.ndarray, b: np.ndarray, hop: int, elements: np.ndarray) -> np.ndarray:
-        with np.errstate(invalid="ignore"):  # inf - inf is NaN
-            rough = a + b
+        rough = a + b
         whole = np.where(np.isfinite(rough), exact(a) + exact(b), 0)
         random = None
         if self.r.mode == "stochastic":
@@ -73,6 +72,7 @@ def summed(per_worker: list, divisor: int = 1) -> list:
     return [sum(column) / Fraction(divisor) for column in zip(*per_worker)]
 
 
+@np.errstate(all="ignore")  # infinities and NaNs are values like others
 def replay(gradients, spec: str, topologies: list[str], reduction: str = "mean", seed: int = 0) -> list[dict]:
     """gradients[step][tensor]: (W, n) fp32. Rows in order; empty is None.
 
@@ -94,8 +94,7 @@ def tensor_rows(g, scheme: Scheme, scale: float, key, topologies: list[str], red
     workers, n = g.shape
     divisor = workers if reduction == "mean" else 1
     x = g.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        reference = rank_order_sum(x) / divisor
+    reference = rank_order_sum(x) / divisor
 
     if scheme.name == "qsgd":
         decoded, bias, variance = qsgd_decoded(g, scheme, key)
@@ -123,16 +122,14 @@ def tensor_rows(g, scheme: Scheme, scale: float, key, topologies: list[str], red
     counted = np.isfinite(x) & np.isfinite(decoded)
     expected(rows[0], flat(bias), flat(variance), counted, not risky and finite_x, drawn)
 
-    with np.errstate(invalid="ignore"):
-        y = rank_order_sum(decoded) / divisor
+    y = rank_order_sum(decoded) / divisor
     exact_row = {"stage": "reduced", "topology": "exact"} | reduced(reference, y, scale, scheme, divisor)
     counted = np.isfinite(reference) & np.isfinite(y)
     expected(exact_row, summed(bias, divisor), summed(variance, divisor**2), counted, not risky and finite_x, drawn)
     rows.append(exact_row)
 
     if scheme.gathers:
-        with np.errstate(invalid="ignore", over="ignore"):
-            y = rank_order_sum(decoded, np.float32) / divisor
+        y = rank_order_sum(decoded, np.float32) / divisor
         row = {"stage": "reduced", "topology": "gather"} | reduced(reference, y, scale, scheme, divisor)
         expected(row, [], [], counted, False, True)
         return rows + [row]
@@ -161,7 +158,7 @@ def extras(x, decoded, codes, scale: float, scheme: Scheme) -> dict:
     normal = as_float(max(limits.smallest_normal, limits.smallest))  # without subnormals its code may be zero's
     row["subnormal"] = int((np.isfinite(x) & (v > 0) & (v < normal)).sum())
     row["saturated"] = int((np.isfinite(x) & (v > largest) & (abs(codes) == largest)).sum())
-    row["max_ulp"] = max_ulp(x, decoded, scale, emin(scheme.f), scheme.f.mantissa_bits)
+    row["max_ulp"] = max_ulp(x, decoded, scale, 1, emin(scheme.f), scheme.f.mantissa_bits)
     return row | grid(scale, scheme)
 
 
@@ -169,7 +166,7 @@ def reduced(reference, y, scale: float, scheme: Scheme, divisor: int) -> dict:
     row = statistics(reference[None], y[None]) | bits(len(reference), scheme) | {"subnormal": None, "saturated": None}
     if scheme.name == "qsgd":
         return row | {"format": f"uniform:{scheme.keys['levels']}", "scale_exponent": None, "max_ulp": None}
-    row["max_ulp"] = max_ulp(reference * divisor, y * divisor, scale, emin(scheme.f), scheme.f.mantissa_bits)
+    row["max_ulp"] = max_ulp(reference, y, scale, divisor, emin(scheme.f), scheme.f.mantissa_bits)
     return row | grid(scale, scheme)
 
 

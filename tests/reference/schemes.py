@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from .casts import Limits, Rounding, cast, exact, moments
+from .casts import Rounding, cast, exact, moments
 from .formats import FORMATS
 from .random_words import WIRE, random_integers
 from .rounding import Format
@@ -97,20 +97,14 @@ def best_exponent(largest_magnitude: float, f: Format, headroom: str, workers: i
 
 
 def step_overflows(tensors: list[np.ndarray], scale: float, scheme: Scheme) -> bool:
-    """Does some worker's encoded value overflow, or is it not finite?"""
-    limits, r = Limits.of(scheme.f), scheme.wire_rounding
-    largest = float(scheme.f.value(scheme.f.top))
+    """Is some worker's encoded value not finite? A format or rule that saturates hides overflow."""
+    r, largest = scheme.wire_rounding, float(scheme.f.value(scheme.f.top))
     for g in tensors:
         v = scale * g.astype(np.float64)
-        if not np.isfinite(v).all():
-            return True
-        if r.mode == "stochastic":
-            if abs(v).max() > largest:
-                return True
-        elif r.overflow == "ieee":
-            if not np.isfinite(cast(v, scheme.f, r)).all():
-                return True
-        elif any(limits.round_magnitude(abs(k), r.mode, k < 0, 0, 0) > limits.largest for k in exact(v).flat):
+        if r.mode == "stochastic":  # decided before the draws: the next value up counts as drawn
+            v = np.where(np.isfinite(v) & (abs(v) > largest), 2 * v, v)
+            r = r.with_mode("ties_to_even")
+        if not np.isfinite(cast(v, scheme.f, r)).all():
             return True
     return False
 

@@ -87,11 +87,12 @@ def statistics(x: np.ndarray, y: np.ndarray) -> dict:
     return row
 
 
-def max_ulp(x: np.ndarray, y: np.ndarray, scale: float, emin: int, mantissa_bits: int) -> float | None:
-    """The largest error in ulp of the format at x, over the counted pairs; x and y in units of 1/S."""
+def max_ulp(x: np.ndarray, y: np.ndarray, scale: float, divisor: int, emin: int, mantissa_bits: int) -> float | None:
+    """The largest error in ulp of the format at x over the counted pairs, before a mean's division."""
     counted = np.isfinite(x) & np.isfinite(y)
     if not counted.any():
         return None
     x, e = x[counted], (y - x)[counted]
-    exponent = np.where(x == 0, emin, np.frexp(x * scale)[1] - 1)
-    return float(np.max(np.ldexp(abs(e) * scale, -(np.maximum(exponent, emin) - mantissa_bits))))
+    sent = x * divisor * scale
+    exponent = np.where(sent == 0, emin, np.frexp(sent)[1] - 1)
+    return float(np.max(np.ldexp(abs(e) * divisor * scale, -(np.maximum(exponent, emin) - mantissa_bits))))
