@@ -5,6 +5,7 @@ namespace py = pybind11;
 
 void register_arrays(py::module_& m);
 void register_formats(py::module_& m);
+void register_pooled(py::module_& m);
 void register_replay(py::module_& m);
 void register_schemes(py::module_& m);
 void register_trace(py::module_& m);
@@ -17,4 +18,5 @@ PYBIND11_MODULE(_core, m) {
     register_trace(m);
     register_schemes(m);
     register_replay(m);
+    register_pooled(m);
 }

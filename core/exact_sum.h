@@ -77,7 +77,7 @@ APSCOPE_HD double round_wide(const WideSum& sum, const Cast<double>& cast, std::
     const Wide rest = shift > 127 && M != RoundingMode::stochastic ? 1 : sum.significand & ((Wide{1} << capped) - 1);
     Wide odd = kept & 1;
     if (cast.even_code_ties) odd &= static_cast<Wide>(exponent + cast.bias);
-    const bool up = round_up<M, Wide>(rest, shift, static_cast<Wide>(capped), odd, sum.negative, cast.random_bits, random);
+    const bool up = round_up<M, Wide>(1, rest, shift, static_cast<Wide>(capped), odd, sum.negative, cast.random_bits, random);
     // kept + up has at most mantissa_bits + 2 bits: exact in fp64, and so is the power of two.
     const double unit = bits_cast<double>(static_cast<std::uint64_t>(sum.unit + shift + 1023) << 52);
     const double rounded = static_cast<double>(static_cast<std::uint64_t>(kept + (up ? 1 : 0))) * unit;

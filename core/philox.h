@@ -84,6 +84,10 @@ APSCOPE_HD std::uint32_t stage_and_hop(Stage stage, std::uint32_t hop) {
 APSCOPE_HD PhiloxKey seed_key(std::uint64_t seed) {
     return {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
 }
+// The stream that quantizes an array: on the host and on a GPU.
+inline RandomStream array_stream(std::uint64_t seed, int random_bits) {
+    return {seed_key(seed), 0, stage_and_hop(Stage::quantize, 0), random_bits};
+}
 inline std::uint64_t fnv1a(std::string_view text) {
     std::uint64_t hash = 0xCBF29CE484222325;
     for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;

@@ -36,6 +36,7 @@ Cast<Real> make_cast(const FloatFormat& f, const Projection& p) {
     c.random_bits = p.random_bits;
     c.even_code_ties = f.even_code_ties && f.mantissa_bits == 0;
     c.is_signed = f.is_signed;
+    c.one = 1;
     c.quantum = bits_of<Real>(__builtin_ldexp(1.0, c.emin - f.mantissa_bits));
     c.largest = largest;
     if (f.subnormals && f.subnormal_exponent != f.emin()) {

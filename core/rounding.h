@@ -62,6 +62,7 @@ struct Cast {
     int random_bits;       // N of stochastic rounding
     bool even_code_ties;   // precision 1 rounds ties to the even code
     bool is_signed;        //
+    Bits one;              // 1, unknown to the compiler: g++ makes no vector shift of a constant
     Bits quantum;          // 2^(emin - mantissa_bits), one unit below emin
     Bits largest;          // largest finite magnitude
     Bits gap_low, gap_high;  // the one irregular gap between neighbours, if gap_high != 0
@@ -98,15 +99,15 @@ APSCOPE_HD std::uint64_t up_probability(Word rest, int shift, int random_bits) {
 
 // Whether the magnitude `kept + rest / 2^shift` units rounds to kept + 1. `odd` is the parity of
 // kept (of its code, where the format says so), 0 or 1, and a number, because vectorisers know no
-// conversion to bool but a comparison; `random` holds N bits, left-aligned.
+// conversion to bool but a comparison; `one` is 1 (see Cast); `random` holds N bits, left-aligned.
 template <RoundingMode M, class Word>
-APSCOPE_HD bool round_up(Word rest, int shift, Word capped_shift, Word odd, bool negative, int random_bits,
+APSCOPE_HD bool round_up(Word one, Word rest, int shift, Word capped_shift, Word odd, bool negative, int random_bits,
                          std::uint64_t random) {
     const bool inexact = rest != 0;
     if constexpr (M == RoundingMode::ties_to_even || M == RoundingMode::ties_to_away) {
         // Twice the rest against one unit. Capped, the unit stays above any rest's double.
         const Word twice = static_cast<Word>(rest << 1);
-        const Word unit = static_cast<Word>(Word{1} << capped_shift);
+        const Word unit = static_cast<Word>(one << capped_shift);
         if constexpr (M == RoundingMode::ties_to_even) {
             return twice + odd > unit;  // both are even, or the rest is 0 of unit 1
         } else {
@@ -163,9 +164,9 @@ APSCOPE_HD BitsOf<Real> round_magnitude(BitsOf<Real> magnitude, bool negative, c
     // A count as wide as what it shifts: vector shifts know no other.
     const Bits capped = static_cast<Bits>(shift < fraction_bits + 2 ? shift : fraction_bits + 2);
     const Bits kept = significand >> capped;
-    const Bits rest = significand & ((Bits{1} << capped) - 1);
+    const Bits rest = significand - (kept << capped);
     const Bits odd = kept & (static_cast<Bits>(!cast.even_code_ties) | static_cast<Bits>(exponent + cast.bias)) & 1;
-    const bool up = round_up<M, Bits>(rest, shift, capped, odd, negative, cast.random_bits, random);
+    const bool up = round_up<M, Bits>(cast.one, rest, shift, capped, odd, negative, cast.random_bits, random);
     const Bits in_place = capped <= fraction_bits ? capped : 0;
     const Bits rounded = ((magnitude >> in_place) + (up ? 1 : 0)) << in_place;
     return select(capped <= fraction_bits, rounded, select(up, cast.quantum, Bits{0}));
@@ -246,7 +247,7 @@ APSCOPE_HD BitsOf<Real> round_in_gap(BitsOf<Real> magnitude, bool negative, cons
         const double middle = (static_cast<double>(bits_cast<Real>(cast.gap_low)) + bits_cast<Real>(cast.gap_high)) * 0.5;
         up = x > middle || (x == middle && (M == RoundingMode::ties_to_away || cast.gap_low_odd));
     } else {
-        up = round_up<M, BitsOf<Real>>(1, 1, 1, cast.gap_low_odd, negative, cast.random_bits, random);
+        up = round_up<M, BitsOf<Real>>(1, 1, 1, 1, cast.gap_low_odd, negative, cast.random_bits, random);
     }
     return up ? cast.gap_high : cast.gap_low;
 }

@@ -36,10 +36,6 @@ void check_lengths(std::size_t in, std::size_t out) {
     }
 }
 
-RandomStream array_stream(std::uint64_t seed, const Projection& projection) {
-    return {seed_key(seed), 0, stage_and_hop(Stage::quantize, 0), projection.random_bits};
-}
-
 template <class Code>
 void encode_array(std::span<const float> in, std::span<Code> out, const FloatFormat& format, const Projection& projection,
                   std::optional<std::uint32_t> nan_code, std::uint64_t seed, int threads) {
@@ -98,7 +94,7 @@ void quantize(std::span<const float> in, std::span<float> out, const FloatFormat
               std::uint64_t seed, int threads, std::uint64_t first_element) {
     check_lengths(in.size(), out.size());
     const Cast<float> cast = make_cast<float>(format, projection);
-    const RandomStream stream = array_stream(seed, projection);
+    const RandomStream stream = array_stream(seed, projection.random_bits);
     for_pieces(in.size(), threads, [&](std::size_t begin, std::size_t count) {
         dispatch(projection.rounding, [&]<RoundingMode M>() {
             if constexpr (M == RoundingMode::stochastic) {
@@ -118,7 +114,7 @@ void quantize(std::span<const double> in, std::span<double> out, const FloatForm
               std::uint64_t seed, int threads, std::uint64_t first_element) {
     check_lengths(in.size(), out.size());
     const Cast<double> cast = make_cast<double>(format, projection);
-    const RandomStream stream = array_stream(seed, projection);
+    const RandomStream stream = array_stream(seed, projection.random_bits);
     for_pieces(in.size(), threads, [&](std::size_t begin, std::size_t count) {
         dispatch(projection.rounding, [&]<RoundingMode M>() {
             for (std::size_t i = begin; i < begin + count; ++i) {
@@ -134,7 +130,7 @@ void quantize_by_rule(std::span<const float> in, std::span<float> out, const Flo
     check_lengths(in.size(), out.size());
     const FloatEnvironment environment;
     const Cast<float> cast = make_cast<float>(format, projection);
-    const RandomStream stream = array_stream(seed, projection);
+    const RandomStream stream = array_stream(seed, projection.random_bits);
     dispatch(projection.rounding, [&]<RoundingMode M>() {
         if constexpr (M == RoundingMode::stochastic) {
             for (std::size_t i = 0; i < in.size(); ++i) {

@@ -10,6 +10,7 @@ from ._core import FloatFormat, __version__
 from .arrays import allreduce, decode, encode, quantize
 from .formats import named_formats
 from .replay import default_schemes, replay
+from .report import report
 from .results import Results, merge
 from .trace import Trace, open_trace
 
@@ -27,5 +28,6 @@ __all__ = [
     "open_trace",
     "quantize",
     "replay",
+    "report",
     "schemes",
 ]

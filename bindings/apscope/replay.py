@@ -19,7 +19,11 @@ DEFAULT_TOPOLOGIES = ("sequential", "ring", "tree", "hierarchical:4")
 
 
 def default_schemes() -> list[Scheme]:
-    """What a report replays when it is given a trace: the rivals on e4m3, and QSGD's levels."""
+    """What a report replays when it is given a trace.
+
+    The rivals on e4m3; APS on e5m2 too; GradScaler on fp16 too, as training systems run it; QSGD
+    with 4 bits.
+    """
     return [
         Scheme(spec)
         for spec in (
@@ -27,6 +31,7 @@ def default_schemes() -> list[Scheme]:
             "loss_scaling:e4m3,scale=best",
             "loss_scaling:e4m3,scale=best,headroom=one",
             "dynamic_loss_scaling:e4m3",
+            "dynamic_loss_scaling:fp16",
             "aps:e4m3",
             "aps:e5m2",
             "aps:e4m3,rounding=stochastic",

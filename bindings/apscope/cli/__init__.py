@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-VERBS = ("formats", "schemes", "info", "convert", "replay", "merge", "verify")
+VERBS = ("formats", "schemes", "info", "convert", "replay", "merge", "report", "verify")
 
 
 class Parser(argparse.ArgumentParser):

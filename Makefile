@@ -1,0 +1,93 @@
+# Everything from an empty clone: `make report` and `make test` install what they need (Debian
+# packages, a virtual environment in .venv, the build in build/) and do nothing twice.
+SHELL := /bin/bash -o pipefail
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+JOBS ?= $(shell nproc)
+BUILD := build/release
+VENV := .venv/bin
+LOGS := build/test-logs
+
+cpp_sources := $(shell find core emulation analysis bindings tests -name '*.cpp' -o -name '*.h' -o -name CMakeLists.txt) \
+               CMakeLists.txt CMakePresets.json pyproject.toml
+python_sources := $(shell find bindings/apscope -type f -not -path '*/__pycache__/*' -not -name '*.so' -not -name '*.pyi')
+traces := digits digits_w64 characters
+trace_files := $(shell find $(traces:%=notebooks/data/%) -type f)
+
+.PHONY: help report test exhaustive stubs clean system test-cpp test-python test-notebooks
+
+help:
+	@echo "make report      replay the bundled recorded traces into out/ and write out/report.html"
+	@echo "make test        build everything and run the C++ tests, the Python tests and the notebooks"
+	@echo "make exhaustive  apscope verify --rounding all --exhaustive for every named format (hours)"
+	@echo "make stubs       write the type stubs of the extension modules again"
+	@echo "make clean       remove all that these commands made: build/ out/ .venv/ .stamps/"
+
+# ---- What everything needs --------------------------------------------------------------------
+
+system:
+	@PYTHON=$(PYTHON) tools/system_packages.sh
+
+# The packages of pyproject.toml, without the project itself.
+.stamps/venv: pyproject.toml tools/install_torch.py | system
+	@mkdir -p $(@D)
+	@test -x $(VENV)/python || { echo "Making .venv"; $(PYTHON) -m venv .venv; }
+	@echo "Installing the Python packages of pyproject.toml into .venv"
+	@$(VENV)/python -m pip install --quiet --upgrade pip
+	@$(VENV)/python tools/requirements.py test | $(VENV)/python -m pip install --quiet --requirement /dev/stdin
+	@$(VENV)/python tools/install_torch.py
+	@touch $@
+
+# Editable: Python sources count as they are; C++ sources are rebuilt, only what changed.
+.stamps/installed: .stamps/venv $(cpp_sources)
+	@echo "Building the extension modules in $(BUILD)"
+	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(VENV)/python -m pip install --quiet --no-build-isolation --no-deps --editable .
+	@touch $@
+
+.stamps/tests-built: .stamps/installed $(cpp_sources)
+	@echo "Building the C++ tests in $(BUILD)"
+	@cmake --preset release --log-level=WARNING
+	@cmake --build $(BUILD) --parallel $(JOBS) -- --quiet
+	@touch $@
+
+# ---- The two commands -------------------------------------------------------------------------
+
+report: out/report.html
+	@echo "The report is out/report.html; the numbers behind it are out/results.csv and out/results.parquet."
+
+out/report.html: .stamps/installed $(trace_files) $(python_sources)
+	$(VENV)/apscope replay $(traces:%=notebooks/data/%) -o out
+	$(VENV)/apscope report out -o $@
+
+# All three run, whatever fails; the closing lines count.
+test: .stamps/tests-built
+	@rm -rf $(LOGS) && mkdir -p $(LOGS)
+	@status=0; $(MAKE) -k test-cpp test-python test-notebooks || status=1; \
+	 echo; echo "C++:       $$(grep -h 'tests passed' $(LOGS)/cpp || echo 'did not finish')"; \
+	 for part in python notebooks; do \
+	   printf '%-10s %s\n' "$${part^}:" "$$(tail -n 1 $(LOGS)/$$part | tr -d =)"; done; \
+	 if [ $$status = 0 ]; then echo "All tests passed."; else echo "Tests failed; the logs are in $(LOGS)."; fi; exit $$status
+
+test-cpp: .stamps/tests-built
+	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error | tee $(LOGS)/cpp
+
+test-python: .stamps/tests-built
+	@$(VENV)/python -m pytest -q --durations=5 tests | tee $(LOGS)/python
+
+test-notebooks: .stamps/tests-built
+	@$(VENV)/python -m pytest -q --nbmake notebooks/*.ipynb | tee $(LOGS)/notebooks
+
+# ---- More -------------------------------------------------------------------------------------
+
+exhaustive: .stamps/installed
+	@for format in $$($(VENV)/python -c 'from apscope.formats import named_formats; print(*named_formats())'); do \
+	   $(VENV)/apscope verify $$format --rounding all --exhaustive || exit 1; done
+
+stubs: .stamps/installed
+	@$(VENV)/python tools/stubs.py bindings/apscope
+
+clean:
+	rm -rf build out .venv .stamps

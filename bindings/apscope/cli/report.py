@@ -1,0 +1,36 @@
+"""``apscope report TRACE|RESULTS -o FILE.html``: one HTML file that says which scheme lost least."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from ..replay import replay
+from ..report import check_destination, report
+from ..results import Results
+
+
+def add_parser(verbs: argparse._SubParsersAction) -> None:
+    parser = verbs.add_parser(
+        "report", help="one HTML file of a replay's results", allow_abbrev=False,
+        description="Writes a self-contained HTML report, and its numbers as JSON beside it. A trace is first replayed "
+        "through the default schemes and topologies.",
+    )
+    parser.add_argument("source", metavar="TRACE|RESULTS", help="a recorded trace, or the folder of a replay's results")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE.html", help="the file to write; its folder must exist")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    out_path, source = check_destination(args.output), Path(args.source)
+    show = sys.stderr.isatty()
+    if (source / "manifest.json").is_file():
+        results = replay(source, progress=show)
+    elif (source / "provenance.json").is_file():
+        results = Results.open(source)
+    else:
+        raise ValueError(f"{source} is neither a trace (no manifest.json) nor a RESULTS folder (no provenance.json)")
+    report(results, out_path, progress=show)
+    print(f"{out_path}: {out_path.stat().st_size} bytes")
+    return 0

@@ -1,0 +1,47 @@
+"""Short names of schemes: what tells one from the others, and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .schemes import as_scheme
+
+
+def short_labels(specs: Iterable[str]) -> dict[str, str]:
+    """Spec -> short name.
+
+    The format stands where namesakes differ in it or most schemes have another, a key where
+    namesakes of one format differ in it. Two specs never share a label: where the rule
+    would make them, both keep their whole spec.
+    """
+    specs = list(dict.fromkeys(specs))
+    parts = {spec: _parts(spec) for spec in specs}
+    formats = [format for _, format, _ in parts.values() if format]
+    usual = max(formats, key=formats.count, default="")
+    labels = {}
+    for spec, (name, format, keys) in parts.items():
+        namesakes = [k for n, f, k in parts.values() if n == name and f == format]
+        words = [name]
+        if format and (format != usual or len({f for n, f, _ in parts.values() if n == name}) > 1):
+            words.append(format)
+        words += [f"{key}={value}" for key, value in keys.items() if any(k.get(key) != value for k in namesakes)]
+        labels[spec] = " ".join(words)
+    taken = list(labels.values())
+    return {spec: label if taken.count(label) == 1 else spec for spec, label in labels.items()}
+
+
+def two_lines(label: str) -> str:
+    """The label with its keys on a line of their own."""
+    words = label.split(" ")
+    plain = [w for w in words if "=" not in w]
+    keys = [w for w in words if "=" in w]
+    return " ".join(plain) + ("\n" + " ".join(keys) if plain and keys else " ".join(keys))
+
+
+def _parts(spec: str) -> tuple[str, str, dict[str, str]]:
+    """Name, format and keys, defaults included; a spec of a scheme that is not registered is its own name."""
+    try:
+        scheme = as_scheme(spec)
+    except ValueError:
+        return spec, "", {}
+    return scheme.name, scheme.format, scheme.keys

@@ -1,0 +1,28 @@
+"""Words a reader of the report meets. Formulas are those of docs/definitions.md, word for word."""
+
+#: Column -> its definition in docs/definitions.md, section 3.
+COLUMNS = {
+    "underflow": "finite x != 0 with y == 0",
+    "underflow_rate": "underflow / nonzero; empty if nonzero is 0",
+    "subnormal": "at the wire, float grids: finite x with 0 < abs(S x) < the format's smallest normal; empty elsewhere",
+    "overflow": "x finite, y infinite or NaN. A row with overflow ranks last",
+    "bias": "sum_error / P",
+    "variance": "mse - bias bias, of the drawn result, not below 0",
+    "nmse": "sum_squared_error / sum_squared_reference",
+    "sqnr_db": "10 log10(sum_squared_reference / sum_squared_error), section 4; `inf` for no error",
+    "wire_bits": "one worker's packed payload: n times the bits of a code; at `reduced` the same",
+    "side_bits": "one worker's side information (scales, norms)",
+    "scale_exponent": "s where S = 2^s is a power of two and the same for the whole tensor; empty otherwise",
+    "skipped": "the scheme dropped this step: `true`, and the error columns are empty",
+}
+
+#: Other words, in the report's own.
+WORDS = {
+    "wire": "each worker's gradient x against what it sent, y; all workers pooled",
+    "reduced": "the all-reduce's result y against the fp64 sum (or mean) x of the recorded gradients",
+    "exact": "the sent values added without rounding: what encoding alone costs",
+    "accumulation error": "a topology's reduced row minus the exact one: what rounding the partial sums adds",
+    "sequential, ring, tree, hierarchical:G": "orders in which the workers' values are added, each addition rounded to the format",
+    "gather": "every worker receives all codes, decodes them and adds in fp32",
+    "bits a value": "(wire_bits + side_bits) of one worker over the number of elements",
+}

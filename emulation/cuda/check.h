@@ -1,0 +1,19 @@
+// One macro: a CUDA call that fails becomes an exception that names the call and CUDA's reason.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace apscope {
+
+inline void check_cuda(cudaError_t error, const char* call) {
+    if (error == cudaSuccess) return;
+    throw std::runtime_error(std::string("the CUDA call ") + call + " failed with " + cudaGetErrorName(error) + ": " +
+                             cudaGetErrorString(error));
+}
+
+}  // namespace apscope
+
+#define APSCOPE_CUDA(call) ::apscope::check_cuda(call, #call)
