@@ -47,6 +47,7 @@ SCHEMES = [
     "aps:e4m3,rounding=stochastic",
     "aps:fp32,rounding=stochastic,random_bits=64",
     "aps:e4m3,rounding=stochastic,random_bits=7,accumulate=fp32",
+    "aps:e4m3,rounding=stochastic,random_bits=2,accumulate=exact",
     "stochastic:e4m3",
     "stochastic:e3m0,random_bits=9",
     "qsgd",
@@ -140,6 +141,26 @@ def test_a_scale_that_depends_on_earlier_steps(tmp_path, keys):
     rng = np.random.default_rng(7)
     trace, gradients = record(tmp_path / "t", {"a": values(rng, 3, 20), "b": values(rng, 3, 7)}, steps=7, growth=3.0)
     check(trace, gradients, apscope.schemes.Scheme(f"dynamic_loss_scaling:{keys}").spec, ["tree"])
+
+
+@pytest.mark.parametrize("keys", ["e4m3", "e4m3,overflow=saturate", "e2m1fn", "e4m3,rounding=toward_zero"])
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+def test_a_step_with_a_value_that_is_not_finite_is_skipped(tmp_path, keys, bad):
+    spec, g = f"dynamic_loss_scaling:{keys}", values(np.random.default_rng(9), 2, 20)
+    g[1, 3] = bad
+    trace, gradients = record(tmp_path / "t", {"whole": values(np.random.default_rng(10), 2, 4), "broken": g})
+    spec = spec if "," not in spec else spec.replace(",", ",init=1,", 1)
+    check(trace, gradients, spec, ["ring"])
+    assert apscope.replay(trace, spec).frame.skipped.all()
+
+
+def test_a_selection_is_all_that_the_replay_knows(tmp_path):
+    tensors = {"a": values(np.random.default_rng(12), 4, 20), "b": 1000 * values(np.random.default_rng(13), 4, 9)}
+    trace, gradients = record(tmp_path / "t", tensors, steps=5, growth=2.5)
+    for spec in ["aps:e4m3", "loss_scaling:e4m3,scale=best", "dynamic_loss_scaling:e4m3,init=1e+07,growth_interval=1"]:
+        chosen = {step: {"a": gradients[step]["a"][:3]} for step in (2, 3)}
+        frame = apscope.replay(trace, spec, steps="2:4", tensors="^a$", workers=3, topology="ring").frame
+        assert not differences(frame, replay(chosen, spec, ["ring"]))
 
 
 @pytest.mark.parametrize(

@@ -139,10 +139,11 @@ def tensor_rows(g, scheme: Scheme, scale: float, key, topologies: list[str], red
         y = total / scale / divisor
         row = {"stage": "reduced", "topology": topology} | reduced(reference, y, scale, scheme, divisor)
         counted = np.isfinite(reference) & np.isfinite(y)
-        hops = workers > 1 and scheme.hop_rounding.mode == "stochastic" and scheme.keys["accumulate"] != "exact"
+        rounds = workers > 1 and scheme.keys["accumulate"] != "exact"
+        hops = rounds and scheme.hop_rounding.mode == "stochastic"
         b = [w + h / unit / divisor for w, h in zip(summed(bias, divisor), adder.bias)]
         v = [w + h / unit**2 / divisor**2 for w, h in zip(summed(variance, divisor**2), adder.variance)]
-        known = (hops or workers == 1) and not risky and not adder.risky and finite_x
+        known = (hops or not rounds) and not risky and not adder.risky and finite_x
         expected(row, b, v, counted, known, drawn or hops)
         rows.append(row)
     return rows

@@ -97,14 +97,14 @@ def best_exponent(largest_magnitude: float, f: Format, headroom: str, workers: i
 
 
 def step_overflows(tensors: list[np.ndarray], scale: float, scheme: Scheme) -> bool:
-    """Is some worker's encoded value not finite? A format or rule that saturates hides overflow."""
+    """Is some worker's value not finite, before or after encoding? What saturates does not overflow."""
     r, largest = scheme.wire_rounding, float(scheme.f.value(scheme.f.top))
     for g in tensors:
         v = scale * g.astype(np.float64)
         if r.mode == "stochastic":  # decided before the draws: the next value up counts as drawn
-            v = np.where(np.isfinite(v) & (abs(v) > largest), 2 * v, v)
+            v = np.where(abs(v) > largest, 2 * v, v)
             r = r.with_mode("ties_to_even")
-        if not np.isfinite(cast(v, scheme.f, r)).all():
+        if not (np.isfinite(g).all() and np.isfinite(cast(v, scheme.f, r)).all()):
             return True
     return False
 
