@@ -6,9 +6,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from .casts import Limits, Rounding, as_float, exact, moments, project
+from .allreduce import Adder
+from .casts import Limits, as_float
 from .formats import FORMATS
-from .random_words import REDUCE, random_integers, replay_key
+from .random_words import replay_key
 from .rounding import Format
 from .schemes import Scheme, encode_floats, qsgd_decoded, scales
 from .statistics import max_ulp, quotient, statistics
@@ -16,29 +17,6 @@ from .topologies import rank_order_sum, reduce
 
 #: columns that a skipped step still fills
 UNTOUCHED = ("stage", "topology", "count", "format", "wire_bits", "side_bits", "scale_exponent")
-
-
-class Adder:
-    """Rounds exact sums of two values to a format, and keeps the moments of what it drew."""
-
-    def __init__(self, f: Format, r: Rounding, key: tuple[int, int], n: int):
-        self.f, self.r, self.key = f, r, key
-        self.bias, self.variance, self.risky = [Fraction(0)] * n, [Fraction(0)] * n, False
-
-    def __call__(self, a: np.ndarray, b: np.ndarray, hop: int, elements: np.ndarray) -> np.ndarray:
-        rough = a + b
-        whole = np.where(np.isfinite(rough), exact(a) + exact(b), 0)
-        random = None
-        if self.r.mode == "stochastic":
-            random = random_integers(self.key, elements, self.r.bits, REDUCE, hop=hop)
-        result = project(whole, rough, self.f, self.r, random)
-        if self.r.mode == "stochastic":
-            bias, variance, risky = moments(whole, result, self.f, self.r)
-            self.risky |= risky
-            for i, b_i, v_i in zip(elements.tolist(), bias, variance):
-                self.bias[i] += b_i
-                self.variance[i] += v_i
-        return result
 
 
 def reduce_codes(codes: np.ndarray, topology: str, scheme: Scheme, key) -> tuple[np.ndarray, Adder]:
