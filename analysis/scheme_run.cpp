@@ -29,7 +29,8 @@ SchemeRun::SchemeRun(const Scheme& scheme, const Decision& decision, std::span<c
         Reduced r;
         r.topology = topology;
         const bool exact = topology.kind == Topology::Kind::exact || scheme.reduction.exact;
-        const bool has_hops = !exact && item.workers > 1;
+        // Gathering narrows the decoded values to fp32 even where there is nothing to add.
+        const bool has_hops = topology.kind == Topology::Kind::gather || (!exact && item.workers > 1);
         const bool hops_draw = has_hops && scheme.reduction.projection.rounding == RoundingMode::stochastic;
         hops_draw_ = hops_draw_ || hops_draw;
         if (!stochastic_ && !hops_draw) r.moments = Moments::deterministic;

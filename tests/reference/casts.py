@@ -1,0 +1,170 @@
+"""One rounding of many exact numbers: what a wire value or a hop of a reduction becomes.
+
+A number is a Python integer of units of 2^-1074, the smallest fp64 number, so products with a scale
+and sums of two values are exact whatever their exponents. Read from the bottom: `project` rounds an
+array, `neighbours` brackets a magnitude. `rounding.py` says the same of one fp32 input in fractions.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from .rounding import Format, out_of_range
+
+UNIT = 1074
+
+
+@dataclass(frozen=True)
+class Rounding:
+    mode: str = "ties_to_even"
+    overflow: str = "ieee"
+    bits: int = 32  #: N of stochastic rounding
+
+    def with_mode(self, mode: str) -> Rounding:
+        return replace(self, mode=mode)
+
+
+def exact(x: np.ndarray) -> np.ndarray:
+    """fp64 numbers as integers of 2^-1074; 0 for those that are not finite."""
+    fraction, exponent = np.frexp(np.where(np.isfinite(x), x, 0.0))
+    significand = (fraction * 2.0**53).astype(np.int64)
+    result = np.empty(x.shape, object)
+    for i, (s, e) in enumerate(zip(significand.ravel().tolist(), exponent.ravel().tolist())):
+        shift = e - 53 + UNIT  # negative for subnormal fp64 numbers, whose last bits are zeros
+        result.flat[i] = s << shift if shift >= 0 else s >> -shift
+    return result
+
+
+def units(value: Fraction) -> int:
+    whole = value * (1 << UNIT)
+    assert whole.denominator == 1
+    return whole.numerator
+
+
+def as_float(magnitude: int) -> float:
+    """Correctly rounded; exact for the values of a format."""
+    return float(Fraction(magnitude, 1 << UNIT))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What `neighbours` needs of a format, as units."""
+
+    f: Format
+    largest: int
+    smallest: int  #: the smallest positive value
+    smallest_normal: int  #: of the lowest binade that has the hidden bit, were its code free
+    quantum: int  #: of subnormal values
+
+    @staticmethod
+    def of(f: Format) -> Limits:
+        emin = 1 - f.bias if f.subnormals else -f.bias
+        subnormal = emin if f.subnormal_exponent is None else f.subnormal_exponent
+        first = 0 if f.zero == "none" else 1
+        return Limits(f, units(f.value(f.top)), units(f.value(first)), 1 << emin + UNIT, 1 << subnormal - f.mantissa_bits + UNIT)
+
+    def neighbours(self, v: int) -> tuple[int, int, bool]:
+        """The values lo <= v < hi of the format, continued above its largest; is lo's code odd?"""
+        m = self.f.mantissa_bits
+        if v < self.smallest:
+            return 0, self.smallest, False
+        if v < self.smallest_normal:
+            fraction = min(v // self.quantum, (1 << m) - 1)
+            top = fraction == (1 << m) - 1
+            return fraction * self.quantum, self.smallest_normal if top else (fraction + 1) * self.quantum, fraction % 2 == 1
+        exponent = v.bit_length() - 1
+        step = exponent - m
+        lo = v >> step << step
+        if m == 0:
+            odd = (exponent - UNIT + self.f.bias) % 2 == 1 if self.f.even_code_ties else True
+        else:
+            odd = lo >> step & 1 == 1
+        return lo, lo + (1 << step), odd
+
+    def probability_up(self, v: int, bits: int) -> tuple[int, int, Fraction]:
+        """(lo, hi, probability of hi) of stochastic rounding with `bits` random bits."""
+        lo, hi, _ = self.neighbours(v)
+        return lo, hi, Fraction(((v - lo) << bits) // (hi - lo), 1 << bits)
+
+    def round_magnitude(self, v: int, mode: str, negative: bool, random: int, bits: int) -> int:
+        lo, hi, odd = self.neighbours(v)
+        if v == lo:
+            return lo
+        twice, width = 2 * (v - lo), hi - lo
+        match mode:
+            case "ties_to_even":
+                up = twice > width or (twice == width and odd)
+            case "ties_to_away":
+                up = twice >= width
+            case "toward_zero":
+                up = False
+            case "toward_positive":
+                up = not negative
+            case "toward_negative":
+                up = negative
+            case "to_odd":
+                up = not odd
+            case "stochastic":
+                up = ((v - lo) << bits) // width + random >= 1 << bits
+        return hi if up else lo
+
+
+def project(k: np.ndarray, rough: np.ndarray, f: Format, r: Rounding, random: list[int] | None = None) -> np.ndarray:
+    """Each exact number as the format holds it, in fp64.
+
+    `k` are units; `rough` are the same numbers in fp64, read only where they are NaN, infinite or
+    zero (for the sign).
+    """
+    limits, has_minus_zero = Limits.of(f), f.zero == "both_signs"
+    result = np.empty(k.shape)
+    for i in range(k.size):
+        v, x = k.flat[i], float(rough.flat[i])
+        negative = v < 0 or (v == 0 and math.copysign(1.0, x) < 0)
+        if math.isnan(x):
+            y = math.nan
+        elif math.isinf(x):
+            y = out_of_range(f, r.mode, r.overflow, x < 0, finite=False)
+        elif f.zero == "none" and v <= 0:
+            bottom = as_float(limits.smallest)
+            y = out_of_range(f, r.mode, r.overflow, True, finite=True) if v < 0 else bottom
+            y = math.nan if v == 0 and f.has_nan and r.overflow != "saturate" else y
+        else:
+            magnitude = limits.round_magnitude(abs(v), r.mode, negative, random[i] if random else 0, r.bits)
+            if magnitude == 0:
+                y = as_float(limits.smallest) if f.zero == "none" else -0.0 if negative and has_minus_zero else 0.0
+            elif magnitude > limits.largest or (negative and not f.is_signed):
+                y = out_of_range(f, r.mode, r.overflow, negative, finite=True)
+            else:
+                y = -as_float(magnitude) if negative else as_float(magnitude)
+        result.flat[i] = y
+    return result
+
+
+def cast(x: np.ndarray, f: Format, r: Rounding, random: list[int] | None = None) -> np.ndarray:
+    """fp64 numbers to a format; `random` holds one integer an element for stochastic rounding."""
+    x = np.asarray(x, np.float64)
+    return project(exact(x), x, f, r, random)
+
+
+def moments(k: np.ndarray, rounded: np.ndarray, f: Format, r: Rounding) -> tuple[list, list, bool]:
+    """Per element E[y] - v and Var[y] over the draws, exact; and whether some draw may not be finite.
+
+    `rounded` is what `project` gave, which a deterministic rounding always gives.
+    """
+    scale, zero = 1 << UNIT, Fraction(0)
+    if r.mode != "stochastic":
+        return [Fraction(e, scale) for e in exact(rounded) - k], [zero] * k.size, not np.isfinite(rounded).all()
+    limits, bias, variance, can_overflow = Limits.of(f), [], [], False
+    for v in k.flat:
+        lo, hi, p = limits.probability_up(abs(v), r.bits)
+        if (hi if p > 0 else lo) > limits.largest:
+            can_overflow |= not math.isfinite(out_of_range(f, r.mode, r.overflow, v < 0, finite=True))
+            lo, hi = min(lo, limits.largest), min(hi, limits.largest)
+        e = (lo + p * (hi - lo) - abs(v)) / scale
+        bias.append(-e if v < 0 else e)
+        variance.append(p * (1 - p) * Fraction(hi - lo, scale) ** 2)
+    return bias, variance, can_overflow

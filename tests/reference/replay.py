@@ -1,0 +1,169 @@
+"""A replay, row by row: what `apscope.replay` must print for given gradients."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from .allreduce import Adder
+from .casts import Limits, as_float
+from .formats import FORMATS
+from .random_words import replay_key
+from .rounding import Format
+from .schemes import Scheme, encode_floats, qsgd_decoded, scales
+from .statistics import max_ulp, quotient, statistics
+from .topologies import rank_order_sum, reduce
+
+#: columns that a skipped step still fills
+UNTOUCHED = ("stage", "topology", "count", "format", "wire_bits", "side_bits", "scale_exponent")
+
+
+def reduce_codes(codes: np.ndarray, topology: str, scheme: Scheme, key) -> tuple[np.ndarray, Adder]:
+    accumulate = scheme.keys["accumulate"]
+    f = scheme.f if accumulate == "format" else FORMATS.get(accumulate)
+    adder = Adder(f, scheme.hop_rounding, key, codes.shape[1])
+    if accumulate == "exact":
+        return reduce(codes, topology, lambda a, b, hop, elements: a + b), adder
+    return reduce(codes, topology, adder), adder
+
+
+def mean_of(terms: list, counted: np.ndarray, size: float) -> tuple[float | None, float]:
+    """The exact mean over counted elements, and how far a computed one may be from it.
+
+    n - 1 additions and a division, and in each term's formula operations on numbers of mean
+    magnitude `size`, some of which cancel.
+    """
+    kept = [t for t, c in zip(terms, counted.ravel().tolist()) if c]
+    if not kept:
+        return None, 0.0
+    magnitude = sum(abs(t) for t in kept) / len(kept)
+    return float(sum(kept) / len(kept)), (float(magnitude) * len(kept) + 8 * size) * 2.0**-53
+
+
+def flat(per_worker: list) -> list:
+    return [t for row in per_worker for t in row]
+
+
+def summed(per_worker: list, divisor: int = 1) -> list:
+    """Sums over the workers, element by element."""
+    return [sum(column) / Fraction(divisor) for column in zip(*per_worker)]
+
+
+@np.errstate(all="ignore")  # infinities and NaNs are values like others
+def replay(gradients, spec: str, topologies: list[str], reduction: str = "mean", seed: int = 0) -> list[dict]:
+    """gradients[step][tensor]: (W, n) fp32. Rows in order; empty is None.
+
+    Beside the columns, `expected_bias_tolerance` and `expected_variance_tolerance` bound the rounding
+    of an expectation computed in fp64; here it is exact until its last step.
+    """
+    scheme, rows = Scheme.parse(spec), []
+    plan = scales(scheme, gradients)
+    for step, tensors in gradients.items():
+        for name, g in tensors.items():
+            scale, skipped = plan[step, name]
+            for row in tensor_rows(g, scheme, scale, replay_key(seed, name, step), topologies, reduction):
+                kept = {k: v for k, v in row.items() if k in UNTOUCHED} if skipped else row
+                rows.append({"step": step, "tensor": name, "scheme": spec, "skipped": skipped} | dict.fromkeys(row) | kept)
+    return rows
+
+
+def tensor_rows(g, scheme: Scheme, scale: float, key, topologies: list[str], reduction: str) -> list[dict]:
+    workers, n = g.shape
+    divisor = workers if reduction == "mean" else 1
+    x = g.astype(np.float64)
+    reference = rank_order_sum(x) / divisor
+
+    if scheme.name == "qsgd":
+        decoded, bias, variance = qsgd_decoded(g, scheme, key)
+        codes, risky, unit = None, False, Fraction(1)
+    else:
+        codes, bias, variance, risky = encode_floats(g, scale, scheme, key)
+        decoded, unit = codes / scale, Fraction(scale)
+    bias = [[b / unit for b in row] for row in bias]
+    variance = [[v / unit**2 for v in row] for row in variance]
+    drawn = scheme.name == "qsgd" or scheme.wire_rounding.mode == "stochastic"
+    finite_x = bool(np.isfinite(x).all())
+
+    def expected(row, bias, variance, counted, known: bool, draws: bool):
+        if not draws:  # nothing is drawn
+            row["expected_bias"], row["expected_variance"] = row["bias"], None if row["bias"] is None else 0.0
+        elif known:
+            size = float(np.abs(x[np.isfinite(x)]).mean()) * (workers / divisor if row["stage"] == "reduced" else 1)
+            row["expected_bias"], row["expected_bias_tolerance"] = mean_of(bias, counted, size)
+            size = float(max(variance, default=0))
+            row["expected_variance"], row["expected_variance_tolerance"] = mean_of(variance, counted, size)
+        else:
+            row["expected_bias"] = row["expected_variance"] = None
+
+    rows = [{"stage": "wire", "topology": ""} | statistics(x, decoded) | extras(x, decoded, codes, scale, scheme)]
+    counted = np.isfinite(x) & np.isfinite(decoded)
+    expected(rows[0], flat(bias), flat(variance), counted, not risky and finite_x, drawn)
+
+    y = rank_order_sum(decoded) / divisor
+    exact_row = {"stage": "reduced", "topology": "exact"} | reduced(reference, y, scale, scheme, divisor)
+    counted = np.isfinite(reference) & np.isfinite(y)
+    expected(exact_row, summed(bias, divisor), summed(variance, divisor**2), counted, not risky and finite_x, drawn)
+    rows.append(exact_row)
+
+    if scheme.gathers:
+        y = rank_order_sum(decoded, np.float32) / divisor
+        row = {"stage": "reduced", "topology": "gather"} | reduced(reference, y, scale, scheme, divisor)
+        expected(row, [], [], counted, False, True)
+        return rows + [row]
+
+    for topology in topologies:
+        total, adder = reduce_codes(codes, topology, scheme, key)
+        y = total / scale / divisor
+        row = {"stage": "reduced", "topology": topology} | reduced(reference, y, scale, scheme, divisor)
+        counted = np.isfinite(reference) & np.isfinite(y)
+        rounds = workers > 1 and scheme.keys["accumulate"] != "exact"
+        hops = rounds and scheme.hop_rounding.mode == "stochastic"
+        b = [w + h / unit / divisor for w, h in zip(summed(bias, divisor), adder.bias)]
+        v = [w + h / unit**2 / divisor**2 for w, h in zip(summed(variance, divisor**2), adder.variance)]
+        known = (hops or not rounds) and not risky and not adder.risky and finite_x
+        expected(row, b, v, counted, known, drawn or hops)
+        rows.append(row)
+    return rows
+
+
+def extras(x, decoded, codes, scale: float, scheme: Scheme) -> dict:
+    """The columns that only the wire has; `bits` are both stages'."""
+    row = bits(x.shape[1], scheme)
+    if scheme.name == "qsgd":
+        return row | {"format": f"uniform:{scheme.keys['levels']}", "scale_exponent": None, "subnormal": None, "saturated": None, "max_ulp": None}
+    limits, v = Limits.of(scheme.f), abs(scale * x)
+    largest = as_float(limits.largest)
+    normal = as_float(max(limits.smallest_normal, limits.smallest))  # without subnormals its code may be zero's
+    row["subnormal"] = int((np.isfinite(x) & (v > 0) & (v < normal)).sum())
+    row["saturated"] = int((np.isfinite(x) & (v > largest) & (abs(codes) == largest)).sum())
+    row["max_ulp"] = max_ulp(x, decoded, scale, 1, emin(scheme.f), scheme.f.mantissa_bits)
+    return row | grid(scale, scheme)
+
+
+def reduced(reference, y, scale: float, scheme: Scheme, divisor: int) -> dict:
+    row = statistics(reference[None], y[None]) | bits(len(reference), scheme) | {"subnormal": None, "saturated": None}
+    if scheme.name == "qsgd":
+        return row | {"format": f"uniform:{scheme.keys['levels']}", "scale_exponent": None, "max_ulp": None}
+    row["max_ulp"] = max_ulp(reference, y, scale, divisor, emin(scheme.f), scheme.f.mantissa_bits)
+    return row | grid(scale, scheme)
+
+
+def emin(f: Format) -> int:
+    return 1 - f.bias if f.subnormals else -f.bias
+
+
+def grid(scale: float, scheme: Scheme) -> dict:
+    fraction, exponent = np.frexp(scale)
+    return {"format": scheme.format, "scale_exponent": int(exponent) - 1 if fraction == 0.5 else None}
+
+
+def bits(n: int, scheme: Scheme) -> dict:
+    if scheme.name == "qsgd":
+        levels, bucket = int(scheme.keys["levels"]), int(scheme.keys["bucket"])
+        return {"wire_bits": n * (2 * levels).bit_length(), "side_bits": 32 * -(-n // bucket)}
+    f = scheme.f
+    return {
+        "wire_bits": n * (f.is_signed + f.exponent_bits + f.mantissa_bits),
+        "side_bits": 8 if scheme.name in ("aps", "stochastic") else 0,
+    }

@@ -1,0 +1,190 @@
+"""Schemes: from a spec and the gradients of all steps to scales, and from values to decoded values.
+
+definitions.md section 8, with exact fractions wherever it says "integer arithmetic" or compares.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from .casts import Rounding, cast, exact, moments
+from .formats import FORMATS
+from .random_words import WIRE, random_integers
+from .rounding import Format
+from .statistics import fixed_shape_sum
+
+FLOAT_KEYS = {"rounding": "ties_to_even", "overflow": "ieee", "random_bits": "32", "accumulate": "format", "hop_rounding": "same"}
+KEYS = {
+    "none": FLOAT_KEYS,
+    "loss_scaling": FLOAT_KEYS | {"scale": "1024", "headroom": "workers"},
+    "dynamic_loss_scaling": FLOAT_KEYS | {"init": "65536", "growth": "2", "backoff": "0.5", "growth_interval": "2000"},
+    "aps": FLOAT_KEYS | {"headroom": "workers"},
+    "stochastic": FLOAT_KEYS | {"rounding": "stochastic"},
+    "qsgd": {"levels": "7", "bucket": "512", "random_bits": "32"},
+}
+
+
+@dataclass
+class Scheme:
+    spec: str
+    name: str
+    format: str
+    keys: dict[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def parse(spec: str) -> Scheme:
+        name, _, rest = spec.partition(":")
+        words = rest.split(",") if rest else []
+        format = "" if name == "qsgd" else words.pop(0)
+        return Scheme(spec, name, format, KEYS[name] | dict(w.split("=") for w in words))
+
+    @property
+    def f(self) -> Format:
+        return FORMATS[self.format]
+
+    @property
+    def wire_rounding(self) -> Rounding:
+        return Rounding(self.keys["rounding"], self.keys["overflow"], int(self.keys["random_bits"]))
+
+    @property
+    def hop_rounding(self) -> Rounding:
+        mode = self.keys["hop_rounding"]
+        return self.wire_rounding.with_mode(self.wire_rounding.mode if mode == "same" else mode)
+
+    @property
+    def gathers(self) -> bool:
+        return self.name in ("stochastic", "qsgd")
+
+
+def amax(g: np.ndarray) -> float:
+    """The largest finite magnitude over all workers; 0 if there is none."""
+    finite = abs(g[np.isfinite(g)])
+    return float(finite.max()) if finite.size else 0.0
+
+
+def headroom_squared(name: str, workers: int) -> int:
+    return {"workers": workers**2, "sqrt_workers": workers, "one": 1}[name]
+
+
+def ceil_log2_of_root(square: Fraction) -> int:
+    """The least k with 2^k >= sqrt(square)."""
+    k = (square.numerator.bit_length() - square.denominator.bit_length()) // 2 - 2
+    while Fraction(4) ** k < square:
+        k += 1
+    return k
+
+
+def aps_exponent(largest_magnitude: float, f: Format, headroom: str, workers: int) -> int:
+    if largest_magnitude == 0:
+        return 0
+    emax = math.frexp(float(f.value(f.top)))[1] - 1
+    a = Fraction(max(largest_magnitude, 2.0**-126))
+    return emax - ceil_log2_of_root(headroom_squared(headroom, workers) * a * a)
+
+
+def best_exponent(largest_magnitude: float, f: Format, headroom: str, workers: int) -> int:
+    """The largest s with H amax 2^s <= the largest value of F."""
+    if largest_magnitude == 0:
+        return 0
+    ratio = f.value(f.top) ** 2 / (headroom_squared(headroom, workers) * Fraction(largest_magnitude) ** 2)
+    s = -ceil_log2_of_root(1 / ratio)
+    assert Fraction(4) ** s <= ratio < Fraction(4) ** (s + 1)
+    return s
+
+
+def step_overflows(tensors: list[np.ndarray], scale: float, scheme: Scheme) -> bool:
+    """Is some worker's value not finite, before or after encoding? What saturates does not overflow."""
+    r, largest = scheme.wire_rounding, float(scheme.f.value(scheme.f.top))
+    for g in tensors:
+        v = scale * g.astype(np.float64)
+        if r.mode == "stochastic":  # decided before the draws: the next value up counts as drawn
+            v = np.where(abs(v) > largest, 2 * v, v)
+            r = r.with_mode("ties_to_even")
+        if not (np.isfinite(g).all() and np.isfinite(cast(v, scheme.f, r)).all()):
+            return True
+    return False
+
+
+def scales(scheme: Scheme, gradients: dict[int, dict[str, np.ndarray]]) -> dict[tuple[int, str], tuple[float, bool]]:
+    """(step, tensor) -> (S, skipped)."""
+    plan, keys = {}, scheme.keys
+    state, quiet = np.float32(keys.get("init", 1)), 0
+    if scheme.name == "loss_scaling" and keys["scale"] == "best":
+        tensors = [g for step in gradients.values() for g in step.values()]
+        best = 2.0 ** best_exponent(max(map(amax, tensors)), scheme.f, keys["headroom"], len(tensors[0]))
+    for step, tensors in gradients.items():
+        if scheme.name == "dynamic_loss_scaling":
+            skipped, current = step_overflows(list(tensors.values()), float(state), scheme), float(state)
+            if skipped:
+                state, quiet = np.float32(float(state) * float(np.float32(keys["backoff"]))), 0
+            else:
+                quiet += 1
+                if quiet == int(keys["growth_interval"]):
+                    with np.errstate(over="ignore"):
+                        grown = np.float32(float(state) * float(np.float32(keys["growth"])))
+                    state, quiet = grown if np.isfinite(grown) else state, 0
+        for name, g in tensors.items():
+            match scheme.name:
+                case "none" | "qsgd":
+                    plan[step, name] = 1.0, False
+                case "loss_scaling":
+                    plan[step, name] = best if keys["scale"] == "best" else float(np.float32(keys["scale"])), False
+                case "dynamic_loss_scaling":
+                    plan[step, name] = current, skipped
+                case "aps":
+                    plan[step, name] = 2.0 ** aps_exponent(amax(g), scheme.f, keys["headroom"], len(g)), False
+                case "stochastic":
+                    plan[step, name] = 2.0 ** aps_exponent(amax(g), scheme.f, "one", len(g)), False
+    return plan
+
+
+def encode_floats(g: np.ndarray, scale: float, scheme: Scheme, key) -> tuple[np.ndarray, list, list, bool]:
+    """Codes' values (W, n), and their exact moments in units of the format's values, not of g's."""
+    codes, biases, variances, risky = np.empty(g.shape), [], [], False
+    for worker, values in enumerate(g.astype(np.float64)):
+        v, r = scale * values, scheme.wire_rounding
+        random = random_integers(key, np.arange(len(v)), r.bits, WIRE, worker) if r.mode == "stochastic" else None
+        codes[worker] = cast(v, scheme.f, r, random)
+        bias, variance, overflows = moments(exact(v), codes[worker], scheme.f, r)
+        biases.append(bias)
+        variances.append(variance)
+        risky |= overflows
+    return codes, biases, variances, risky
+
+
+def qsgd_decoded(g: np.ndarray, scheme: Scheme, key) -> tuple[np.ndarray, list, list]:
+    """Decoded values (W, n) and their moments; elements that are not finite pass as they are."""
+    s, bucket, bits = (int(scheme.keys[k]) for k in ("levels", "bucket", "random_bits"))
+    y, biases, variances = g.astype(np.float64), [], []
+    for worker, values in enumerate(g.astype(np.float64)):
+        random = random_integers(key, np.arange(len(values)), bits, WIRE, worker)
+        bias, variance = [], []
+        for start in range(0, len(values), bucket):
+            part = values[start : start + bucket]
+            squares = np.where(np.isfinite(part), part, 0.0) ** 2
+            root = min(math.sqrt(fixed_shape_sum(squares)), float(np.finfo(np.float32).max))
+            norm = float(np.float32(root))
+            for i, x in enumerate(part.tolist(), start):
+                if not math.isfinite(x) or norm == 0:
+                    y[worker, i] = x if not math.isfinite(x) else 0.0
+                    bias.append(Fraction(0))
+                    variance.append(Fraction(0))
+                    continue
+                u = s * abs(x) / norm
+                level = math.floor(u)
+                threshold = math.floor((u - level) * 2**bits)
+                up = threshold + random[i] >= 2**bits
+                l = min(level + up, s)
+                y[worker, i] = math.copysign(l * norm / s, x)
+                p = Fraction(threshold, 2**bits) if level < s else Fraction(0)
+                step = Fraction(norm) / s
+                mean = (min(level, s) + p) * step
+                bias.append((mean - abs(Fraction(x))) * (1 if x > 0 else -1))
+                variance.append(p * (1 - p) * step * step)
+        biases.append(bias)
+        variances.append(variance)
+    return y, biases, variances

@@ -1,0 +1,98 @@
+"""The columns of a row from its pairs (x, y): sums of fixed shape, then the fixed quotients.
+
+definitions.md sections 2 to 4, walked literally in fp64.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+LANES, BLOCK = 16, 4096
+
+
+def fixed_shape_sum(terms: np.ndarray) -> float:
+    """The sum over one worker's tensor; terms that are left out are zeros, which add nothing."""
+    total = 0.0
+    for start in range(0, len(terms), BLOCK):
+        block = terms[start : start + BLOCK]
+        lanes = np.zeros(LANES)
+        for row in range(0, len(block), LANES):
+            part = block[row : row + LANES]
+            lanes[: len(part)] += part
+        for half in (8, 4, 2, 1):
+            lanes[:half] += lanes[half : 2 * half]
+        total += lanes[0]
+    return float(total)
+
+
+def over_workers(terms: np.ndarray) -> float:
+    """terms: (workers, n)."""
+    total = 0.0
+    for row in terms:
+        total += fixed_shape_sum(row)
+    return total
+
+
+def decibel(ratio: float) -> float:
+    m, k = math.frexp(ratio)  # m in [1/2, 1)
+    if m < math.sqrt(0.5):
+        m, k = 2 * m, k - 1
+    z = (m - 1) / (m + 1)
+    square, series = z * z, 0.0
+    for odd in range(25, 0, -2):
+        series = series * square + 1 / odd
+    log2 = k + 2 / math.log(2) * (z * series)
+    return 10 * math.log10(2) * log2
+
+
+def quotient(a: float, b: float) -> float | None:
+    return None if b == 0 else a / b
+
+
+def statistics(x: np.ndarray, y: np.ndarray) -> dict:
+    """x, y: (workers, n) in fp64, or (1, n) for a reduced row."""
+    counted = np.isfinite(x) & np.isfinite(y)
+    x0, y0 = np.where(counted, x, 0.0), np.where(counted, y, 0.0)
+    e = y0 - x0
+    pairs = int(counted.sum())
+    row = {
+        "count": x.size,
+        "counted": pairs,
+        "nonzero": int((np.isfinite(x) & (x != 0)).sum()),
+        "underflow": int((np.isfinite(x) & (x != 0) & (y == 0)).sum()),
+        "overflow": int((np.isfinite(x) & ~np.isfinite(y)).sum()),
+        "nan": int(np.isnan(x).sum()),
+        "infinite": int(np.isinf(x).sum()),
+        "sum_error": over_workers(e),
+        "sum_squared_error": over_workers(e * e),
+        "sum_squared_reference": over_workers(x0 * x0),
+    }
+    row["underflow_rate"] = quotient(row["underflow"], row["nonzero"])
+    row["bias"] = quotient(row["sum_error"], pairs)
+    row["relative_bias"] = quotient(over_workers(np.sign(x0) * e), over_workers(abs(x0)))
+    row["mse"] = quotient(row["sum_squared_error"], pairs)
+    row["variance"] = None if pairs == 0 else max(row["mse"] - row["bias"] * row["bias"], 0.0)
+    row["nmse"] = quotient(row["sum_squared_error"], row["sum_squared_reference"])
+    row["cosine"] = quotient(
+        over_workers(x0 * y0), math.sqrt(row["sum_squared_reference"]) * math.sqrt(over_workers(y0 * y0))
+    )
+    if row["sum_squared_reference"] == 0:
+        row["sqnr_db"] = None
+    elif row["sum_squared_error"] == 0:
+        row["sqnr_db"] = math.inf
+    else:
+        row["sqnr_db"] = decibel(row["sum_squared_reference"] / row["sum_squared_error"])
+    return row
+
+
+def max_ulp(x: np.ndarray, y: np.ndarray, scale: float, divisor: int, emin: int, mantissa_bits: int) -> float | None:
+    """The largest error in ulp of the format at x over the counted pairs, before a mean's division."""
+    counted = np.isfinite(x) & np.isfinite(y)
+    if not counted.any():
+        return None
+    x, e = x[counted], (y - x)[counted]
+    sent = x * divisor * scale
+    exponent = np.where(sent == 0, emin, np.frexp(sent)[1] - 1)
+    return float(np.max(np.ldexp(abs(e) * divisor * scale, -(np.maximum(exponent, emin) - mantissa_bits))))

@@ -1,0 +1,79 @@
+"""All-reduce topologies, addition by addition, as definitions.md section 1 writes them.
+
+Every function takes the workers' values (W, n) and an `add(a, b, hop, elements)` that rounds one
+exact sum; the hop counts the additions of the topology from 0, subtractions of Kahan's sum included.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def sequential(codes, add, elements, hop=0):
+    total = codes[0]
+    for j, code in enumerate(codes[1:]):
+        total = add(total, code, hop + j, elements)
+    return total
+
+
+def kahan(codes, add, elements, hop=0):
+    total, e = codes[0], np.zeros_like(codes[0])
+    for code in codes[1:]:
+        y = add(code, -e, hop, elements)
+        t = add(total, y, hop + 1, elements)
+        e = add(add(t, -total, hop + 2, elements), -y, hop + 3, elements)
+        total, hop = t, hop + 4
+    return total
+
+
+def ring(codes, add, elements):
+    workers, n = codes.shape
+    result = np.empty(n)
+    for k in range(workers):
+        chunk = slice(k * n // workers, (k + 1) * n // workers)
+        order = [(k + 1 + j) % workers for j in range(workers)]
+        result[chunk] = sequential(codes[order, chunk], add, elements[chunk])
+    return result
+
+
+def tree(codes, add, elements):
+    level, hop = list(codes), 0
+    while len(level) > 1:
+        above = []
+        for j in range(0, len(level) - 1, 2):
+            above.append(add(level[j], level[j + 1], hop, elements))
+            hop += 1
+        level = above + level[len(level) & ~1 :]  # an odd last one passes up
+    return level[0]
+
+
+def hierarchical(codes, add, elements, group, inner=sequential, cost=1):
+    """`cost` additions an addend; `inner` sums a group, and then the groups' sums."""
+    sums, hop = [], 0
+    for start in range(0, len(codes), group):
+        members = codes[start : start + group]
+        sums.append(inner(members, add, elements, hop))
+        hop += cost * (len(members) - 1)
+    return inner(np.array(sums), add, elements, hop)
+
+
+def reduce(codes: np.ndarray, topology: str, add) -> np.ndarray:
+    """The sum of the workers' codes; every topology but `exact` and `gather`."""
+    elements = np.arange(codes.shape[1])
+    name, _, suffix = topology.partition("+")
+    name, _, group = name.partition(":")
+    inner, cost = (kahan, 4) if suffix == "kahan" else (sequential, 1)
+    if name == "hierarchical":
+        return hierarchical(codes, add, elements, int(group), inner, cost)
+    if name == "sequential":
+        return inner(codes, add, elements)
+    return {"ring": ring, "tree": tree}[name](codes, add, elements)
+
+
+def rank_order_sum(values: np.ndarray, dtype=np.float64) -> np.ndarray:
+    """((v0 + v1) + ...) in fp64 or fp32: the references, `exact` and `gather`."""
+    values = values.astype(dtype)
+    total = values[0]
+    for v in values[1:]:
+        total = total + v
+    return total.astype(np.float64)
