@@ -89,9 +89,12 @@ double SchemeArguments::real(std::string_view key) const {
     const std::string& value = text(key);
     double number = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    if (error != std::errc{} || end != value.data() + value.size() || !(number > 0) || !std::isfinite(number) ||
-        static_cast<double>(static_cast<float>(number)) != number || number < 0x1p-126) {
-        refuse(std::string(key) + "=" + value + " is not a positive fp32 number (a scale such as 1024 or 0.5)");
+    // Products with an fp32 gradient must be exact in fp64: an fp32 number, or any power of two.
+    int exponent = 0;
+    const bool power = std::frexp(number, &exponent) == 0.5 && exponent > -300 && exponent < 300;
+    const bool single = number >= 0x1p-126 && number <= 0x1.fffffep127 && static_cast<float>(number) == number;
+    if (error != std::errc{} || end != value.data() + value.size() || !(power || single)) {
+        refuse(std::string(key) + "=" + value + " is not a positive fp32 number or a power of two (such as 1000 or 0.5)");
     }
     return number;
 }
