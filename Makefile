@@ -17,12 +17,13 @@ python_sources := $(shell find bindings/apscope -type f -not -path '*/__pycache_
 traces := digits digits_w64 characters
 trace_files := $(shell find $(traces:%=notebooks/data/%) -type f)
 
-.PHONY: help report test exhaustive stubs clean system test-cpp test-python test-notebooks
+.PHONY: help report test exhaustive picture stubs clean system test-cpp test-python test-notebooks
 
 help:
 	@echo "make report      replay the bundled recorded traces into out/ and write out/report.html"
 	@echo "make test        build everything and run the C++ tests, the Python tests and the notebooks"
 	@echo "make exhaustive  apscope verify --rounding all --exhaustive for every named format (hours)"
+	@echo "make picture     draw the picture of README.md again"
 	@echo "make stubs       write the type stubs of the extension modules again"
 	@echo "make clean       remove all that these commands made: build/ out/ .venv/ .stamps/"
 
@@ -83,6 +84,10 @@ test-notebooks: .stamps/tests-built
 exhaustive: .stamps/installed
 	@for format in $$($(VENV)/python -c 'from apscope.formats import named_formats; print(*named_formats())'); do \
 	   $(VENV)/apscope verify $$format --rounding all --exhaustive || exit 1; done
+
+# The picture of README.md, from the RESULTS folder of make report.
+picture: out/report.html
+	$(VENV)/python docs/picture.py out docs/picture.png
 
 stubs: .stamps/installed
 	@$(VENV)/python tools/stubs.py bindings/apscope
