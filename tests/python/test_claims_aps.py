@@ -17,7 +17,7 @@ DATA = Path(__file__).parents[2] / "notebooks" / "data"
 TRACES = ["digits", "digits_w64", "characters"]
 FORMATS = ["e5m2", "e4m3", "e3m0", "e3m4", "fp16", "bf16"]  # IEEE 754's rules at every width
 TOPOLOGIES = ["sequential", "ring", "tree", "hierarchical:3"]
-ERRORS = ["sum_error", "sum_squared_error", "sum_squared_reference", "bias", "mse", "nmse", "max_ulp", "underflow", "overflow", "counted"]
+ERRORS = ["sum_error", "sum_squared_error", "sum_squared_reference", "bias", "mse", "nmse", "underflow", "overflow", "counted"]
 
 
 @pytest.fixture(scope="module", params=TRACES)
@@ -67,18 +67,17 @@ def test_A3_in_range_elements_come_out_the_same_bit_for_bit_with_and_without(tra
     f = apscope.FloatFormat(name)
     step = trace.steps[0]
     tensor = max(trace.manifest.tensors, key=lambda t: t.size).name
-    g = gradients(trace, step, tensor)
-    # Times a power of two, a recorded tensor lies where the format has its normal numbers.
-    g = np.ldexp(g, -1 - math.frexp(np.abs(g).max())[1])
+    g = gradients(trace, step, tensor)[:8]  # few columns are in range for all of 64 workers
+    # Times a power of two, much of a recorded tensor lies where the format has its normal numbers.
+    g = np.ldexp(g, f.emax - 6 - math.frexp(np.abs(g).max())[1])
     g = g[:, ((g == 0) | (np.abs(g) >= f.smallest_normal)).all(axis=0)].astype(np.float32)
     assert g.shape[1] > 20, "a test of nothing"
     saved = record(tmp_path / "t", g=g)
     plain, scaled = (apscope.replay(saved, f"{scheme}:{name}", topology=TOPOLOGIES).frame for scheme in ("none", "aps"))
     s = int(scaled.scale_exponent[0])
     assert s >= 0 and plain.overflow.sum() == 0
-    for column in ERRORS[:7] + ["underflow", "counted"]:
-        if column != "max_ulp":
-            assert plain[column].equals(scaled[column]), column
+    for column in ERRORS:
+        assert plain[column].equals(scaled[column]), column
     for workers in range(1, len(g) + 1):  # every partial sum
         for topology in TOPOLOGIES:
             without = apscope.allreduce(g[:workers], f, topology=topology)
@@ -105,7 +104,7 @@ def test_A3_needs_both_sides_in_range(tmp_path):
 def test_A4_flushes_no_more_than_a_loss_scale_that_obeys_the_same_headroom(trace, name, headroom):
     """Tensor by tensor and step by step, for the largest such power of two and for smaller ones."""
     aps = rows(trace, f"aps:{name},headroom={headroom}")
-    k = int(aps.scale_exponent.min())
+    k = min(int(aps.scale_exponent.min()), 127)  # a loss scale is an fp32 number
     for lower in (0, 1, 5):
         loss = rows(trace, f"loss_scaling:{name},scale={2.0 ** (k - lower)!r}")
         assert (loss.scale_exponent == k - lower).all() and (loss.tensor == aps.tensor).all()

@@ -64,9 +64,9 @@ def test_one_workers_sum_is_what_it_sent(tmp_path, spec):
         assert row[ERRORS].equals(wire[ERRORS]), row.topology
 
 
-@pytest.mark.parametrize("spec", [spec for spec in ALL if spec not in DRAWN])
+@pytest.mark.parametrize("spec", [spec for spec in ALL if spec not in DRAWN and "scale=3" not in spec])
 def test_the_order_of_the_workers_does_not_matter_to_exact_sums(tmp_path, spec):
-    """Sums of a few 8-bit codes are exact in fp64; so are the reference's here."""
+    """Sums of a few decoded 8-bit codes are exact in fp64 at a power-of-two scale; so are the reference's here."""
     g = gradients(5)
     one = replay(record(tmp_path / "one", g), spec)
     two = replay(record(tmp_path / "two", g[[3, 0, 4, 1, 2]]), spec)

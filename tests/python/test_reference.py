@@ -1,0 +1,146 @@
+"""The reference against what was there before it: published words, NumPy, ml_dtypes, fractions, fsum."""
+
+import math
+from fractions import Fraction
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.reference.allreduce import allreduce
+from tests.reference.casts import UNIT, Limits, Rounding, as_float, cast, exact, moments, project
+from tests.reference.formats import FORMATS
+from tests.reference.philox import random_integer
+from tests.reference.random_words import QUANTIZE, philox, random_integers, words_of
+from tests.reference.rounding import Random
+from tests.reference.rounding import project as project_one
+from tests.reference.schemes import aps_exponent, best_exponent, ceil_log2_of_root
+from tests.reference.statistics import fixed_shape_sum
+from tests.reference.topologies import reduce
+
+MODES = ["ties_to_even", "ties_to_away", "toward_zero", "toward_positive", "toward_negative", "to_odd", "stochastic"]
+
+
+@pytest.mark.parametrize(
+    "counter, key, words",
+    [
+        ("00000000 00000000 00000000 00000000", "00000000 00000000", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+        ("ffffffff ffffffff ffffffff ffffffff", "ffffffff ffffffff", "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+        ("243f6a88 85a308d3 13198a2e 03707344", "a4093822 299f31d0", "d16cfe09 94fdcceb 5001e420 24126ea1"),
+    ],
+)
+def test_philox_gives_the_published_words(counter, key, words):
+    c, k, w = ([int(x, 16) for x in text.split()] for text in (counter, key, words))
+    assert [int(x) for x in philox(c, tuple(k))] == w
+
+
+@pytest.mark.parametrize("bits", [1, 7, 16, 17, 32, 33, 53, 64])
+def test_random_integers_are_those_of_one_element_at_a_time(bits):
+    elements = [*range(20), 2**33 + 1, 2**40]
+    seed = 0xFEDCBA9876543210
+    got = random_integers(words_of(seed), elements, bits, QUANTIZE)
+    assert got == [random_integer(seed, e, bits) for e in elements]
+
+
+def numbers(f, n=50, seed=0):
+    """fp32 numbers at, beside and between values of the format, beyond it, and not finite."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, f.top + 1, n).tolist()
+    low, high = np.array([float(f.value(c)) for c in codes]), np.array([float(f.value(c + 1)) for c in codes])
+    x = (low + (high - low) * rng.choice([0, 0.25, 0.5, 0.7, 0.75], n)).clip(max=3.4e38).astype(np.float32)
+    x = np.concatenate([x, np.nextafter(x, np.float32(0)), np.nextafter(x, np.float32(3.4e38))])
+    x = np.concatenate([x, np.float32([0, np.inf, np.nan, 3.4028234e38, 2.0**-149, 1e-38])])
+    return np.concatenate([x, -x]).astype(np.float64)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_casts_are_those_in_fractions(name):
+    f, rng = FORMATS[name], np.random.default_rng(1)
+    x = numbers(f)
+    for mode in MODES:
+        for overflow in ["ieee", "saturate"] + ["infinity"] * f.has_infinity + ["nan"] * f.has_nan:
+            random = rng.integers(0, 2**5, x.size).tolist()
+            got = cast(x, f, Rounding(mode, overflow, 5), random)
+            expected = np.array([project_one(v, f, mode, overflow, Random(r, 5)) for v, r in zip(x.tolist(), random)])
+            assert np.array_equal(got, expected, equal_nan=True), mode
+            zero = got == 0
+            assert np.array_equal(np.signbit(got[zero]), np.signbit(expected[zero])), mode
+
+
+@pytest.mark.parametrize(
+    "name, dtype",
+    [("fp16", np.float16), ("bf16", ml_dtypes.bfloat16), ("e5m2", ml_dtypes.float8_e5m2), ("e4m3", ml_dtypes.float8_e4m3),
+     ("e4m3fnuz", ml_dtypes.float8_e4m3fnuz), ("e3m4", ml_dtypes.float8_e3m4)],
+)
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+def test_casts_are_the_librarys(name, dtype):
+    x = numbers(FORMATS[name], seed=2).astype(np.float32)
+    x = x[np.isfinite(x)]
+    assert np.array_equal(cast(x, FORMATS[name], Rounding()), x.astype(dtype).astype(np.float64), equal_nan=True)
+
+
+def test_sums_are_rounded_once():
+    """1 + 2^-60 upward is the next number, which no fp64 sum can tell; 2^-24 is half of 1's ulp in fp32."""
+    up = Rounding("toward_positive")
+    assert allreduce(np.float32([[1], [2.0**-60]]), FORMATS["bf16"], "sequential", up)[0] == 1.0078125
+    assert allreduce(np.float32([[1], [2.0**-24], [2.0**-60]]), FORMATS["fp32"], "hierarchical:1")[0] == 1.0
+    tie = exact(np.array([1.0])) + exact(np.array([2.0**-24])) + exact(np.array([2.0**-140]))
+    assert project(tie, np.array([1.0]), FORMATS["fp32"], Rounding())[0] == 1 + 2.0**-23
+
+
+@pytest.mark.parametrize("topology", ["sequential", "ring", "tree", "hierarchical:3", "hierarchical:4+kahan"])
+@pytest.mark.parametrize("workers", [1, 2, 5, 8])
+def test_every_topology_adds_every_worker_once(topology, workers):
+    codes = 4.0 ** np.arange(workers)[:, None] * np.ones(11)
+    hops = []
+
+    def add(a, b, hop, elements):
+        hops.append(hop)
+        return a + b
+
+    assert (reduce(codes, topology, add) == (4.0**workers - 1) / 3).all()
+    count = (workers - 1) * (4 if "kahan" in topology else 1)
+    assert sorted(set(hops)) == list(range(count))
+
+
+def test_moments_are_the_mean_and_variance_over_all_random_integers():
+    f, bits = FORMATS["e4m3"], 4
+    x = numbers(f, 60, seed=3)
+    x = x[np.abs(x) <= 240]
+    r = Rounding("stochastic", bits=bits)
+    draws = [cast(x, f, r, [integer] * x.size) for integer in range(1 << bits)]
+    bias, variance, risky = moments(exact(x), draws[0], f, r)
+    assert not risky
+    for i in range(x.size):
+        y = [Fraction(d[i]) for d in draws]
+        mean = sum(y) / len(y)
+        assert bias[i] == mean - Fraction(x[i])
+        assert variance[i] == sum((v - mean) ** 2 for v in y) / len(y)
+    assert moments(exact(np.array([247.0])), np.array([240.0]), f, r)[2]
+
+
+def test_exact_integers_are_the_numbers():
+    x = np.array([0.0, -1.5, 5e-324, -(2.0**-1040) * 1.1, 1.7976931348623157e308, 0.1])
+    assert [Fraction(int(k), 1 << UNIT) for k in exact(x)] == [Fraction(v) for v in x.tolist()]
+    limits = Limits.of(FORMATS["e4m3"])
+    assert [as_float(v) for v in (limits.largest, limits.smallest, limits.smallest_normal)] == [240.0, 2.0**-9, 2.0**-6]
+
+
+def test_exponents_of_scales():
+    assert [ceil_log2_of_root(Fraction(4) ** k) for k in (-140, 0, 99)] == [-140, 0, 99]
+    assert ceil_log2_of_root(Fraction(4) ** 9 + Fraction(1, 10**50)) == 10
+    e4m3 = FORMATS["e4m3"]
+    assert aps_exponent(1.0, e4m3, "workers", 8) == 7 - 3 and aps_exponent(1.0000001, e4m3, "workers", 8) == 7 - 4
+    assert aps_exponent(2.0**-149, e4m3, "one", 8) == 7 + 126 and aps_exponent(0.0, e4m3, "one", 8) == 0
+    assert best_exponent(1.875, e4m3, "one", 8) == 7 and best_exponent(1.8750001, e4m3, "one", 8) == 6
+
+
+@pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 4095, 4096, 4097, 9000])
+def test_sums_of_fixed_shape_are_sums(n):
+    terms = np.random.default_rng(n).standard_normal(n)
+    assert abs(fixed_shape_sum(terms) - math.fsum(terms)) <= n * 2.0**-53 * np.abs(terms).sum()
+    order = np.zeros(32)
+    order[[0, 8, 1]] = 1.0, 2.0**-53, 2.0**-53  # lanes 0 and 8 first: each is lost on 1
+    assert fixed_shape_sum(order) == 1.0
+    order[[0, 8, 1, 9]] = 1.0, 0.0, 2.0**-53, 2.0**-53  # lanes 1 and 9 join before they meet lane 0
+    assert fixed_shape_sum(order) == 1 + 2.0**-52
