@@ -30,16 +30,16 @@ help:
 # ---- What everything needs --------------------------------------------------------------------
 
 system:
-	@PYTHON=$(PYTHON) tools/system_packages.sh
+	@PYTHON=$(PYTHON) .ci/system_packages.sh
 
 # The packages of pyproject.toml, without the project itself.
-.stamps/venv: pyproject.toml tools/install_torch.py | system
+.stamps/venv: pyproject.toml .ci/install_torch.py | system
 	@mkdir -p $(@D)
 	@test -x $(VENV)/python || { echo "Making .venv"; $(PYTHON) -m venv .venv; }
 	@echo "Installing the Python packages of pyproject.toml into .venv"
 	@$(VENV)/python -m pip install --quiet --upgrade pip
-	@$(VENV)/python tools/requirements.py test | $(VENV)/python -m pip install --quiet --requirement /dev/stdin
-	@$(VENV)/python tools/install_torch.py
+	@$(VENV)/python .ci/requirements.py test | $(VENV)/python -m pip install --quiet --requirement /dev/stdin
+	@$(VENV)/python .ci/install_torch.py
 	@touch $@
 
 # Editable: Python sources count as they are; C++ sources are rebuilt, only what changed.
@@ -68,7 +68,7 @@ test: .stamps/tests-built
 	@rm -rf $(LOGS) && mkdir -p $(LOGS)
 	@echo "Running the C++ tests, the Python tests and the notebooks"
 	@status=0; $(MAKE) --keep-going --jobs=2 --output-sync test-python test-cpp test-notebooks || status=1; \
-	 tools/test_summary.sh $(LOGS) $$status
+	 .ci/test_summary.sh $(LOGS) $$status
 
 test-cpp: .stamps/tests-built
 	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error | tee $(LOGS)/cpp
@@ -90,7 +90,7 @@ picture: out/report.html
 	$(VENV)/python docs/picture.py out docs/picture.png
 
 stubs: .stamps/installed
-	@$(VENV)/python tools/stubs.py bindings/apscope
+	@$(VENV)/python .ci/stubs.py bindings/apscope
 
 clean:
 	rm -rf build out .venv .stamps
