@@ -63,18 +63,18 @@ out/report.html: .stamps/installed $(trace_files) $(python_sources)
 	$(VENV)/apscope replay $(traces:%=notebooks/data/%) -o out
 	$(VENV)/apscope report out -o $@
 
-# All three run, two at a time, whatever fails; the closing lines count.
+# All three run, whatever fails; the closing lines count.
 test: .stamps/tests-built
 	@rm -rf $(LOGS) && mkdir -p $(LOGS)
 	@echo "Running the C++ tests, the Python tests and the notebooks"
-	@status=0; $(MAKE) --keep-going --jobs=2 --output-sync test-python test-cpp test-notebooks || status=1; \
+	@status=0; $(MAKE) --keep-going test-cpp test-python test-notebooks || status=1; \
 	 tools/test_summary.sh $(LOGS) $$status
 
 test-cpp: .stamps/tests-built
-	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error | tee $(LOGS)/cpp
+	@ctest --test-dir $(BUILD) --parallel $(JOBS) --output-on-failure --no-tests=error | tee $(LOGS)/cpp
 
 test-python: .stamps/tests-built
-	@$(VENV)/python -m pytest -q --durations=5 --ignore tests/python/test_notebooks.py tests | tee $(LOGS)/python
+	@$(VENV)/python -m pytest -q --numprocesses $(JOBS) --dist worksteal --durations=5 --ignore tests/python/test_notebooks.py tests | tee $(LOGS)/python
 
 test-notebooks: .stamps/tests-built
 	@$(VENV)/python -m pytest -q tests/python/test_notebooks.py | tee $(LOGS)/notebooks
