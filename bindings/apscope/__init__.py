@@ -1,6 +1,6 @@
 """apscope shows what a low-precision gradient loses, exactly.
 
-Formats: `FloatFormat`, `named_formats`. Arrays: `quantize`, `encode`, `decode`, `allreduce`.
+Formats: `FloatFormat`, `named_formats`, `identify`. Arrays: `quantize`, `encode`, `decode`, `allreduce`.
 Traces: `open_trace`, `replay`, `Results`, `merge`, `report`; the schemes are in `apscope.schemes`,
 recording in `apscope.record`.
 """
@@ -9,6 +9,7 @@ from . import schemes
 from ._core import FloatFormat, __version__
 from .arrays import allreduce, decode, encode, quantize
 from .formats import named_formats
+from .identify import identify
 from .replay import default_schemes, replay
 from .report import report
 from .results import Results, merge
@@ -23,6 +24,7 @@ __all__ = [
     "decode",
     "default_schemes",
     "encode",
+    "identify",
     "merge",
     "named_formats",
     "open_trace",
