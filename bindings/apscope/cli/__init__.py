@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-VERBS = ("formats", "schemes", "info", "convert", "replay", "merge", "report", "verify")
+VERBS = ("formats", "schemes", "info", "convert", "replay", "merge", "report", "verify", "conformance")
 
 
 class Parser(argparse.ArgumentParser):

@@ -1,0 +1,240 @@
+"""The conformance pack: hashed inputs and results that test any implementation of a cast."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._core import FloatFormat
+from .arrays import decode, quantize
+from .blackbox import cast_of, is_dtype, name_of, run_cast, same
+from .formats import named_formats
+from .identify import identify
+
+__all__ = ["OVERFLOWS", "ROUNDINGS", "Check", "check", "inputs_of", "pack_formats", "write"]
+
+ROUNDINGS = ("ties_to_even", "ties_to_away", "toward_zero", "toward_positive", "toward_negative", "to_odd")
+OVERFLOWS = ("ieee", "saturate")
+KIND = "apscope conformance pack"
+VERSION = 1
+NAN = 0x7FC00000
+STRIDE = 8  # of the codes of a 16-bit format, away from its edges
+
+# fp32 patterns for every format: zeros, infinities, fp32's own edges, ones that casts have got wrong.
+EDGES = (
+    0x00000000, 0x00000001, 0x00000002, 0x000116C2, 0x003FFFFF, 0x00400000, 0x00400001, 0x00600000, 0x007FFFFF, 0x00800000,
+    0x00800001, 0x37000000, 0x37000001, 0x3A800000, 0x3A800001, 0x3F7FFFFF, 0x3F800000, 0x3F800001, 0x3FC00000, 0x41400000,
+    0x43780000, 0x437FFD71, 0x43E80000, 0x43E80001, 0x43FA0000, 0x47700000, 0x477FF000, 0x477FF001, 0x47800000, 0x47FFFFFF,
+    0x7F000000, 0x7F7FFFFF, 0x7F800000, 0x7F800001, 0x7FA00000, 0x7FBFFFFF, 0x7FC00000, 0x7FC00001, 0x7FFFE000, 0x7FFFFFFF,
+)  # fmt: skip
+
+
+def pack_formats() -> list[str]:
+    """The named formats a pack holds: those of at most 16 bits."""
+    return [name for name, f in named_formats().items() if f.storage_bits <= 16]
+
+
+def inputs_of(format: FloatFormat | str) -> np.ndarray:
+    """The pack's inputs for a format of at most 16 bits.
+
+    Returns
+    -------
+    uint32 array, ascending, without repetition
+        fp32 patterns: `EDGES`, every power of two, and for chosen finite magnitudes v of the format
+        v itself, the midpoint to the next magnitude and the fp32 neighbours of both; above the
+        largest magnitude the midpoint to the value that would follow. All of them with both signs.
+        Chosen are all magnitudes of a format of up to 8 bits; of a wider one those next to a power
+        of two, the lowest and the highest 64, and every eighth of the others.
+    """
+    f = FloatFormat(format) if isinstance(format, str) else format
+    if f.storage_bits > 16:
+        raise ValueError(f"{f.name} has {f.storage_bits} bits; the conformance pack covers formats of at most 16")
+    codes = np.arange(2 ** (f.storage_bits - f.is_signed), dtype=np.uint16)
+    values = decode(codes, f).astype(np.float64)
+    values = values[np.isfinite(values)]
+    # One quantum beyond the largest value: where the next one would be if the format went on.
+    beyond = values[-1] + 2.0 ** (np.frexp(values[-1])[1] - f.precision)
+    after = np.append(values[1:], beyond)
+    if f.storage_bits > 8:
+        k = np.arange(len(values))
+        field = k & ((1 << f.mantissa_bits) - 1)
+        edge = (k < 64) | (k >= len(values) - 64) | (field <= 1) | (field == field.max())
+        chosen = edge | (k % STRIDE == 0)
+        values, after = values[chosen], after[chosen]
+    points = np.concatenate([values, (values + after) / 2, [beyond], 2.0 ** np.arange(-149, 128)])
+    with np.errstate(over="ignore"):
+        bits = points.astype(np.float32).view(np.uint32).astype(np.int64)  # exact, or past fp32's end
+    bits = np.concatenate([bits - 1, bits, bits + 1])
+    bits = np.concatenate([bits[(bits >= 0) & (bits <= 0x7F800000)], np.array(EDGES)])
+    return np.unique(np.concatenate([bits, bits | 0x80000000])).astype("<u4")
+
+
+def expected(inputs: np.ndarray, format: FloatFormat | str, rounding: str, overflow: str) -> np.ndarray:
+    """The fp32 patterns of the results; every NaN is 0x7FC00000."""
+    y = quantize(inputs.astype(np.uint32).view(np.float32), format, rounding=rounding, overflow=overflow)
+    bits = y.view(np.uint32).copy()
+    bits[np.isnan(y)] = NAN
+    return bits.astype("<u4")
+
+
+def write(directory: str | Path, formats: Sequence[str] | None = None) -> dict[str, Any]:
+    """Write a conformance pack.
+
+    Parameters
+    ----------
+    directory : str or Path
+        Made if need be; must be empty. The manifest is written last: a folder without one is no pack.
+    formats : sequence of str, optional
+        Names or aliases; by default every named format of at most 16 bits (about 13 MB).
+
+    Returns
+    -------
+    dict
+        The manifest, as docs/conformance.md describes it. The same formats give the same bytes.
+
+    Raises
+    ------
+    ValueError
+        A directory that is not empty, an unknown format, or one of more than 16 bits.
+    """
+    chosen = [FloatFormat(name) for name in formats or pack_formats()]
+    for f in chosen:
+        if f.storage_bits > 16:
+            raise ValueError(f"{f.name} has {f.storage_bits} bits; the conformance pack covers formats of at most 16")
+    directory = Path(directory)
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise ValueError(f"{directory} is not an empty folder; give a new one")
+    directory.mkdir(parents=True, exist_ok=True)
+    entries: dict[str, Any] = {}
+    for f in dict.fromkeys(chosen):
+        inputs = inputs_of(f)
+        files = {"inputs": _store(directory, f"{f.name}.inputs.bin", inputs)}
+        codes = decode(np.arange(2**f.storage_bits, dtype=np.uint16), f)
+        table = codes.view(np.uint32).copy()
+        table[np.isnan(codes)] = NAN
+        files["table"] = _store(directory, f"{f.name}.table.bin", table.astype("<u4"))
+        results = {}
+        for overflow in OVERFLOWS:
+            for rounding in ROUNDINGS:
+                name = f"{f.name}.{rounding}.{overflow}.bin"
+                results[f"{rounding}.{overflow}"] = _store(directory, name, expected(inputs, f, rounding, overflow))
+        entries[f.name] = {"descriptor": f.to_dict(), "count": len(inputs), **files, "results": results}
+    manifest = {"kind": KIND, "version": VERSION, "word": "uint32, little-endian", "nan": f"{NAN:#x}", "formats": entries}
+    (directory / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
+    return manifest
+
+
+def _store(directory: Path, name: str, words: np.ndarray) -> dict[str, str]:
+    data = words.tobytes()
+    (directory / name).write_bytes(data)
+    return {"file": name, "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def read_manifest(directory: str | Path) -> dict[str, Any]:
+    """The manifest of a pack; ValueError where it is none."""
+    path = Path(directory) / "manifest.json"
+    if not path.is_file():
+        raise ValueError(f"{directory} is no conformance pack: it has no manifest.json")
+    try:
+        manifest = json.loads(path.read_text())
+    except ValueError:
+        raise ValueError(f"{path} is not JSON; write the pack again") from None
+    if not isinstance(manifest, dict) or manifest.get("kind") != KIND or manifest.get("version") != VERSION:
+        raise ValueError(f"{path} is no manifest of a conformance pack of version {VERSION}")
+    return manifest
+
+
+def _read(directory: Path, entry: dict[str, str]) -> np.ndarray:
+    path = directory / entry["file"]
+    data = path.read_bytes()
+    if hashlib.sha256(data).hexdigest() != entry["sha256"]:
+        raise ValueError(f"{path} does not have the SHA-256 that manifest.json gives; write the pack again")
+    return np.frombuffer(data, "<u4").astype(np.uint32)
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """One cast against one list of results.
+
+    Attributes
+    ----------
+    format, rounding, overflow : str
+        What the cast was held to.
+    inputs, differing : int
+        Cases, and those whose result is another value: any NaN equals any NaN, -0 is not +0.
+    first : str
+        The first differing input as fp32 pattern and value, what the cast gave, what is right;
+        empty if none differs.
+    """
+
+    format: str
+    rounding: str
+    overflow: str
+    inputs: int
+    differing: int
+    first: str
+
+
+def check(
+    directory: str | Path, cast: Any, *, format: str | None = None, rounding: str = "ties_to_even", overflow: str = "ieee"
+) -> Check:
+    """Run a cast on a pack.
+
+    Parameters
+    ----------
+    directory : str or Path
+        A folder that `write` made; the SHA-256 of what is read is checked.
+    cast : callable or dtype
+        Takes a float32 array and gives one of the same shape: values, or integers, which are codes
+        of the format. Or a dtype of NumPy, ml_dtypes or torch, whose conversion from float32 is run.
+    format : str, optional
+        A format of the pack. By default what `identify` finds for a dtype; needed for a callable.
+    rounding, overflow : str
+        Which results: one of `ROUNDINGS` and of `OVERFLOWS`.
+
+    Raises
+    ------
+    ValueError
+        No pack, a file that was changed, a format, rounding or overflow the pack does not have, a
+        cast that gives something else than one number an input.
+    """
+    manifest = read_manifest(directory)
+    if format is None:
+        if not is_dtype(cast):
+            raise ValueError(f"the format of {name_of(cast)} is not known; name it (--format NAME)")
+        format = identify(cast)[0].name
+    name = FloatFormat(format).name
+    entry = manifest["formats"].get(name)
+    if entry is None:
+        raise ValueError(f"the pack {directory} has no format '{name}'; it has {', '.join(manifest['formats'])}")
+    if rounding not in ROUNDINGS:
+        raise ValueError(f"the pack has no rounding '{rounding}'; it has {', '.join(ROUNDINGS)}")
+    if overflow not in OVERFLOWS:
+        raise ValueError(f"the pack has no overflow '{overflow}'; it has {', '.join(OVERFLOWS)}")
+    directory = Path(directory)
+    inputs = _read(directory, entry["inputs"]).view(np.float32)
+    right = _read(directory, entry["results"][f"{rounding}.{overflow}"]).view(np.float32).astype(np.float64)
+    got = _as_values(run_cast(cast_of(cast), inputs), _read(directory, entry["table"]))
+    wrong = np.flatnonzero(~same(got, right))
+    first = describe(inputs[wrong[0]], got[wrong[0]], right[wrong[0]]) if wrong.size else ""
+    return Check(name, rounding, overflow, len(inputs), int(wrong.size), first)
+
+
+def _as_values(got: np.ndarray, table: np.ndarray) -> np.ndarray:
+    if got.dtype.kind != "i":
+        return got
+    if got.size and not 0 <= got.min() <= got.max() < len(table):
+        bad = got.min() if got.min() < 0 else got.max()
+        raise ValueError(f"the cast gave the integer {bad}; codes of this format are 0 to {len(table) - 1}")
+    return table.view(np.float32)[got].astype(np.float64)
+
+
+def describe(x: np.float32, got: float, right: float) -> str:
+    """An input with what came and what is right."""
+    return f"{int(np.float32(x).view(np.uint32)):#010x} ({float(x):.9g}) gives {got:.9g}, right is {right:.9g}"

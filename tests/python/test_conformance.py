@@ -1,0 +1,165 @@
+"""The conformance pack: what it holds, that it is read as documented, that it catches wrong casts."""
+
+import hashlib
+import json
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import apscope
+from apscope import FloatFormat, conformance
+from apscope.cli import main
+
+
+@pytest.fixture(scope="module")
+def pack(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("pack") / "all"
+    conformance.write(directory)
+    return directory
+
+
+def test_the_pack_holds_every_named_format_of_at_most_16_bits_below_20_MB(pack):
+    manifest = json.loads((pack / "manifest.json").read_text())
+    assert list(manifest["formats"]) == [n for n, f in apscope.named_formats().items() if f.storage_bits <= 16]
+    assert sum(p.stat().st_size for p in pack.iterdir()) < 20e6
+    files = {"manifest.json"}
+    for name, entry in manifest["formats"].items():
+        assert FloatFormat.from_json(json.dumps(entry["descriptor"])) == FloatFormat(name)
+        assert len(entry["results"]) == 12
+        for file in [entry["inputs"], entry["table"], *entry["results"].values()]:
+            data = (pack / file["file"]).read_bytes()
+            assert hashlib.sha256(data).hexdigest() == file["sha256"]
+            files.add(file["file"])
+            assert len(data) == 4 * (2 ** FloatFormat(name).storage_bits if file is entry["table"] else entry["count"])
+    assert {p.name for p in pack.iterdir()} == files
+
+
+def test_the_same_formats_give_the_same_bytes(pack, tmp_path):
+    conformance.write(tmp_path / "two", ["e4m3", "float8_e5m2"])
+    for path in (tmp_path / "two").iterdir():
+        if path.name != "manifest.json":
+            assert path.read_bytes() == (pack / path.name).read_bytes()
+    assert len(list((tmp_path / "two").iterdir())) == 2 * 14 + 1
+
+
+@pytest.mark.parametrize("name", ["e4m3", "e3m0", "e2m1fn", "e8m0fnu"])
+def test_small_formats_have_every_value_midpoint_and_neighbour(name):
+    f = FloatFormat(name)
+    bits = set(conformance.inputs_of(f).tolist())
+    values = apscope.decode(np.arange(2**f.storage_bits, dtype=np.uint8), f)
+    values = np.unique(np.abs(values[np.isfinite(values)]))
+    for x in [*values, *((values[1:].astype(np.float64) + values[:-1]) / 2).astype(np.float32)]:
+        pattern = int(np.float32(x).view(np.uint32))
+        around = {pattern, pattern + 1, max(pattern - 1, 0)}
+        assert around <= bits and {p | 0x80000000 for p in around} <= bits
+    assert set(conformance.EDGES) <= bits
+
+
+def test_wide_formats_have_the_edges_of_every_binade():
+    bits = set(conformance.inputs_of("fp16").tolist())
+    for x in [65504, 65520, 65536, 2**-24, 2**-25, 1 + 2**-10, 1 + 2**-11, 2 - 2**-10, 2 - 2**-11]:
+        assert int(np.float32(x).view(np.uint32)) in bits
+    with pytest.raises(ValueError, match="at most 16"):
+        conformance.inputs_of("tf32")
+
+
+@pytest.mark.parametrize("rounding", conformance.ROUNDINGS)
+def test_apscope_passes_its_own_pack_and_no_other_rounding_does(pack, rounding):
+    for overflow in conformance.OVERFLOWS:
+        found = conformance.check(
+            pack, lambda x: apscope.quantize(x, "e4m3fn", rounding=rounding, overflow=overflow), format="e4m3fn",
+            rounding=rounding, overflow=overflow,
+        )  # fmt: skip
+        assert (found.differing, found.first) == (0, "") and found.inputs > 3000
+    other = "toward_zero" if rounding != "toward_zero" else "to_odd"
+    wrong = conformance.check(pack, lambda x: apscope.quantize(x, "e4m3fn", rounding=other), format="e4m3fn", rounding=rounding)
+    assert wrong.differing > 100
+
+
+def test_a_cast_may_give_codes(pack):
+    found = conformance.check(pack, lambda x: apscope.encode(x, "e5m2"), format="e5m2")
+    assert found.differing == 0
+    with pytest.raises(ValueError, match="integer 300"):
+        conformance.check(pack, lambda x: np.full(x.shape, 300), format="e5m2")
+
+
+PEERS = [n for n in dir(ml_dtypes) if n.startswith(("float", "bfloat"))]
+NO_NAN = {"float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn"}  # NaN becomes -0 in ml_dtypes, stays NaN here
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_ml_dtypes(pack, name):
+    found = conformance.check(pack, getattr(ml_dtypes, name))
+    if name in NO_NAN:
+        assert "(nan)" in found.first and found.differing == sum((b & 0x7FFFFFFF) > 0x7F800000 for b in conformance.EDGES) * 2
+    elif name == "float8_e8m0fnu":
+        assert found.differing <= 2  # fp32 subnormals just above 2^-127
+    else:
+        assert found.differing == 0, found.first
+
+
+def test_numpy_and_torch(pack):
+    assert conformance.check(pack, np.float16).differing == 0
+    torch = pytest.importorskip("torch")
+    for dtype in (torch.float16, torch.bfloat16, torch.float8_e5m2):
+        assert conformance.check(pack, dtype).differing == 0
+
+
+def test_the_first_differing_input_is_named(pack):
+    def cast(x):
+        y = apscope.quantize(x, "e4m3")
+        y[x == 0.1015625] = 7
+        return y
+
+    found = conformance.check(pack, cast, format="e4m3")
+    assert found.differing == 1 and found.first == "0x3dd00000 (0.1015625) gives 7, right is 0.1015625"
+
+
+def test_the_command_line(pack, tmp_path, capsys, monkeypatch):
+    (tmp_path / "conformance_casts.py").write_text("import apscope\ndef good(x):\n    return apscope.quantize(x, 'e4m3')\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["conformance", "write", "small", "--format", "e4m3"]) == 0
+    common = ["conformance", "check", "small", "--against"]
+    assert main([*common, "conformance_casts:good", "--format", "e4m3"]) == 0
+    assert "e4m3 ties_to_even ieee: 0 of" in capsys.readouterr().out
+    assert main([*common, "conformance_casts:good", "--format", "e4m3", "--rounding", "to_odd", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["differing"] > 0
+    assert main([*common, "ml_dtypes:float8_e4m3"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["write", "."], "not an empty folder"),
+        (["write", "new", "--format", "tf32"], "at most 16"),
+        (["write", "new", "--format", "e99"], "unknown format"),
+        (["check", ".", "--against", "numpy:float16"], "no manifest.json"),
+        (["check", "PACK", "--against", "numpy.float16"], "not MODULE:CALLABLE"),
+        (["check", "PACK", "--against", "no_such_module:f"], "cannot import module"),
+        (["check", "PACK", "--against", "numpy:no_such"], "has no 'no_such'"),
+        (["check", "PACK", "--against", "numpy:pi"], "is a float"),
+        (["check", "PACK", "--against", "numpy:sum", "--format", "e4m3"], "shape"),
+        (["check", "PACK", "--against", "numpy:abs"], "name it"),
+        (["check", "PACK", "--against", "numpy:abs", "--format", "tf32"], "has no format 'tf32'"),
+        (["check", "PACK", "--against", "numpy:float16", "--rounding", "up"], "no rounding 'up'"),
+        (["check", "PACK", "--against", "numpy:float16", "--overflow", "wrap"], "no overflow 'wrap'"),
+    ],
+)
+def test_errors_are_one_sentence(pack, tmp_path, capsys, monkeypatch, arguments, words):
+    (tmp_path / "here").write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert main(["conformance", *[str(pack) if a == "PACK" else a for a in arguments]]) == 2
+    error = capsys.readouterr().err
+    assert words in error and error.count("\n") == 1
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_changed_file_is_refused(tmp_path):
+    conformance.write(tmp_path / "pack", ["e2m1fn"])
+    path = tmp_path / "pack/e2m1fn.ties_to_even.ieee.bin"
+    data = bytearray(path.read_bytes())
+    data[5] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match="SHA-256"):
+        conformance.check(tmp_path / "pack", ml_dtypes.float4_e2m1fn)
