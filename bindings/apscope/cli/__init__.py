@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-VERBS = ("formats", "schemes", "info", "convert", "replay", "merge", "report", "verify", "conformance")
+VERBS = ("formats", "schemes", "info", "convert", "replay", "merge", "report", "verify", "fingerprint", "conformance")
 
 
 class Parser(argparse.ArgumentParser):
