@@ -114,10 +114,13 @@ def run_cast(cast: Callable[[np.ndarray], Any], x: np.ndarray) -> np.ndarray:
     Raises
     ------
     ValueError
-        The result is not one number an input.
+        The result is not one number an input, or the cast raised an exception.
     """
-    with np.errstate(all="ignore"):
-        result = cast(np.array(x, np.float32))
+    try:
+        with np.errstate(all="ignore"):
+            result = cast(np.array(x, np.float32))
+    except Exception as error:
+        raise ValueError(f"the cast raised {type(error).__name__}: {error}") from error
     if type(result).__module__.split(".")[0] == "torch":
         result = result.detach().cpu()
         result = (result.double() if result.is_floating_point() else result).numpy()
@@ -127,6 +130,8 @@ def run_cast(cast: Callable[[np.ndarray], Any], x: np.ndarray) -> np.ndarray:
     if result.dtype.kind in "iu":
         return result.astype(np.int64)
     try:
+        if result.dtype.kind == "c":
+            raise TypeError
         with np.errstate(all="ignore"):
             return result.astype(np.float64)
     except (TypeError, ValueError):

@@ -117,7 +117,8 @@ def fingerprint(cast: Any, *, codes: FloatFormat | str | None = None) -> Fingerp
     wrong = np.flatnonzero(~same(got, right))
     known = is_lattice(run, f)
     changed = ~same(got, run(x))
-    words = _words(f, x, got, rounding, changed) if known else dict.fromkeys(("rounding", "overflow", "infinity", "subnormals"), "unknown")
+    regions = ("rounding", "overflow", "infinity", "subnormals")
+    words = _words(f, x, got, rounding, changed) if known else dict.fromkeys(regions, "unknown")
     return Fingerprint(
         format=f.name if known else "unknown",
         nan=_seen(got[np.isnan(x)]),
@@ -151,7 +152,8 @@ def _values_of(cast: Callable[[np.ndarray], Any], codes: FloatFormat | None) -> 
     def run(x: np.ndarray) -> np.ndarray:
         result = run_cast(cast, x)
         if result.size and not 0 <= result.min() <= result.max() < len(table):
-            raise ValueError(f"the cast gave integers from {result.min()} to {result.max()}; {codes.name} has codes up to {len(table) - 1}")
+            seen = f"from {result.min()} to {result.max()}"
+            raise ValueError(f"the cast gave integers {seen}; {codes.name} has codes up to {len(table) - 1}")
         return table[result]
 
     return run
@@ -217,11 +219,12 @@ def _words(f: FloatFormat, x: np.ndarray, got: np.ndarray, rounding: str, change
     how, closest = _rounding(f, x[normal], got[normal], rounding)
     if changed.any():
         how = f"not deterministic ({np.count_nonzero(changed)} of {len(x)} probes changed from one run to the next)"
+    below = usable & (size < f.smallest_normal)
     return {
         "rounding": how,
         "overflow": _overflow(f, x, got, usable & (size > f.largest), closest),
         "infinity": _seen(np.where(x < 0, -got, got)[np.isinf(x) & (f.is_signed | (x > 0))], f),
-        "subnormals": _subnormals(f, x[usable & (size < f.smallest_normal)], got[usable & (size < f.smallest_normal)], closest),
+        "subnormals": _subnormals(f, x[below], got[below], closest),
     }
 
 

@@ -184,9 +184,26 @@ def test_the_argument_of_a_cast_is_a_copy():
 def test_what_is_no_format_and_what_is_not_deterministic():
     found = fingerprint(np.sin)
     assert (found.format, found.rounding, found.overflow) == ("unknown", "unknown", "unknown")
+    assert fingerprint(np.zeros_like).format == "unknown"
     seeds = iter(range(1000))
     found = fingerprint(lambda x: apscope.quantize(x, "e4m3", rounding="stochastic", seed=next(seeds)))
     assert found.format == "e4m3" and found.rounding.startswith("not deterministic")
+
+
+@pytest.mark.parametrize(
+    ("cast", "error", "words"),
+    [
+        (3, TypeError, "int is no cast"),
+        (lambda x: x[:2], ValueError, "shape"),
+        (lambda x: x.astype(complex), ValueError, "complex128"),
+        (lambda x: [1 / 0], ValueError, "raised ZeroDivisionError"),
+        (lambda x: np.full(x.shape, "a"), ValueError, "must give numbers"),
+    ],
+)
+def test_what_is_no_cast_is_refused_in_a_sentence(cast, error, words):
+    with pytest.raises(error, match=words) as caught:
+        fingerprint(cast)
+    assert "\n" not in str(caught.value)
 
 
 def test_the_command_line(tmp_path, capsys, monkeypatch):

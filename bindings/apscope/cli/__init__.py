@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0; 1 where `verify` found a mismatch; 2 after an error, told in one sentence on standard
+        0; 1 where `verify` or `conformance check` found a mismatch; 2 after an error, told in one sentence on standard
         error; 130 when interrupted.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)

@@ -1,4 +1,4 @@
-"""``apscope conformance write|check``: test any other implementation of a cast."""
+"""``apscope conformance write|check|peers``: test any other implementation of a cast."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import json
 
 from ..blackbox import load
 from ..conformance import OVERFLOWS, ROUNDINGS, check, write
+from ..conformance_peers import insert, peer_table
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser("conformance", help="test any other implementation of a cast", allow_abbrev=False)
-    does = parser.add_subparsers(dest="does", metavar="write|check", required=True)
+    does = parser.add_subparsers(dest="does", metavar="write|check|peers", required=True)
 
     writer = does.add_parser("write", help="write a pack: inputs and right results, hashed", allow_abbrev=False)
     writer.add_argument("directory", metavar="DIR", help="a new folder")
@@ -29,6 +30,11 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     checker.add_argument("--overflow", default="ieee", metavar="NAME", help=", ".join(OVERFLOWS))
     checker.add_argument("--json", action="store_true", help="print an object")
     checker.set_defaults(run=run_check)
+
+    peers = does.add_parser("peers", help="where NumPy's, ml_dtypes' and torch's types differ, as Markdown", allow_abbrev=False)
+    peers.add_argument("directory", metavar="DIR", help="a pack of all formats")
+    peers.add_argument("--into", metavar="FILE", help="put the tables between the marks of this file instead of printing them")
+    peers.set_defaults(run=run_peers)
 
 
 def run_write(args: argparse.Namespace) -> int:
@@ -47,3 +53,12 @@ def run_check(args: argparse.Namespace) -> int:
         if found.first:
             print(f"  first: {found.first}")
     return 1 if found.differing else 0
+
+
+def run_peers(args: argparse.Namespace) -> int:
+    text = peer_table(args.directory)
+    if args.into:
+        insert(args.into, text)
+    else:
+        print(text)
+    return 0
