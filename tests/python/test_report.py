@@ -361,6 +361,6 @@ def test_numbers_read_well(value, text):
     assert words.figure(value) == text
 
 
-@pytest.mark.parametrize("rate, text", [(0, "0\u00a0%"), (1e-6, "below 0.01\u00a0%"), (0.004, "0.40\u00a0%"), (0.05, "5.0\u00a0%"), (0.999, "100\u00a0%"), (None, "–")])
+@pytest.mark.parametrize("rate, text", [(0, "0\u00a0%"), (1e-6, "below 0.01\u00a0%"), (0.004, "0.40\u00a0%"), (0.05, "5.0\u00a0%"), (0.999, "99.90\u00a0%"), (None, "–")])
 def test_a_share_that_is_not_zero_never_reads_as_zero(rate, text):
     assert words.percent(rate) == text
