@@ -198,3 +198,9 @@ def test_steps_may_come_from_an_iterator(digits):
     listed = apscope.replay(digits, "aps:e4m3", topology="ring", steps=[0, 2])
     drawn = apscope.replay(digits, "aps:e4m3", topology="ring", steps=iter([0, 2]))
     assert drawn.frame.equals(listed.frame) and drawn.provenance == listed.provenance
+
+
+def test_one_results_folder_may_be_merged_alone(digits, tmp_path):
+    one = apscope.replay(digits, "aps:e4m3", topology="ring", steps=[0])
+    one.save(tmp_path / "one")
+    assert apscope.merge(str(tmp_path / "one")).frame.equals(apscope.merge([tmp_path / "one"]).frame)

@@ -61,3 +61,8 @@ def test_wire_rows_are_not_called_reduced(results):
     wire = results.frame[results.frame["stage"] == "wire"]
     ranking = words.caveats(wire, [measure(wire)])[1]
     assert ranking == "Ranking compares what is sent, where the trace has nothing to reduce."
+
+
+def test_the_payload_of_a_link_is_that_of_the_others(results):
+    line = next(s for s in words.which(measure(results.frame)) if "gathered" in s)
+    assert "its link carries 7 times one worker's payload; a ring's carries 1.75 times" in line

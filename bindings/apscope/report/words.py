@@ -96,10 +96,11 @@ def which(m: dict[str, Any]) -> list[str]:
         out[0] += " Every measured scheme overflowed somewhere; this counts the values that stayed finite."
     rest = [e for e in m["schemes"] if e not in best]
     gathered = [e for e in best if e["gathered"]]
-    if gathered:
+    if gathered and m["workers"] > 1:
         out.append(
             f"{_names(gathered)} {_is(gathered)} gathered: no sum is rounded to the format, but every worker "
-            f"receives the codes of all {m['workers']} workers, so its link carries {m['workers']} times one worker's payload."
+            f"receives the codes of all the others, so its link carries {m['workers'] - 1} times one worker's payload; "
+            f"a ring's carries {figure(2 * (m['workers'] - 1) / m['workers'])} times."
         )
     adding = leaders([e for e in m["schemes"] if not e["gathered"]])
     if gathered and adding and adding[0]["status"] == best[0]["status"]:
@@ -261,8 +262,8 @@ def caveats(frame: pd.DataFrame, measures: list[dict[str, Any]]) -> list[str]:
                    "time to adapt than training would. They skip a step by the workers' own values; an overflow born in a sum is counted, "
                    "but skips nothing.")
     if any(e["gathered"] for e in entries):
-        out.append("Schemes that gather send the codes of every worker to every worker: with W workers a link carries about W times the "
-                   "payload of one worker, which bits a value do not show.")
+        out.append("Schemes that gather send the codes of every worker to every worker: with W workers a link carries W - 1 times the "
+                   "payload of one worker, a ring's less than twice, which bits a value do not show.")
     others = sorted({n for e in entries for n in e["notes"] if n != "lower bound"})
     out += [f"Note in the table: {n}." for n in others]
     return out
