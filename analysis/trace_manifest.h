@@ -1,7 +1,6 @@
 // manifest.json: its checks, and the names of the files a step may have.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 

@@ -89,10 +89,6 @@ Real round_one(Real x, const Cast<Real>& cast, RoundingMode mode, std::uint64_t 
     return dispatch(mode, [&]<RoundingMode M>() { return round_to_format<M, Real>(x, cast, random); });
 }
 
-float quantize_one(float x, const FloatFormat& format, const Projection& projection, std::uint64_t random) {
-    return round_one<float>(x, make_cast<float>(format, projection), projection.rounding, random);
-}
-
 template Cast<float> make_cast<float>(const FloatFormat&, const Projection&);
 template Cast<double> make_cast<double>(const FloatFormat&, const Projection&);
 template float round_one<float>(float, const Cast<float>&, RoundingMode, std::uint64_t);

@@ -26,7 +26,7 @@ TEST(FixedShapeSum, FollowsItsDefinition) {
         }
         EXPECT_EQ(block_sum(n, [&](std::size_t i) { return v[i]; }), lane[0]) << n;
         LaneSums<2> sums;
-        for (std::size_t i = 0; i < n; ++i) sums.add(1, i, v[i]);
+        for (std::size_t i = 0; i < n; ++i) sums.lane[1][i % sum_lanes] += v[i];
         EXPECT_EQ(sums.join(1), lane[0]);
         EXPECT_EQ(sums.join(0), 0.0);
     }
