@@ -1,5 +1,7 @@
 #include "core/rounding.h"
 
+#include "core/float_environment.h"
+
 namespace apscope {
 
 namespace {
@@ -25,6 +27,7 @@ bool shrinks(RoundingMode mode, bool negative) {
 template <class Real>
 Cast<Real> make_cast(const FloatFormat& f, const Projection& p) {
     using Bits = BitsOf<Real>;
+    const FloatEnvironment environment;  // limits may be fp32 subnormals, which a caller may flush
     const Bits largest = bits_of<Real>(f.largest());
     const Bits nan = nan_bits<Real>;
     const Bits infinity = infinity_bits<Real>;
