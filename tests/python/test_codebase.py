@@ -13,7 +13,7 @@ import pytest
 from apscope import _core
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ["core", "emulation", "analysis", "bindings", "tests", "tools", "notebooks/record"]
+FOLDERS = ["core", "emulation", "analysis", "bindings", "tests", ".ci", "notebooks/record"]
 SUFFIXES = {".h", ".cpp", ".cu", ".py", ".sh"}
 SOURCES = sorted(p for folder in FOLDERS for p in (ROOT / folder).rglob("*") if p.suffix in SUFFIXES)
 TEXTS = SOURCES + sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("**/CMakeLists.txt"), ROOT / "Makefile"])
@@ -99,7 +99,7 @@ def test_the_type_stubs_are_current(tmp_path):
     for package, wanted in pinned:
         if version(package) != wanted:
             pytest.skip(f"the stubs' text is that of {package} {wanted}, here is {version(package)}")
-    subprocess.run([sys.executable, ROOT / "tools/stubs.py", tmp_path], check=True, capture_output=True)
+    subprocess.run([sys.executable, ROOT / ".ci/stubs.py", tmp_path], check=True, capture_output=True)
     made = sorted(tmp_path.glob("*.pyi"))
     assert tmp_path / "_core.pyi" in made
     for stub in made:

@@ -1,4 +1,4 @@
-"""Write the type stubs of the extension modules: python tools/stubs.py FOLDER."""
+"""Write the type stubs of the extension modules: python .ci/stubs.py FOLDER."""
 
 from __future__ import annotations
 
