@@ -125,6 +125,12 @@ void quantize(std::span<const double> in, std::span<double> out, const FloatForm
     });
 }
 
+void narrow(std::span<const double> in, std::span<float> out) {
+    check_lengths(in.size(), out.size());
+    const FloatEnvironment environment;
+    for (std::size_t i = 0; i < in.size(); ++i) out[i] = static_cast<float>(in[i]);
+}
+
 void quantize_by_rule(std::span<const float> in, std::span<float> out, const FloatFormat& format,
                       const Projection& projection, std::uint64_t seed, std::uint64_t first_element) {
     check_lengths(in.size(), out.size());

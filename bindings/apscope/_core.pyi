@@ -8,7 +8,7 @@ import numpy.typing
 import os
 import pathlib
 import typing
-__all__: list[str] = ['FileInfo', 'FloatFormat', 'Manifest', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'Trace', 'allreduce', 'best_simd_level', 'decode', 'encode', 'named_formats', 'overflow_modes', 'parse_scheme', 'parse_topology', 'pool', 'quantize', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level']
+__all__: list[str] = ['FileInfo', 'FloatFormat', 'Manifest', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'Trace', 'allreduce', 'best_simd_level', 'decode', 'encode', 'named_formats', 'narrow', 'overflow_modes', 'parse_scheme', 'parse_topology', 'pool', 'quantize', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level']
 class FloatFormat:
     @staticmethod
     def from_json(text: str) -> typing.Any:
@@ -235,6 +235,8 @@ def encode(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[num
 def encode(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.uint32], format: FloatFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, nan: typing.SupportsInt | typing.SupportsIndex | None, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 def named_formats() -> list:
+    ...
+def narrow(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.float32]) -> None:
     ...
 def overflow_modes() -> list[str]:
     ...

@@ -29,7 +29,7 @@ def _torch_to_numpy(x: Any, what: str) -> np.ndarray:
     """A view of a CPU tensor's memory."""
     if x.device.type != "cpu":
         raise ValueError(f"{what} is a tensor on {x.device}; this build works on CPU tensors, so call .cpu() first")
-    if str(x.dtype).startswith(("torch.bfloat16", "torch.float8")):
+    if str(x.dtype).startswith(("torch.bfloat16", "torch.float8")):  # NumPy has no such dtypes
         return x.detach().float().numpy()  # exact, and a copy
     return x.detach().numpy()
 
@@ -60,18 +60,24 @@ def _input(x: Any, what: str = "x") -> np.ndarray:
 
 def _output(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """The caller's `out` as an array that results can be written to."""
-    if _is_torch(out) and str(out.dtype).startswith(("torch.bfloat16", "torch.float8")):
-        raise TypeError(f"out has dtype {out.dtype}, the result {np.dtype(dtype)}; they must agree")
     a = _torch_to_numpy(out, "out") if _is_torch(out) else out
     if not isinstance(a, np.ndarray):
         raise TypeError(f"out is {type(out).__name__}; give an array or a tensor")
     if a.shape != shape:
         raise ValueError(f"out has shape {a.shape}, the result {shape}; they must agree")
-    if a.dtype != dtype:
-        raise TypeError(f"out has dtype {a.dtype}, the result {np.dtype(dtype)}; they must agree")
+    # A narrow tensor's array is a widened copy: it would be written, and the tensor stay as it was.
+    if a.dtype != dtype or (_is_torch(out) and out.dtype.itemsize != a.dtype.itemsize):
+        raise TypeError(f"out has dtype {out.dtype}, the result {np.dtype(dtype)}; they must agree")
     if not a.flags.writeable:
         raise ValueError("out is read-only; give an array that can be written to")
     return a
+
+
+def _narrow(a: np.ndarray) -> np.ndarray:
+    """float64 values that are float32 numbers, as float32, also where the caller flushes subnormals."""
+    result = np.empty(a.shape, np.float32)
+    _core.narrow(a.reshape(-1), result.reshape(-1))
+    return result
 
 
 def _like(x: Any, result: np.ndarray) -> Any:
@@ -225,7 +231,7 @@ def encode(
         # One rounding, in float64; the results are float32 values, which encode as they are.
         rounded = np.empty_like(a)
         _core.quantize(a.reshape(-1), rounded.reshape(-1), f, rounding, overflow, _seed(seed), random_bits, threads)
-        a = rounded.astype(np.float32)
+        a = _narrow(rounded)
 
     def write(flat: np.ndarray) -> None:
         _core.encode(a.reshape(-1), flat, f, rounding, overflow, _seed(seed), random_bits, nan, threads)
@@ -340,4 +346,4 @@ def allreduce(
         None if accumulate is None else as_format(accumulate), hop_rounding, input_cast, _seed(seed), random_bits, threads,
     )
     exact = _core.parse_topology(topology) == "exact"
-    return _like(x, result if exact else result.astype(np.float32))
+    return _like(x, result if exact else _narrow(result))

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Union
 
 from . import _core
+from .record.writer import json_number
 from .results import Results, concatenate, frame_of, histogram_frame
 from .schemes import Scheme, as_scheme
 from .trace import Trace, open_trace
@@ -47,16 +48,36 @@ def _as_list(value: Any) -> list[Any]:
     return list(value)
 
 
-def _select_steps(trace: Trace, steps: Union[slice, str, Iterable[int], None]) -> list[int]:
-    """Indices of the recorded steps that the selection A:B (half open) names."""
+def _parse_steps(steps: Union[slice, str, Iterable[int], None]) -> Union[slice, list[int], None]:
+    """A range A:B (half open) as a slice, else step numbers in ascending order."""
+    if steps is None or isinstance(steps, slice):
+        return steps
+    if isinstance(steps, str):
+        if match := re.fullmatch(r"(\d*):(\d*)", steps):
+            return slice(*(int(g) if g else None for g in match.groups()))
+        if not re.fullmatch(r"\d+(,\d+)+", steps):
+            raise ValueError(f"steps '{steps}' is not a range A:B of step numbers, such as 0:40 or 100:, nor a list A,B,C")
+        steps = (int(n) for n in steps.split(","))
+    numbers = sorted({int(n) for n in steps})
+    if not numbers:
+        raise ValueError("steps is empty; give at least one step number")
+    return numbers
+
+
+def _steps_text(steps: Union[slice, list[int]]) -> str:
+    """What the command line takes for the same steps; numbers count from 0, so a negative bound is 0."""
+    if isinstance(steps, slice):
+        return ":".join("" if bound is None else str(max(int(bound), 0)) for bound in (steps.start, steps.stop))
+    return f"{steps[0]}:{steps[0] + 1}" if len(steps) == 1 else ",".join(map(str, steps))
+
+
+def _select_steps(trace: Trace, steps: Union[slice, list[int], None]) -> list[int]:
+    """Indices of the recorded steps that the selection names."""
     numbers = list(trace.steps)
+    if not numbers:
+        raise ValueError(f"trace '{trace.name}' has no complete step, so there is nothing to replay")
     if steps is None:
         return list(range(len(numbers)))
-    if isinstance(steps, str):
-        match = re.fullmatch(r"(\d*):(\d*)", steps)
-        if not match:
-            raise ValueError(f"steps '{steps}' is not a range A:B of step numbers, such as 0:40 or 100:")
-        steps = slice(*(int(g) if g else None for g in match.groups()))
     if isinstance(steps, slice):
         if steps.step not in (None, 1):
             raise ValueError(f"steps {steps} has a stride; stateful schemes need consecutive recorded steps")
@@ -66,13 +87,10 @@ def _select_steps(trace: Trace, steps: Union[slice, str, Iterable[int], None]) -
         if not chosen:
             raise ValueError(f"no recorded step of trace '{trace.name}' lies in {low}:{high}; it has steps {numbers[0]} to {numbers[-1]}")
         return chosen
-    wanted = sorted({int(n) for n in steps})
-    for n in wanted:
+    for n in steps:
         if n not in numbers:
             raise ValueError(f"trace '{trace.name}' has no step {n}; it has steps {numbers[0]} to {numbers[-1]}")
-    if not wanted:
-        raise ValueError("steps is empty; give at least one step number")
-    return [numbers.index(n) for n in wanted]
+    return [numbers.index(n) for n in steps]
 
 
 def _select_tensors(trace: Trace, pattern: str | None) -> list[int]:
@@ -88,6 +106,10 @@ def _select_tensors(trace: Trace, pattern: str | None) -> list[int]:
     return chosen
 
 
+def _json_value(value: float | None) -> float | str | None:
+    return None if value is None else json_number(value)
+
+
 def _describe(trace: Trace, steps: list[int], tensors: list[int], workers: int) -> dict[str, Any]:
     """What a report needs to know about a trace, as JSON values."""
     m = trace.manifest
@@ -99,8 +121,8 @@ def _describe(trace: Trace, steps: list[int], tensors: list[int], workers: int) 
         "reduction": m.reduction,
         "workers": workers,
         "steps": [m.steps[i].number for i in steps],
-        "loss": [m.steps[i].loss for i in steps],
-        "learning_rate": [m.steps[i].learning_rate for i in steps],
+        "loss": [_json_value(m.steps[i].loss) for i in steps],
+        "learning_rate": [_json_value(m.steps[i].learning_rate) for i in steps],
         "tensors": [{"name": m.tensors[i].name, "role": m.tensors[i].role, "shape": list(m.tensors[i].shape)} for i in tensors],
     }
 
@@ -109,7 +131,7 @@ def _command(traces: list[Trace], schemes: list[Scheme], topologies: list[str], 
     words = ["apscope", "replay", *(str(t.path) for t in traces)]
     for s in schemes:
         words += ["--scheme", s.spec]
-    for t in topologies:
+    for t in topologies or ["exact"]:  # none: exact, which is always there, and not the default ones
         words += ["--topology", t]
     return " ".join(shlex.quote(w) for w in words + options)
 
@@ -151,8 +173,8 @@ def replay(
         format; gathering schemes give one row ``gather`` instead.
     workers : int, optional
         Use ranks 0..workers-1; by default all.
-    steps : slice, "A:B" or step numbers, optional
-        Recorded step numbers, half open. State starts fresh at the first one.
+    steps : slice, "A:B", "A,B,C" or step numbers, optional
+        Recorded step numbers; ranges are half open. State starts fresh at the first one.
     tensors : str, optional
         Regular expression; tensors whose name it is found in.
     seed : int
@@ -204,10 +226,11 @@ def replay(
     options: list[str] = []
     if workers is not None:
         options += ["--workers", str(workers)]
+    steps = _parse_steps(steps)
     if steps is not None:
-        options += ["--steps", steps if isinstance(steps, str) else _range_text(steps)]
-    if tensors is not None:
-        options += ["--tensors", tensors]
+        options += ["--steps", _steps_text(steps)]
+    if tensors is not None:  # in one word: an expression may begin with a dash
+        options += [f"--tensors={tensors}"]
     options += ["--seed", str(seed)]
     if draws != 1:
         options += ["--draws", str(draws)]
@@ -237,12 +260,6 @@ def replay(
         "traces": described,
     }
     return concatenate(parts, provenance)
-
-
-def _range_text(steps: Union[slice, Iterable[int]]) -> str:
-    if isinstance(steps, slice):
-        return f"{'' if steps.start is None else steps.start}:{'' if steps.stop is None else steps.stop}"
-    return ",".join(str(n) for n in steps)
 
 
 class _bar:

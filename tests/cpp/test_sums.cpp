@@ -26,7 +26,7 @@ TEST(FixedShapeSum, FollowsItsDefinition) {
         }
         EXPECT_EQ(block_sum(n, [&](std::size_t i) { return v[i]; }), lane[0]) << n;
         LaneSums<2> sums;
-        for (std::size_t i = 0; i < n; ++i) sums.add(1, i, v[i]);
+        for (std::size_t i = 0; i < n; ++i) sums.lane[1][i % sum_lanes] += v[i];
         EXPECT_EQ(sums.join(1), lane[0]);
         EXPECT_EQ(sums.join(0), 0.0);
     }
@@ -95,4 +95,12 @@ TEST(Decibel, AgreesWithLibm) {
         ASSERT_NEAR(fixed_decibel(x), expected, 1e-12 * std::max(1.0, std::abs(expected))) << x;
     }
     EXPECT_EQ(fixed_decibel(1.0), 0.0);
+}
+
+// Sums outside a format's irregular gap have exact probabilities, whatever the random bits.
+TEST(AddRounded, AGapElsewhereKeepsProbabilitiesExact) {
+    const Cast<double> cast = make_cast<double>(parse_format("hfp8_forward"), {RoundingMode::stochastic, Overflow::ieee, 60});
+    const std::uint64_t most = ~std::uint64_t{0} << 4;  // the word that rounds up wherever anything can
+    EXPECT_EQ(add_rounded<RoundingMode::stochastic>(1.0, 0x1p-70, cast, most), 1.0);    // eta = 2^-67: below 2^-60
+    EXPECT_EQ(add_rounded<RoundingMode::stochastic>(1.0, 0x1p-62, cast, most), 1.125);  // eta = 2^-59
 }

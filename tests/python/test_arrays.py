@@ -253,3 +253,35 @@ def test_other_byte_orders_are_read_and_masks_are_refused():
 def test_numbers_in_names_do_not_wrap(name):
     with pytest.raises(ValueError, match=f"'{name}'"):
         apscope.FloatFormat(name)
+
+
+def test_torch_dtypes_that_numpy_lacks():
+    torch = pytest.importorskip("torch")
+    x = torch.tensor([0.1, -247.0, 248.0])
+    expected = apscope.quantize(x.numpy().astype(ml_dtypes.bfloat16).astype(np.float32), "e4m3")
+    assert same(apscope.quantize(x.to(torch.bfloat16), "e4m3").numpy(), expected)
+    codes = apscope.encode(x.numpy(), "e4m3fn")
+    assert same(apscope.quantize(x.to(torch.float8_e4m3fn), "fp32").numpy(), apscope.decode(codes, "e4m3fn"))
+    # They are no result: an out of such a dtype would be written as a copy, and stay as it was.
+    out = torch.full((3,), 7.0, dtype=torch.bfloat16)
+    with pytest.raises(TypeError, match="torch.bfloat16"):
+        apscope.quantize(x, "e4m3", out=out)
+    assert (out == 7).all()
+
+
+def test_results_are_the_same_where_subnormals_are_flushed():
+    torch = pytest.importorskip("torch")
+    x = np.float32([[3e-45, 1e-40, -2e-39, 1e-38, 1.0]] * 3)
+    wide = x[0].astype(np.float64)
+
+    def bits():
+        return apscope.allreduce(x, "bf16").tobytes() + apscope.encode(wide, "bf16").tobytes()
+
+    expected = bits()
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this machine flushes no subnormals")
+    try:
+        got = bits()
+    finally:
+        torch.set_flush_denormal(False)
+    assert got == expected

@@ -17,7 +17,7 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument("--topology", action="append", metavar="NAME",
                         help=f"reduction order, repeatable; by default {', '.join(DEFAULT_TOPOLOGIES)}")
     parser.add_argument("--workers", type=int, metavar="N", help="ranks 0..N-1 only")
-    parser.add_argument("--steps", metavar="A:B", help="recorded step numbers A <= step < B")
+    parser.add_argument("--steps", metavar="A:B", help="recorded step numbers A <= step < B, or a list A,B,C")
     parser.add_argument("--tensors", metavar="REGEX", help="tensors whose name matches")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--threads", type=int, default=0, metavar="N", help="0: all of the machine's")
