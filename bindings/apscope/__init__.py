@@ -1,12 +1,14 @@
 """apscope shows what a low-precision gradient loses, exactly.
 
 Formats: `FloatFormat`, `named_formats`. Arrays: `quantize`, `encode`, `decode`, `allreduce`.
+Arithmetic, one rounding each: `add`, `subtract`, `multiply`, `divide`, `sqrt`, `fma`.
 Traces: `open_trace`, `replay`, `Results`, `merge`, `report`; the schemes are in `apscope.schemes`,
 recording in `apscope.record`.
 """
 
 from . import schemes
 from ._core import FloatFormat, __version__
+from .arithmetic import add, divide, fma, multiply, sqrt, subtract
 from .arrays import allreduce, decode, encode, quantize
 from .formats import named_formats
 from .replay import default_schemes, replay
@@ -19,15 +21,21 @@ __all__ = [
     "Results",
     "Trace",
     "__version__",
+    "add",
     "allreduce",
     "decode",
     "default_schemes",
+    "divide",
     "encode",
+    "fma",
     "merge",
+    "multiply",
     "named_formats",
     "open_trace",
     "quantize",
     "replay",
     "report",
     "schemes",
+    "sqrt",
+    "subtract",
 ]
