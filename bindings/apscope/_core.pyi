@@ -8,7 +8,7 @@ import numpy.typing
 import os
 import pathlib
 import typing
-__all__: list[str] = ['FileInfo', 'FloatFormat', 'Manifest', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'Trace', 'allreduce', 'best_simd_level', 'decode', 'encode', 'named_formats', 'overflow_modes', 'parse_scheme', 'parse_topology', 'pool', 'quantize', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level']
+__all__: list[str] = ['FileInfo', 'FloatFormat', 'Manifest', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'Trace', 'allreduce', 'arithmetic', 'best_simd_level', 'decode', 'encode', 'named_formats', 'overflow_modes', 'parse_scheme', 'parse_topology', 'pool', 'quantize', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level']
 class FloatFormat:
     @staticmethod
     def from_json(text: str) -> typing.Any:
@@ -213,6 +213,8 @@ class Trace:
     def path(self) -> pathlib.Path:
         ...
 def allreduce(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, topology: str, rounding: str, overflow: str, accumulate: FloatFormat | None, hop_rounding: str | None, input_cast: bool, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+    ...
+def arithmetic(operation: str, a: numpy.typing.NDArray[numpy.float32], b: numpy.typing.NDArray[numpy.float32], c: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 def best_simd_level() -> str:
     ...
