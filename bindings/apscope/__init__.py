@@ -1,7 +1,8 @@
 """apscope shows what a low-precision gradient loses, exactly.
 
 Formats: `FloatFormat`, `named_formats`. Arrays: `quantize`, `encode`, `decode`, `allreduce`.
-Arithmetic, one rounding each: `add`, `subtract`, `multiply`, `divide`, `sqrt`, `fma`.
+Arithmetic, one rounding each: `add`, `subtract`, `multiply`, `divide`, `sqrt`, `fma`;
+in a stated order: `sum`, `dot`, `matmul`.
 Traces: `open_trace`, `replay`, `Results`, `merge`, `report`; the schemes are in `apscope.schemes`,
 recording in `apscope.record`.
 """
@@ -14,6 +15,7 @@ from .formats import named_formats
 from .replay import default_schemes, replay
 from .report import report
 from .results import Results, merge
+from .sums import dot, matmul, sum
 from .trace import Trace, open_trace
 
 __all__ = [
@@ -26,8 +28,10 @@ __all__ = [
     "decode",
     "default_schemes",
     "divide",
+    "dot",
     "encode",
     "fma",
+    "matmul",
     "merge",
     "multiply",
     "named_formats",
@@ -38,4 +42,5 @@ __all__ = [
     "schemes",
     "sqrt",
     "subtract",
+    "sum",
 ]

@@ -8,7 +8,7 @@ import numpy.typing
 import os
 import pathlib
 import typing
-__all__: list[str] = ['FileInfo', 'FloatFormat', 'Manifest', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'Trace', 'allreduce', 'arithmetic', 'best_simd_level', 'decode', 'encode', 'named_formats', 'overflow_modes', 'parse_scheme', 'parse_topology', 'pool', 'quantize', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level']
+__all__: list[str] = ['FileInfo', 'FloatFormat', 'Manifest', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'Trace', 'allreduce', 'arithmetic', 'best_simd_level', 'decode', 'encode', 'named_formats', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'parse_scheme', 'parse_topology', 'pool', 'quantize', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level']
 class FloatFormat:
     @staticmethod
     def from_json(text: str) -> typing.Any:
@@ -237,6 +237,12 @@ def encode(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[num
 def encode(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.uint32], format: FloatFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, nan: typing.SupportsInt | typing.SupportsIndex | None, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 def named_formats() -> list:
+    ...
+def ordered_dot(a: numpy.typing.NDArray[numpy.float32], b: numpy.typing.NDArray[numpy.float32], size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+    ...
+def ordered_matmul(a: numpy.typing.NDArray[numpy.float32], b: numpy.typing.NDArray[numpy.float32], size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+    ...
+def ordered_sum(x: numpy.typing.NDArray[numpy.float32], terms: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 def overflow_modes() -> list[str]:
     ...
