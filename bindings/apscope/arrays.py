@@ -29,8 +29,8 @@ def _torch_to_numpy(x: Any, what: str) -> np.ndarray:
     """A view of a CPU tensor's memory."""
     if x.device.type != "cpu":
         raise ValueError(f"{what} is a tensor on {x.device}; this build works on CPU tensors, so call .cpu() first")
-    if str(x.dtype) == "torch.bfloat16":
-        return x.detach().float().numpy()  # exact
+    if str(x.dtype).startswith(("torch.bfloat16", "torch.float8")):
+        return x.detach().float().numpy()  # exact, and a copy
     return x.detach().numpy()
 
 
@@ -38,6 +38,8 @@ def _widen(a: np.ndarray, what: str) -> np.ndarray:
     """float32 or float64 with the same values; every other dtype is widened exactly or refused."""
     if a.dtype in (np.float32, np.float64):
         return a
+    if a.dtype.kind == "f" and not a.dtype.isnative:
+        return _widen(a.astype(a.dtype.newbyteorder("=")), what)
     if a.dtype == object:
         raise TypeError(f"{what} is an object array; give numbers of one floating-point dtype")
     if a.dtype == np.float16 or a.dtype.name == "bfloat16" or a.dtype.name.startswith("float8"):
@@ -50,12 +52,16 @@ def _widen(a: np.ndarray, what: str) -> np.ndarray:
 
 
 def _input(x: Any, what: str = "x") -> np.ndarray:
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError(f"{what} is a masked array, whose mask a result cannot keep; give {what}.filled(value) or {what}.compressed()")
     a = _torch_to_numpy(x, what) if _is_torch(x) else np.asarray(x)
     return np.ascontiguousarray(_widen(a, what)).reshape(a.shape)
 
 
 def _output(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """The caller's `out` as an array that results can be written to."""
+    if _is_torch(out) and str(out.dtype).startswith(("torch.bfloat16", "torch.float8")):
+        raise TypeError(f"out has dtype {out.dtype}, the result {np.dtype(dtype)}; they must agree")
     a = _torch_to_numpy(out, "out") if _is_torch(out) else out
     if not isinstance(a, np.ndarray):
         raise TypeError(f"out is {type(out).__name__}; give an array or a tensor")
@@ -233,7 +239,7 @@ def decode(codes: Any, format: FloatFormat | str, *, out: Any = None, threads: i
     Parameters
     ----------
     codes : array_like or torch.Tensor of integers, any shape
-        Codes as `encode` gives them; ml_dtypes arrays are read by their bits.
+        Codes as `encode` gives them; ml_dtypes arrays, and bfloat16 and float8 tensors, are read by their bits.
     format : FloatFormat or str
         The codes' format.
 
@@ -250,8 +256,12 @@ def decode(codes: Any, format: FloatFormat | str, *, out: Any = None, threads: i
         Codes that are not integers.
     """
     f = as_format(format)
+    if _is_torch(codes) and str(codes.dtype).startswith(("torch.bfloat16", "torch.float8")):
+        import torch
+
+        codes = codes.detach().view(torch.uint16 if codes.dtype == torch.bfloat16 else torch.uint8)
     a = _torch_to_numpy(codes, "codes") if _is_torch(codes) else np.asarray(codes)
-    if a.dtype.kind == "V" or a.dtype.name.startswith(("float8", "bfloat16", "float4", "float6")):
+    if a.dtype.kind == "V" or a.dtype.name.startswith(("float8_", "bfloat16", "float4_", "float6_")):
         a = np.ascontiguousarray(a).view(f"u{a.dtype.itemsize}")
     if a.dtype.kind not in "iu":
         raise TypeError(f"codes have dtype {a.dtype}; give unsigned integers")

@@ -197,6 +197,9 @@ def replay(
     if not 0 <= int(seed) < 2**64:
         raise ValueError(f"seed={seed} is not between 0 and 2^64 - 1")
 
+    if steps is not None and not isinstance(steps, (str, slice)):
+        steps = [int(n) for n in steps]  # once: every trace reads them, and so does the command
+
     specs = [s.spec for s in chosen]
     options: list[str] = []
     if workers is not None:

@@ -172,6 +172,8 @@ def merge(results: list[Results | str | os.PathLike[str]]) -> Results:
     ValueError
         Overlapping or missing shards, replays that differ in their settings, a trace given twice.
     """
+    if isinstance(results, (str, os.PathLike, Results)):
+        results = [results]
     parts = [r if isinstance(r, Results) else Results.open(r) for r in results]
     if not parts:
         raise ValueError("there is nothing to merge; give at least one RESULTS folder")

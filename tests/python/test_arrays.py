@@ -222,3 +222,34 @@ def test_the_callers_float_mode_changes_nothing_and_stays():
     finally:
         torch.set_flush_denormal(False)
     assert plain.tolist() == [0.0, 33 * 2.0**-133, 1.0]
+
+
+def test_codes_that_are_floats_are_refused():
+    for codes in ([1.5], np.zeros(2), np.float32([1.0])):
+        with pytest.raises(TypeError, match="give unsigned integers"):
+            apscope.decode(codes, "e4m3")
+
+
+def test_narrow_tensors_are_read_and_never_written_as_a_copy():
+    torch = pytest.importorskip("torch")
+    x = torch.tensor([1.3, -2.0, 3.0])
+    for dtype, name in ((torch.float8_e4m3fn, "e4m3fn"), (torch.float8_e5m2, "e5m2"), (torch.bfloat16, "bf16")):
+        narrow = x.to(dtype)
+        assert torch.equal(apscope.quantize(narrow, "fp32"), narrow.float())
+        assert torch.equal(apscope.decode(narrow, name), narrow.float())
+        out = torch.zeros(3, dtype=dtype)
+        with pytest.raises(TypeError, match="they must agree"):
+            apscope.quantize(x, "e4m3", out=out)
+
+
+def test_other_byte_orders_are_read_and_masks_are_refused():
+    assert same(apscope.quantize(X.astype(">f4"), "e4m3"), Q)
+    assert same(apscope.quantize(X.astype(">f8"), "e4m3"), Q.astype(np.float64))
+    with pytest.raises(TypeError, match="masked array"):
+        apscope.quantize(np.ma.masked_array([1.1, 2.2], mask=[False, True]), "e4m3")
+
+
+@pytest.mark.parametrize("name", ["e4m3b4294967303", "e4m3b99999999999999", "e4m3sub-4294967303"])
+def test_numbers_in_names_do_not_wrap(name):
+    with pytest.raises(ValueError, match=f"'{name}'"):
+        apscope.FloatFormat(name)

@@ -38,6 +38,8 @@ def _shard(text: str | None) -> tuple[int, int] | None:
 
 def check_output_folder(folder: str) -> None:
     """Refuse a folder that cannot be written before the work, not after it."""
+    if not folder:
+        raise ValueError("the results folder's name is empty; give -o a folder")
     place = os.path.abspath(folder)
     if os.path.exists(place) and not os.path.isdir(place):
         raise ValueError(f"{folder} is a file; give a folder for the results")

@@ -65,7 +65,7 @@ def _cell(value: float | int | None, text: str, mark: str = "") -> dict[str, Any
 
 
 def _db(value: float | None) -> str:
-    return "–" if value is None else "∞" if math.isinf(value) else f"{value:.1f}".replace("-", "−")
+    return "–" if value is None else "∞" if math.isinf(value) else f"{round(value, 1) + 0.0:.1f}".replace("-", "−")
 
 
 def _decibel(row: dict[str, Any] | None, ranked: bool = False) -> dict[str, Any]:
