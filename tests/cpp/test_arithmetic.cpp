@@ -220,7 +220,7 @@ TEST(Arithmetic, EveryRoot) {
     for (const char* name : {"e4m3", "e4m3fn", "e5m2", "e3m0", "e2m1fn", "binary8p3se", "fp16"}) {
         const Table table(name);
         for (int mode = 0; mode < rounding_mode_count; ++mode) {
-            if (static_cast<RoundingMode>(mode) == RoundingMode::stochastic) continue;  // below
+            if (static_cast<RoundingMode>(mode) == RoundingMode::stochastic) continue;  // a root is no fraction: see test_arithmetic.py
             check(Operation::sqrt, table, static_cast<RoundingMode>(mode), 8, table.operands, {}, {});
         }
     }
