@@ -1,13 +1,16 @@
 """apscope shows what a low-precision gradient loses, exactly.
 
 Formats: `FloatFormat`, `named_formats`. Arrays: `quantize`, `encode`, `decode`, `allreduce`.
+Blocks that share a scale: `BlockFormat`, `quantize_blocks`, `encode_blocks`, `decode_blocks`; codes
+without gaps: `pack`, `unpack`.
 Traces: `open_trace`, `replay`, `Results`, `merge`, `report`; the schemes are in `apscope.schemes`,
 recording in `apscope.record`.
 """
 
 from . import schemes
-from ._core import FloatFormat, __version__
+from ._core import BlockFormat, FloatFormat, __version__
 from .arrays import allreduce, decode, encode, quantize
+from .blocks import EncodedBlocks, decode_blocks, encode_blocks, named_block_formats, pack, quantize_blocks, unpack
 from .formats import named_formats
 from .replay import default_schemes, replay
 from .report import report
@@ -15,19 +18,27 @@ from .results import Results, merge
 from .trace import Trace, open_trace
 
 __all__ = [
+    "BlockFormat",
+    "EncodedBlocks",
     "FloatFormat",
     "Results",
     "Trace",
     "__version__",
     "allreduce",
     "decode",
+    "decode_blocks",
     "default_schemes",
     "encode",
+    "encode_blocks",
     "merge",
+    "named_block_formats",
     "named_formats",
     "open_trace",
+    "pack",
     "quantize",
+    "quantize_blocks",
     "replay",
     "report",
     "schemes",
+    "unpack",
 ]
