@@ -5,7 +5,9 @@
 #include <pybind11/stl.h>
 
 #include <span>
+#include <stdexcept>
 #include <string>
+#include <tuple>
 
 #include "core/block_format.h"
 #include "core/named_formats.h"
@@ -46,6 +48,30 @@ py::dict fields(const BlockFormat& f) {
     d["twos_complement"] = f.twos_complement;
     d["tensor_scale"] = f.tensor_scale;
     return d;
+}
+
+// The inverse of fields(); the last four keys may be missing.
+BlockFormat from_dict(const py::object& value) {
+    if (!py::isinstance<py::dict>(value)) throw std::invalid_argument("a block format's JSON is an object with 'element' and 'scale'");
+    const py::dict d = value;
+    const py::dict known = fields(BlockFormat{});
+    for (const auto& item : d) {
+        if (!known.contains(item.first)) {
+            throw std::invalid_argument("a block format's JSON has no key '" + py::str(item.first).cast<std::string>() + "'");
+        }
+    }
+    const auto text = [&](const char* key, const char* otherwise) {
+        if (!d.contains(key) && otherwise) return std::string(otherwise);
+        if (!d.contains(key) || !py::isinstance<py::str>(d[key])) {
+            throw std::invalid_argument("a block format's JSON needs a string as '" + std::string(key) + "'");
+        }
+        return d[key].cast<std::string>();
+    };
+    const auto flag = [&](const char* key) { return d.contains(key) && d[key].cast<bool>(); };
+    const FloatFormat element = parse_format(text("element", nullptr)), scale = parse_format(text("scale", nullptr));
+    return from_fields(element, scale,
+                       d.contains("block_size") ? d["block_size"].cast<int>() : 32, text("rule", "floor"), flag("twos_complement"),
+                       flag("tensor_scale"));
 }
 
 template <class Real>
@@ -94,9 +120,7 @@ two's complement integers), `tensor_scale` (one float32 scale more for the whole
         .def("to_dict", &fields)
         .def("to_json", [](const BlockFormat& f) { return py::module_::import("json").attr("dumps")(fields(f)).cast<std::string>(); })
         .def_static("from_json", [](const std::string& text) {
-            const py::dict d = py::module_::import("json").attr("loads")(text);
-            for (const char* key : {"element", "scale"}) d[key] = py::type::of<FloatFormat>()(d[key]);
-            return py::type::of<BlockFormat>()(**d).cast<BlockFormat>();
+            return from_dict(py::module_::import("json").attr("loads")(text));
         }, py::arg("text"))
         .def(py::self == py::self)
         .def("__hash__", &BlockFormat::hash)

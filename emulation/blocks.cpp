@@ -14,6 +14,7 @@
 #include "core/philox.h"
 #include "core/rounding.h"
 #include "emulation/parallel.h"
+#include "emulation/simd.h"
 
 namespace apscope {
 
@@ -110,6 +111,16 @@ inline double scaled(const Encoder& e, const Scale& s, double x) {
     return result;
 }
 
+// The rule on a buffer, deterministic modes.
+template <RoundingMode M, bool HasGap>
+struct RoundElements {
+    static APSCOPE_INLINE void run(double* values, std::size_t count, const Cast<double>* given) {
+        Cast<double> cast = *given;
+        if (!HasGap) cast.gap_high = 0;  // lets the compiler drop the branch
+        for (std::size_t i = 0; i < count; ++i) values[i] = round_to_format<M, double>(values[i], cast, 0);
+    }
+};
+
 // The element values of every block: sink(place, offset in the block, element values, scale).
 template <class Real, class Sink>
 void encode_loop(std::span<const Real> in, BlockShape shape, const Encoder& e, RoundingMode rounding, int threads, Sink&& sink) {
@@ -125,11 +136,17 @@ void encode_loop(std::span<const Real> in, BlockShape shape, const Encoder& e, R
         double elements[chunk];
         for (std::size_t begin = 0; begin < place.count; begin += chunk) {
             const std::size_t n = std::min(chunk, place.count - begin);
+            const std::size_t first = place.first + begin * place.stride;
+            for (std::size_t j = 0; j < n; ++j) elements[j] = scaled(e, scale, in[first + j * place.stride]);
             dispatch(rounding, [&]<RoundingMode M>() {
-                for (std::size_t j = 0; j < n; ++j) {
-                    const std::size_t i = place.first + (begin + j) * place.stride;
-                    const std::uint64_t random = M == RoundingMode::stochastic ? e.stream.at(i) : 0;
-                    elements[j] = round_to_format<M, double>(scaled(e, scale, in[i]), e.element, random);
+                if constexpr (M == RoundingMode::stochastic) {
+                    for (std::size_t j = 0; j < n; ++j) {
+                        elements[j] = round_to_format<M, double>(elements[j], e.element, e.stream.at(first + j * place.stride));
+                    }
+                } else if (e.element.gap_high != 0) {
+                    simd::run<RoundElements<M, true>>(elements, n, &e.element);
+                } else {
+                    simd::run<RoundElements<M, false>>(elements, n, &e.element);
                 }
             });
             sink(place, begin, std::span<const double>(elements, n), scale.value);

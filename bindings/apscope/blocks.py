@@ -58,18 +58,18 @@ def _scale_shape(shape: tuple[int, ...], axis: int, f: BlockFormat) -> tuple[int
 
 
 def _bytes(codes: Any, what: str) -> np.ndarray:
-    """Codes as contiguous uint8; 8-bit and narrower dtypes of ml_dtypes and torch by their bits."""
+    """Codes as contiguous uint8; one-byte dtypes (int8, those of ml_dtypes and torch) by their bits."""
     if _is_torch(codes):
-        if codes.element_size() == 1 and not codes.is_complex():
+        if codes.element_size() == 1:
             import torch
 
             codes = codes.view(torch.uint8)
         a = _torch_to_numpy(codes, what)
     else:
         a = np.asarray(codes)
-    if a.dtype.itemsize == 1 and (a.dtype.kind == "V" or a.dtype.name.startswith("float")):
-        a = np.ascontiguousarray(a).view(np.uint8).reshape(a.shape)
-    if a.dtype.kind not in "iu":
+        if a.dtype.itemsize == 1 and (a.dtype.kind in "ibV" or a.dtype.name.startswith("float")):
+            a = np.ascontiguousarray(a).view(np.uint8).reshape(a.shape)
+    if a.dtype.kind not in "iu" and a.size:
         raise TypeError(f"{what} have dtype {a.dtype}; give unsigned 8-bit integers")
     if a.size and not 0 <= int(a.min()) <= int(a.max()) <= 255:
         bad = a.min() if a.min() < 0 else a.max()
