@@ -94,31 +94,6 @@ struct Trace::State {
     }
 };
 
-std::size_t TensorInfo::size() const {
-    std::size_t elements = 1;
-    for (const auto extent : shape) elements *= static_cast<std::size_t>(extent);
-    return elements;
-}
-
-std::string_view to_string(Kind kind) {
-    switch (kind) {
-        case Kind::gradient: return "gradient";
-        case Kind::weights: return "weights";
-        case Kind::full_batch: return "full_batch";
-        case Kind::activation_gradient: return "activation_gradient";
-        case Kind::layer_input: return "layer_input";
-    }
-    throw std::invalid_argument("no such kind of record");
-}
-
-Kind parse_kind(std::string_view name) {
-    for (const Kind kind : {Kind::gradient, Kind::weights, Kind::full_batch, Kind::activation_gradient,
-                            Kind::layer_input})
-        if (to_string(kind) == name) return kind;
-    throw std::invalid_argument("unknown kind '" + std::string(name) +
-                                "'; it must be gradient, weights, full_batch, activation_gradient or layer_input");
-}
-
 Trace Trace::open(const fs::path& folder) {
     const fs::path manifest_path = folder / "manifest.json";
     std::error_code ignored;

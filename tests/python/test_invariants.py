@@ -104,7 +104,7 @@ def threshold(tests):
 def test_means_of_drawn_results_are_the_expected_ones(tmp_path, spec):
     """The mean error of a draw varies by expected_variance / count at the wire, whose pairs are drawn
     apart, and so does `exact` with its own; draws of the same seed are the same."""
-    draws, g = 300, gradients(3, 40, seed=5)
+    draws, g = 80, gradients(3, 150, seed=5)
     trace = record(tmp_path / "t", g)
     frames = [replay(trace, spec, seed=seed).iloc[:2] for seed in range(draws)]
     assert replay(trace, spec, seed=7).iloc[:2].equals(frames[7])
@@ -120,7 +120,7 @@ def test_means_of_drawn_results_are_the_expected_ones(tmp_path, spec):
 def test_variances_of_drawn_results_are_the_expected_ones(tmp_path, spec):
     """With 32 bits an element's bias is below 2^-32 of a quantum, so a draw's mse has the mean
     expected_variance; its spread is taken from the draws."""
-    draws, trace = 300, record(tmp_path / "t", gradients(3, 40, seed=6))
+    draws, trace = 80, record(tmp_path / "t", gradients(3, 150, seed=6))
     frames = [replay(trace, spec, seed=seed) for seed in range(draws)]
     for row in (0, 1):
         mse = np.array([f.mse.iloc[row] for f in frames])
@@ -130,7 +130,7 @@ def test_variances_of_drawn_results_are_the_expected_ones(tmp_path, spec):
 
 def test_stochastic_hops_add_their_conditional_variances(tmp_path):
     """Along every topology: unbiased, and the estimate's mean over the paths is the variance drawn."""
-    draws, trace = 300, record(tmp_path / "t", gradients(6, 40, seed=7))
+    draws, trace = 80, record(tmp_path / "t", gradients(6, 150, seed=7))
     frames = [replay(trace, "aps:e4m3,rounding=stochastic", seed=seed) for seed in range(draws)]
     for row in range(1, 5):  # exact, sequential, ring, tree
         bias, mse, estimate = (np.array([f[c].iloc[row] for f in frames]) for c in ("bias", "mse", "expected_variance"))

@@ -121,7 +121,7 @@ def test_edge_case_tensors(tmp_path, workers, reduction, spec):
 @pytest.mark.parametrize("spec", ["aps:e4m3", "loss_scaling:e5m2,scale=1000", "qsgd:bucket=5000", "stochastic:e4m3,random_bits=8"])
 def test_tensors_of_several_blocks(tmp_path, spec):
     rng = np.random.default_rng(6)
-    trace, gradients = record(tmp_path / "t", {f"n{n}": values(rng, 3, n) for n in (4095, 4096, 4099, 8209)})
+    trace, gradients = record(tmp_path / "t", {f"n{n}": values(rng, 3, n) for n in (4096, 8209)})
     check(trace, gradients, spec, ["ring", "sequential"])
 
 

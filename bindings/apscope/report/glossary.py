@@ -4,16 +4,16 @@
 COLUMNS = {
     "underflow": "finite x != 0 with y == 0",
     "underflow_rate": "underflow / nonzero; empty if nonzero is 0",
-    "subnormal": "at the wire, float grids: finite x with 0 < abs(S x) < the format's smallest normal; empty elsewhere",
+    "subnormal": "at the wire, float grids: finite x with 0 < abs(S x) < the format's smallest normal (without subnormals: its smallest value); empty elsewhere",
     "overflow": "x finite, y infinite or NaN. A row with overflow ranks last",
     "bias": "sum_error / P",
     "variance": "mse - bias bias, of the drawn result, not below 0",
     "nmse": "sum_squared_error / sum_squared_reference",
-    "sqnr_db": "10 log10(sum_squared_reference / sum_squared_error), section 4; `inf` for no error",
+    "sqnr_db": "10 log10(sum_squared_reference / sum_squared_error), section 4; `inf` for no error, empty for a reference of zeros",
     "wire_bits": "one worker's packed payload: n times the bits of a code; at `reduced` the same",
     "side_bits": "one worker's side information (scales, norms)",
     "scale_exponent": "s where S = 2^s is a power of two and the same for the whole tensor; empty otherwise",
-    "skipped": "the scheme dropped this step: `true`, and the error columns are empty",
+    "skipped": "the scheme dropped this step: `true`; only `count`, `format`, the bits and `scale_exponent` are filled",
 }
 
 #: Other words, in the report's own.
