@@ -133,7 +133,7 @@ def quantize_blocks(
     --------
     >>> import numpy as np, apscope
     >>> apscope.quantize_blocks(np.float32([500.0, 1.0, 0.3]), "mxfp8_e4m3")
-    array([448.    ,   1.    ,   0.3125], dtype=float32)
+    array([4.480e+02, 1.000e+00, 3.125e-01], dtype=float32)
     """
     f = _as_block_format(format)
     a = _input(x)

@@ -1,12 +1,13 @@
 """BlockFormat as a value: names, JSON, limits, and what is refused."""
 
+import doctest
 import json
 import pickle
 
 import pytest
 
 import apscope
-from apscope import BlockFormat
+from apscope import BlockFormat, blocks
 from tests.reference.blocks import BLOCKS
 
 
@@ -53,3 +54,8 @@ def test_wrong_json_is_refused_in_a_sentence(text, says):
     with pytest.raises(ValueError, match=says):
         BlockFormat.from_json(text)
     assert BlockFormat.from_json('{"element": "e4m3fn", "scale": "e8m0fnu"}') == BlockFormat("mxfp8_e4m3")
+
+
+def test_the_examples_of_the_docstrings_hold():
+    failed, attempted = doctest.testmod(blocks)
+    assert failed == 0 and attempted >= 6
