@@ -3,14 +3,17 @@
 Formats: `FloatFormat`, `named_formats`. Arrays: `quantize`, `encode`, `decode`, `allreduce`.
 Arithmetic, one rounding each: `add`, `subtract`, `multiply`, `divide`, `sqrt`, `fma`;
 in a stated order: `sum`, `dot`, `matmul`.
+Blocks that share a scale: `BlockFormat`, `quantize_blocks`, `encode_blocks`, `decode_blocks`; codes
+without gaps: `pack`, `unpack`.
 Traces: `open_trace`, `replay`, `Results`, `merge`, `report`; the schemes are in `apscope.schemes`,
 recording in `apscope.record`.
 """
 
 from . import schemes
-from ._core import FloatFormat, __version__
+from ._core import BlockFormat, FloatFormat, __version__
 from .arithmetic import add, divide, fma, multiply, sqrt, subtract
 from .arrays import allreduce, decode, encode, quantize
+from .blocks import EncodedBlocks, decode_blocks, encode_blocks, named_block_formats, pack, quantize_blocks, unpack
 from .formats import named_formats
 from .replay import default_schemes, replay
 from .report import report
@@ -19,6 +22,8 @@ from .sums import dot, matmul, sum
 from .trace import Trace, open_trace
 
 __all__ = [
+    "BlockFormat",
+    "EncodedBlocks",
     "FloatFormat",
     "Results",
     "Trace",
@@ -26,21 +31,27 @@ __all__ = [
     "add",
     "allreduce",
     "decode",
+    "decode_blocks",
     "default_schemes",
     "divide",
     "dot",
     "encode",
+    "encode_blocks",
     "fma",
     "matmul",
     "merge",
     "multiply",
+    "named_block_formats",
     "named_formats",
     "open_trace",
+    "pack",
     "quantize",
+    "quantize_blocks",
     "replay",
     "report",
     "schemes",
     "sqrt",
     "subtract",
     "sum",
+    "unpack",
 ]
