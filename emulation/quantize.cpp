@@ -20,6 +20,7 @@ constexpr std::size_t piece = std::size_t{1} << 16;
 template <class Work>
 void for_pieces(std::size_t count, int threads, Work&& work) {
     const FloatEnvironment environment;
+    threads = thread_count(threads);
     const std::size_t pieces = (count + piece - 1) / piece;
     const auto run = [&](std::size_t p) { work(p * piece, std::min(piece, count - p * piece)); };
     if (pieces <= 1 || threads == 1) {

@@ -8,7 +8,8 @@ import numpy as np
 
 from . import _core
 from ._core import FloatFormat
-from .arrays import _input, _is_torch, _run, _seed, as_format
+from .arrays import _input, _is_torch, _run, as_format
+from .checks import settings
 
 __all__ = ["add", "divide", "fma", "multiply", "sqrt", "subtract"]
 
@@ -61,7 +62,7 @@ def _elementwise(
     flat = [a.reshape(1) if a.size == 1 else np.ascontiguousarray(np.broadcast_to(a, shape)).reshape(-1) for a in arrays.values()]
     flat += [np.empty(0, np.float32)] * (3 - len(flat))
     result = np.empty(shape, np.float32)
-    _core.arithmetic(operation, *flat, result.reshape(-1), f, rounding, overflow, _seed(seed), random_bits, threads)
+    _core.arithmetic(operation, *flat, result.reshape(-1), f, *settings(rounding, overflow, seed, random_bits, threads))
 
     def write(target: np.ndarray) -> None:
         target[...] = result.reshape(-1)

@@ -8,6 +8,7 @@ import numpy as np
 
 from . import _core
 from ._core import FloatFormat
+from .checks import integer, settings, text
 
 __all__ = ["allreduce", "decode", "encode", "quantize"]
 
@@ -176,15 +177,9 @@ def quantize(
     a = _input(x)
 
     def write(flat: np.ndarray) -> None:
-        _core.quantize(a.reshape(-1), flat, f, rounding, overflow, _seed(seed), random_bits, threads)
+        _core.quantize(a.reshape(-1), flat, f, *settings(rounding, overflow, seed, random_bits, threads))
 
     return _run(write, x, a.dtype, out, a.shape)
-
-
-def _seed(seed: int) -> int:
-    if not 0 <= int(seed) < 2**64:
-        raise ValueError(f"seed={seed} is not between 0 and 2^64 - 1")
-    return int(seed)
 
 
 def _code_dtype(f: FloatFormat) -> np.dtype:
@@ -230,11 +225,14 @@ def encode(
     if a.dtype == np.float64:
         # One rounding, in float64; the results are float32 values, which encode as they are.
         rounded = np.empty_like(a)
-        _core.quantize(a.reshape(-1), rounded.reshape(-1), f, rounding, overflow, _seed(seed), random_bits, threads)
+        _core.quantize(a.reshape(-1), rounded.reshape(-1), f, *settings(rounding, overflow, seed, random_bits, threads))
         a = _narrow(rounded)
 
+    *shared, count = settings(rounding, overflow, seed, random_bits, threads)
+    code = None if nan is None else integer("nan", nan, 0, 2**32 - 1)
+
     def write(flat: np.ndarray) -> None:
-        _core.encode(a.reshape(-1), flat, f, rounding, overflow, _seed(seed), random_bits, nan, threads)
+        _core.encode(a.reshape(-1), flat, f, *shared, code, count)
 
     return _run(write, x, _code_dtype(f), out, a.shape)
 
@@ -279,7 +277,7 @@ def decode(codes: Any, format: FloatFormat | str, *, out: Any = None, threads: i
     a = np.ascontiguousarray(a, dtype=dtype).reshape(a.shape)
 
     def write(flat: np.ndarray) -> None:
-        _core.decode(a.reshape(-1), flat, f, threads)
+        _core.decode(a.reshape(-1), flat, f, integer("threads", threads, 0, 2**20))
 
     return _run(write, codes, np.dtype(np.float32), out, a.shape)
 
@@ -339,11 +337,14 @@ def allreduce(
         raise TypeError(f"x has dtype {a.dtype}; allreduce takes float32")
     if a.ndim == 0 or a.shape[0] == 0:
         raise ValueError(f"x has shape {a.shape}; its first axis must be the workers, at least one")
+    shared = settings(rounding, overflow, seed, random_bits, threads)
+    if hop_rounding is not None:
+        text("hop_rounding", hop_rounding)
     shape = a.shape[1:]
     result = np.empty(shape, np.float64)
     _core.allreduce(
-        a.reshape(a.shape[0], -1), result.reshape(-1), f, topology, rounding, overflow,
-        None if accumulate is None else as_format(accumulate), hop_rounding, input_cast, _seed(seed), random_bits, threads,
+        a.reshape(a.shape[0], -1), result.reshape(-1), f, text("topology", topology), *shared[:2],
+        None if accumulate is None else as_format(accumulate), hop_rounding, bool(input_cast), *shared[2:],
     )
     exact = _core.parse_topology(topology) == "exact"
     return _like(x, result if exact else _narrow(result))

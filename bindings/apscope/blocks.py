@@ -8,7 +8,8 @@ import numpy as np
 
 from . import _core
 from ._core import BlockFormat
-from .arrays import _input, _is_torch, _like, _run, _seed, _torch_to_numpy
+from .arrays import _input, _is_torch, _like, _run, _torch_to_numpy
+from .checks import settings
 
 __all__ = [
     "BlockFormat",
@@ -140,7 +141,7 @@ def quantize_blocks(
     _, shape = _around(a.shape, axis)
 
     def write(flat: np.ndarray) -> None:
-        _core.quantize_blocks(a.reshape(-1), flat, shape, f, rounding, overflow, _seed(seed), random_bits, threads)
+        _core.quantize_blocks(a.reshape(-1), flat, shape, f, *settings(rounding, overflow, seed, random_bits, threads))
 
     return _run(write, x, a.dtype, out, a.shape)
 
@@ -188,7 +189,7 @@ def encode_blocks(
     codes = np.empty(a.shape, np.uint8)
     scales = np.empty(_scale_shape(a.shape, at, f), np.uint8)
     tensor_scale = _core.encode_blocks(
-        a.reshape(-1), codes.reshape(-1), scales.reshape(-1), shape, f, rounding, overflow, _seed(seed), random_bits, threads
+        a.reshape(-1), codes.reshape(-1), scales.reshape(-1), shape, f, *settings(rounding, overflow, seed, random_bits, threads)
     )
     return EncodedBlocks(_like(x, codes), _like(x, scales), tensor_scale if f.tensor_scale else None)
 

@@ -10,6 +10,7 @@ from typing import Any, Union
 
 from . import _core
 from .record.writer import json_number
+from .checks import integer, text
 from .results import Results, concatenate, frame_of, histogram_frame
 from .schemes import Scheme, as_scheme
 from .trace import Trace, open_trace
@@ -22,8 +23,9 @@ DEFAULT_TOPOLOGIES = ("sequential", "ring", "tree", "hierarchical:4")
 def default_schemes() -> list[Scheme]:
     """What a report replays when it is given a trace.
 
-    The rivals on e4m3; APS on e5m2 too; GradScaler on fp16 too, as training systems run it; QSGD
-    with 4 bits.
+    The rivals on e4m3; APS on e5m2 too, and with sums in fp32, so that the gathering schemes, whose
+    sums are in fp32, meet it on their own ground; GradScaler on fp16 too, as training systems run
+    it; QSGD with 4 bits.
     """
     return [
         Scheme(spec)
@@ -36,6 +38,7 @@ def default_schemes() -> list[Scheme]:
             "aps:e4m3",
             "aps:e5m2",
             "aps:e4m3,rounding=stochastic",
+            "aps:e4m3,accumulate=fp32",
             "stochastic:e4m3",
             "qsgd",
         )
@@ -139,7 +142,9 @@ def _command(traces: list[Trace], schemes: list[Scheme], topologies: list[str], 
 def _check_shard(shard: Sequence[int] | None) -> tuple[int, int]:
     if shard is None:
         return 0, 1
-    index, count = (int(v) for v in shard)
+    if isinstance(shard, str) or len(shard) != 2:
+        raise ValueError(f"shard {shard!r} is not a pair (I, N), such as (0, 4)")
+    index, count = (integer("shard", v, 0, 2**31) for v in shard)
     if not 0 <= index < count:
         raise ValueError(f"shard {index}/{count} does not exist; shards count from 0 to N-1")
     return index, count
@@ -214,10 +219,15 @@ def replay(
     chosen = list(dict.fromkeys(chosen))
     if not chosen:
         raise ValueError("there is no scheme to replay; give at least one, such as 'aps:e4m3'")
-    topologies = list(dict.fromkeys(_core.parse_topology(t) for t in _as_list(topology)))
+    topologies = list(dict.fromkeys(_core.parse_topology(text("topology", t)) for t in _as_list(topology)))
     index, count = _check_shard(shard)
-    if not 0 <= int(seed) < 2**64:
-        raise ValueError(f"seed={seed} is not between 0 and 2^64 - 1")
+    seed = integer("seed", seed, 0, 2**64 - 1)
+    threads = integer("threads", threads, 0, 2**20)
+    draws = integer("draws", draws, 1, 2**20)
+    if workers is not None:
+        workers = integer("workers", workers, 0, 2**31 - 1)
+    if tensors is not None:
+        text("tensors", tensors)
 
     if steps is not None and not isinstance(steps, (str, slice)):
         steps = [int(n) for n in steps]  # once: every trace reads them, and so does the command
@@ -243,7 +253,7 @@ def replay(
         used = trace.workers if workers is None else workers
         with _bar(trace.name, progress) as update:
             columns, histogram = _core.replay(
-                trace.core, specs, topologies, step_indices, tensor_indices, used, int(seed), threads, index, count, draws, update
+                trace.core, specs, topologies, step_indices, tensor_indices, used, seed, threads, index, count, draws, update
             )
         described.append(_describe(trace, step_indices, tensor_indices, used))
         parts.append(Results(frame_of(columns, trace.name), histogram_frame(histogram, trace.name), {}))
@@ -251,7 +261,7 @@ def replay(
         "command": whole + (f" --shard {index}/{count}" if count > 1 else ""),
         "command_of_whole": whole,
         "version": _core.__version__,
-        "seed": int(seed),
+        "seed": seed,
         "draws": draws,
         "schemes": specs,
         "topologies": topologies,

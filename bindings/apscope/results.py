@@ -98,6 +98,10 @@ class Results:
             provenance = json.loads((folder / "provenance.json").read_text())
         except Exception as error:
             raise ValueError(f"{folder} holds a damaged file: {str(error).splitlines()[0]}") from None
+        # Parquet gives text a dtype of its own; in memory it is object, read back or not.
+        for table in (frame, histograms):
+            for name in [c for c in TEXT_COLUMNS + ["kind"] if c in table]:
+                table[name] = table[name].astype(object)
         return Results(frame, histograms, provenance)
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from . import _core
 from ._core import FloatFormat
 from .arithmetic import _like_one_of, _operand
-from .arrays import _run, _seed, as_format
+from .arrays import _run, as_format
+from .checks import settings
 
 __all__ = ["dot", "matmul", "sum"]
 
@@ -107,7 +108,7 @@ def sum(
 
     def compute(result: np.ndarray) -> None:
         _core.ordered_sum(
-            terms.reshape(-1), terms.shape[0], result, f, order, accumulator, rounding, overflow, _seed(seed), random_bits, threads
+            terms.reshape(-1), terms.shape[0], result, f, order, accumulator, *settings(rounding, overflow, seed, random_bits, threads)
         )
 
     return _write_result(compute, x, terms.shape[1:], out)
@@ -167,8 +168,7 @@ def dot(
 
     def compute(result: np.ndarray) -> None:
         _core.ordered_dot(
-            x.reshape(-1), y.reshape(-1), x.shape[0], result, f, order, accumulator, products, rounding, overflow, _seed(seed),
-            random_bits, threads,
+            x.reshape(-1), y.reshape(-1), x.shape[0], result, f, order, accumulator, products, *settings(rounding, overflow, seed, random_bits, threads),
         )
 
     return _write_result(compute, _like_one_of((a, b)), x.shape[1:], out)
@@ -227,8 +227,7 @@ def matmul(
 
     def compute(result: np.ndarray) -> None:
         _core.ordered_matmul(
-            x.reshape(-1), y.reshape(-1), rows, result, f, order, accumulator, products, rounding, overflow, _seed(seed),
-            random_bits, threads,
+            x.reshape(-1), y.reshape(-1), rows, result, f, order, accumulator, products, *settings(rounding, overflow, seed, random_bits, threads),
         )
 
     return _write_result(compute, _like_one_of((a, b)), shape, out)

@@ -285,3 +285,31 @@ def test_results_are_the_same_where_subnormals_are_flushed():
     finally:
         torch.set_flush_denormal(False)
     assert got == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "word"),
+    [
+        ({"random_bits": 3.5}, TypeError, "random_bits=3.5 is no whole number"),
+        ({"random_bits": None}, TypeError, "random_bits=None"),
+        ({"random_bits": 65}, ValueError, "random_bits=65 is not between 1 and 64"),
+        ({"seed": 1.5}, TypeError, "seed=1.5"),
+        ({"seed": "1"}, TypeError, "seed='1'"),
+        ({"seed": True}, TypeError, "seed=True is a bool"),
+        ({"seed": 2**64}, ValueError, "2\\^64 - 1"),
+        ({"threads": -1}, ValueError, "threads=-1"),
+        ({"threads": 10**11}, ValueError, "threads=100000000000"),
+        ({"rounding": None}, TypeError, "rounding=None is no text"),
+        ({"overflow": 3}, TypeError, "overflow=3"),
+    ],
+)
+def test_settings_of_the_wrong_kind_are_one_sentence(options, error, word):
+    for call in (apscope.quantize, apscope.encode, apscope.allreduce):
+        with pytest.raises(error, match=word) as caught:
+            call(np.ones((2, 3), np.float32), "e4m3", **options)
+        assert "\n" not in str(caught.value)
+
+
+def test_numpy_integers_are_whole_numbers():
+    x = np.float32([0.3])
+    assert same(apscope.quantize(x, "e4m3", rounding="stochastic", seed=np.int64(5)), apscope.quantize(x, "e4m3", rounding="stochastic", seed=5))

@@ -2,7 +2,7 @@
 
 Ranking: schemes that kept every step without overflow come first, then those that skipped steps (a
 skipped step loses its whole gradient), then those with overflow, then those without a number; inside
-a group by the pooled NMSE of the headline row.
+a group by the pooled NMSE of the headline row. A scheme that skipped every step has no number.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def measure(frame: pd.DataFrame) -> dict[str, Any]:
         entry |= _by_cell(cells[cells["scheme"] == spec])
         entry["status"] = _status(entry)
         schemes.append(entry)
-    order = sorted(range(len(schemes)), key=lambda i: (_GROUPS.index(schemes[i]["status"]), _or_infinity(schemes[i]["headline"]["nmse"]), i))
+    order = sorted(range(len(schemes)), key=lambda i: (schemes[i]["headline"]["nmse"] is None, _GROUPS.index(schemes[i]["status"]), _or_infinity(schemes[i]["headline"]["nmse"]), i))
     for rank, i in enumerate(order, 1):
         schemes[i]["rank"] = rank
     first = [e for e in schemes if e["status"] == schemes[order[0]]["status"]]

@@ -264,6 +264,10 @@ def caveats(frame: pd.DataFrame, measures: list[dict[str, Any]]) -> list[str]:
     if any(e["gathered"] for e in entries):
         out.append("Schemes that gather send the codes of every worker to every worker: with W workers a link carries W - 1 times the "
                    "payload of one worker, a ring's less than twice, which bits a value do not show.")
+    wider = list(dict.fromkeys(e["label"] for e in entries if "accumulate=" in e["scheme"]))
+    if wider:
+        out.append(f"{_list([f'`{name}`' for name in wider])} rounds sums to the wider format that accumulate= names: where partial sums "
+                   "travel, as in a ring or a tree, they take that format's bits, which bits a value do not show.")
     others = sorted({n for e in entries for n in e["notes"] if n != "lower bound"})
     out += [f"Note in the table: {n}." for n in others]
     return out
