@@ -102,10 +102,13 @@ def which(m: dict[str, Any]) -> list[str]:
             f"receives the codes of all the others, so its link carries {m['workers'] - 1} times one worker's payload; "
             f"a ring's carries {figure(2 * (m['workers'] - 1) / m['workers'])} times."
         )
-    adding = leaders([e for e in m["schemes"] if not e["gathered"]])
-    if gathered and adding and adding[0]["status"] == best[0]["status"]:
+    wide = [e for e in best if e["wide_sums"] and not e["gathered"]]
+    if wide and m["workers"] > 1:
+        out.append(f"{_names(wide)} {_is(wide)} summed in a wider format than {'it sends' if len(wide) == 1 else 'they send'}: partial sums that travel take its bits.")
+    adding = leaders([e for e in m["schemes"] if e["adds_in_format"]])
+    if (gathered or wide) and adding and adding[0]["status"] == best[0]["status"]:
         out.append(
-            f"Of the schemes whose sums are rounded at every addition ({m['headline_topology']}), "
+            f"Of the schemes whose sums are rounded to the format they send at every addition ({m['headline_topology']}), "
             f"{_names(adding)} {'lost least' if len(adding) == 1 else 'are level'}: {_loss(adding[0])}."
         )
     elif following := leaders([e for e in rest if e["status"] == best[0]["status"]]):
@@ -142,7 +145,7 @@ def _narrower(m: dict[str, Any], best: list[dict[str, Any]]) -> list[str]:
 def where(m: dict[str, Any]) -> list[str]:
     """Layers and steps of the leaders' error."""
     out, seen = [], set()
-    for e in [*leaders(m["schemes"])[:3], *leaders([s for s in m["schemes"] if not s["gathered"]])[:3]]:
+    for e in [*leaders(m["schemes"])[:3], *leaders([s for s in m["schemes"] if s["adds_in_format"]])[:3]]:
         if e["scheme"] in seen or not e["heaviest"]:
             continue
         seen.add(e["scheme"])
@@ -215,8 +218,10 @@ def across(measures: list[dict[str, Any]]) -> list[str]:
     out = [_across(measures, "", lambda e: True)]
     if any(e["gathered"] for m in measures for e in leaders(m["schemes"])):
         out[0] += " Schemes that gather load each link with the codes of every worker, and round no sum."
-    if any(e["gathered"] for m in measures for e in m["schemes"]):
-        out.append(_across(measures, "Among the schemes that round every addition: ", lambda e: not e["gathered"]))
+    if any(e["wide_sums"] and not e["gathered"] for m in measures for e in leaders(m["schemes"])):
+        out[0] += " Sums in a wider format than is sent take its bits where they travel."
+    if any(not e["adds_in_format"] for m in measures for e in m["schemes"]):
+        out.append(_across(measures, "Among the schemes that round every addition to the format they send: ", lambda e: e["adds_in_format"]))
     return out
 
 
