@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
+#include <iterator>
 #include <stdexcept>
 
 #include "analysis/scheme_run.h"

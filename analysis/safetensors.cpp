@@ -15,6 +15,7 @@
 #include <system_error>
 
 #include "analysis/strict_json.h"
+#include "core/float_environment.h"
 
 namespace apscope {
 namespace {
@@ -237,6 +238,7 @@ TensorView SafetensorsFile::read(const std::string& name) const {
     } else if (entry.dtype == "BF16") {
         convert_all<std::uint16_t>(bytes, *copy, [](std::uint16_t v, std::size_t) { return widen_bf16(v); });
     } else if (entry.dtype == "F64") {
+        const FloatEnvironment environment;  // fp32 subnormals are fp32 values
         convert_all<double>(bytes, *copy, [&](double v, std::size_t i) {
             // A double beyond fp32's range is no fp32 value, and its conversion would be undefined.
             const bool in_range = std::isfinite(v) ? std::fabs(v) <= double{3.40282346638528859812e38f} : true;

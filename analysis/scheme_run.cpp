@@ -1,6 +1,5 @@
 #include "analysis/scheme_run.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "core/fixed_shape_sum.h"

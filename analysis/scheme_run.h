@@ -46,7 +46,6 @@ private:
         std::vector<double> draw_error;    // per draw: sum of errors
         std::vector<double> left_out;      // per draw: sum of variances without that draw
         double variance_sum = 0.0;         // sum over elements of the sample variance
-        bool draws_defined = true;
     };
 
     // Fills codes_[w] and decoded_[w]; the moments of worker w's rounding in bias_ and variance_.

@@ -6,10 +6,20 @@
 
 namespace apscope {
 
+namespace {
+
+// Printing a value takes stack for every level, so a depth that no trace needs is refused.
+constexpr int deepest = 64;
+
+}  // namespace
+
 nlohmann::json parse_strict_json(std::string_view text, const std::string& where) {
     using json = nlohmann::json;
     std::vector<std::set<std::string>> open_objects;
-    const auto refuse_duplicates = [&](int, json::parse_event_t event, json& parsed) {
+    const auto check = [&](int depth, json::parse_event_t event, json& parsed) {
+        if (depth > deepest) {
+            throw std::invalid_argument(where + " is nested more than " + std::to_string(deepest) + " deep");
+        }
         if (event == json::parse_event_t::object_start) {
             open_objects.emplace_back();
         } else if (event == json::parse_event_t::object_end) {
@@ -22,7 +32,7 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& where
         return true;
     };
     try {
-        return json::parse(text.begin(), text.end(), refuse_duplicates);
+        return json::parse(text.begin(), text.end(), check);
     } catch (const json::parse_error& error) {
         throw std::invalid_argument(where + " is not valid JSON (at byte " +
                                     std::to_string(error.byte) + ")");

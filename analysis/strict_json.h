@@ -1,4 +1,5 @@
-// JSON as this project reads it: a duplicate key is an error, and so is anything but one value.
+// JSON as this project reads it: a duplicate key is an error, and so are anything but one value and
+// values nested too deep to print.
 //
 // Manifests and safetensors headers come from other programs; where a key appears twice two
 // readers would disagree about what the file says.

@@ -1,6 +1,5 @@
 #include "analysis/trace_manifest.h"
 
-#include <cmath>
 #include <cstdio>
 #include <initializer_list>
 #include <limits>

@@ -3,7 +3,9 @@
 
 namespace py = pybind11;
 
+void register_arithmetic(py::module_& m);
 void register_arrays(py::module_& m);
+void register_blocks(py::module_& m);
 void register_formats(py::module_& m);
 void register_pooled(py::module_& m);
 void register_replay(py::module_& m);
@@ -15,6 +17,8 @@ PYBIND11_MODULE(_core, m) {
     m.attr("__version__") = APSCOPE_VERSION;
     register_formats(m);
     register_arrays(m);
+    register_arithmetic(m);
+    register_blocks(m);
     register_trace(m);
     register_schemes(m);
     register_replay(m);

@@ -74,6 +74,9 @@ void register_arrays(py::module_& m) {
     define_codes<std::uint16_t>(m);
     define_codes<std::uint32_t>(m);
 
+    m.def("narrow", [](const py::array_t<double>& x, py::array_t<float>& out) { narrow(in_span(x), out_span(out)); },
+          py::arg("x").noconvert(), py::arg("out").noconvert());
+
     m.def("allreduce", [](const py::array_t<float>& x, py::array_t<double>& out, const FloatFormat& format,
                           const std::string& topology, const std::string& rounding, const std::string& overflow,
                           std::optional<FloatFormat> accumulate, std::optional<std::string> hop_rounding, bool input_cast,

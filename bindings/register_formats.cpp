@@ -64,7 +64,43 @@ py::dict fields(const FloatFormat& f) {
 }  // namespace
 
 void register_formats(py::module_& m) {
-    py::class_<FloatFormat>(m, "FloatFormat")
+    py::class_<FloatFormat>(m, "FloatFormat", R"(A floating-point number system as a value.
+
+FloatFormat("e4m3fn") reads a name: a row of `apscope formats`, an alias, a P3109 name such as
+binary8p3se, or e<E>m<M>[fn|fnuz|finite][u][b<bias>]. FloatFormat(exponent_bits=4, mantissa_bits=3,
+...) takes the fields; those left out follow from `specials`.
+
+Parameters
+----------
+exponent_bits : int, 0 to 8
+mantissa_bits : int, 0 to 23
+    Stored significand bits: the precision less one.
+bias : int, optional
+    Value = 2^(field - bias) (1 + fraction).
+specials : str
+    ieee (infinities and NaNs in the top exponent field), fn (the top code is NaN, no infinity),
+    fnuz (NaN at the code of -0, one zero), finite, e8m0, p3109, p3109_finite.
+is_signed : bool
+subnormals : bool, optional
+    False: exponent field 0 is an ordinary binade.
+subnormal_exponent : int, optional
+    1 - bias, or -bias.
+zero : str, optional
+    both_signs, single or none.
+nan_codes : int, optional
+    Codes per sign, from the top, that are NaN.
+has_infinity, nan_at_negative_zero, even_code_ties : bool, optional
+
+Raises
+------
+ValueError
+    An unknown or ambiguous name; fields that contradict each other; a format with values that fp32
+    does not hold.
+
+Notes
+-----
+Immutable, hashable, equal by its fields; str() gives the shortest name that reads back the same,
+to_json() and from_json() the fields.)")
         .def(py::init([](const std::string& name) { return parse_format(name); }), py::arg("name"))
         .def(py::init(&from_fields), py::kw_only(), py::arg("exponent_bits"), py::arg("mantissa_bits"),
              py::arg("bias") = py::none(), py::arg("specials") = "ieee", py::arg("is_signed") = true,

@@ -22,7 +22,4 @@ Codec make_codec(const FloatFormat& f) {
     return c;
 }
 
-std::uint32_t encode_one(float value, const FloatFormat& format) { return encode_one(value, make_codec(format)); }
-float decode_one(std::uint32_t code, const FloatFormat& format) { return decode_one(code, make_codec(format)); }
-
 }  // namespace apscope

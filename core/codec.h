@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "core/float_format.h"
 #include "core/rounding.h"
@@ -65,9 +64,5 @@ APSCOPE_HD float decode_one(std::uint32_t code, const Codec& codec) {
     const float value = static_cast<float>(static_cast<double>(significand) * scale);
     return negative ? -value : value;
 }
-
-// The same from a FloatFormat, for scalars.
-std::uint32_t encode_one(float value, const FloatFormat& format);
-float decode_one(std::uint32_t code, const FloatFormat& format);
 
 }  // namespace apscope

@@ -5,7 +5,8 @@
 // round-to-odd intermediate with 2 spare bits (N + 2 for stochastic rounding with N bits) serves
 // every later rounding exactly (Boldo and Melquiond, IEEE TC 57(4), 2008).
 // General path: both operands as integers in 128 bits with a sticky bit, for the stochastic
-// roundings that need more bits than fp64 has.
+// roundings that need more bits than fp64 has. (Not inside an irregular gap: there a probability is
+// that of the 53 bits.)
 #pragma once
 
 #include "core/rounding.h"
@@ -96,7 +97,8 @@ APSCOPE_HD double add_rounded(double a, double b, const Cast<double>& cast, std:
     if (M == RoundingMode::stochastic && !odd_sum_suffices(cast.mantissa_bits, M, cast.random_bits)) {
         const std::uint64_t bits = bits_cast<std::uint64_t>(odd);
         const std::uint64_t magnitude = bits & ~sign_bit<double>;
-        if (magnitude != 0 && magnitude < infinity_bits<double> && cast.gap_high == 0) {
+        const bool in_gap = magnitude > cast.gap_low && magnitude < cast.gap_high;
+        if (magnitude != 0 && magnitude < infinity_bits<double> && !in_gap) {
             const std::uint64_t rounded = bits_cast<std::uint64_t>(round_wide<M>(add_wide(a, b), cast, random));
             return bits_cast<double>(finish<double>(rounded, magnitude, bits & sign_bit<double>, cast));
         }

@@ -9,7 +9,6 @@
 // Elements past the end of the last block add nothing. Compiled without FMA contraction.
 #pragma once
 
-#include <array>
 #include <cstddef>
 
 #include "core/host_device.h"
@@ -34,12 +33,11 @@ APSCOPE_HD double block_sum(std::size_t count, Term&& term) {
     return lane[0];
 }
 
-// Several sums over the same elements: terms(i, add) calls add(k, value) for k < K.
+// Several sums over the same elements of a block: element i adds to lane[k][i % sum_lanes].
 template <std::size_t K>
 struct LaneSums {
     double lane[K][sum_lanes] = {};
 
-    APSCOPE_HD void add(std::size_t k, std::size_t i, double value) { lane[k][i % sum_lanes] += value; }
     APSCOPE_HD double join(std::size_t k) const {
         double l[sum_lanes];
         for (std::size_t j = 0; j < sum_lanes; ++j) l[j] = lane[k][j];

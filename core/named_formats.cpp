@@ -91,18 +91,18 @@ struct Tokens {
         rest.remove_prefix(word.size());
         return true;
     }
-    std::optional<long> number() {
-        long value = 0;
+    std::optional<int> number() {
+        int value = 0;  // a number that no int holds is no number, and the name unknown
         const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
         if (error != std::errc{}) return std::nullopt;
         rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
         return value;
     }
     // `word` followed by a number, or nothing taken.
-    std::optional<long> take_number(std::string_view word) {
+    std::optional<int> take_number(std::string_view word) {
         Tokens ahead = *this;
         if (!ahead.take(word)) return std::nullopt;
-        const std::optional<long> value = ahead.number();
+        const std::optional<int> value = ahead.number();
         if (value) *this = ahead;
         return value;
     }
@@ -117,7 +117,7 @@ std::optional<FloatFormat> parse_p3109(std::string_view name) {
     if (!is_signed && !t.take("u")) return std::nullopt;
     const bool extended = t.take("e");
     if ((!extended && !t.take("f")) || !t.rest.empty()) return std::nullopt;
-    return make_p3109(static_cast<int>(*bits), static_cast<int>(*precision), is_signed, extended);
+    return make_p3109(*bits, *precision, is_signed, extended);
 }
 
 std::optional<FloatFormat> parse_general(std::string_view name) {
@@ -130,10 +130,10 @@ std::optional<FloatFormat> parse_general(std::string_view name) {
     if (t.take("fnuz")) specials = Specials::fnuz;
     else if (t.take("fn")) specials = Specials::fn;
     else if (t.take("finite")) specials = Specials::finite;
-    FloatFormat f = make_format(static_cast<int>(*exponent_bits), static_cast<int>(*mantissa_bits), specials, !t.take("u"));
-    if (const auto bias = t.take_number("b")) f = with_bias(f, static_cast<int>(*bias));
+    FloatFormat f = make_format(*exponent_bits, *mantissa_bits, specials, !t.take("u"));
+    if (const auto bias = t.take_number("b")) f = with_bias(f, *bias);
     if (t.take("nosub")) f.subnormals = false;
-    else if (const auto exponent = t.take_number("sub")) f.subnormal_exponent = static_cast<int>(*exponent);
+    else if (const auto exponent = t.take_number("sub")) f.subnormal_exponent = *exponent;
     if (t.take("zero1")) f.zero = Zero::single;
     else if (t.take("zero0")) f.zero = Zero::none;
     if (t.take("nannz")) f.nan_at_negative_zero = true;

@@ -1,5 +1,7 @@
 #include "core/rounding.h"
 
+#include "core/float_environment.h"
+
 namespace apscope {
 
 namespace {
@@ -25,6 +27,7 @@ bool shrinks(RoundingMode mode, bool negative) {
 template <class Real>
 Cast<Real> make_cast(const FloatFormat& f, const Projection& p) {
     using Bits = BitsOf<Real>;
+    const FloatEnvironment environment;  // limits may be fp32 subnormals, which a caller may flush
     const Bits largest = bits_of<Real>(f.largest());
     const Bits nan = nan_bits<Real>;
     const Bits infinity = infinity_bits<Real>;
@@ -87,10 +90,6 @@ Cast<Real> make_cast(const FloatFormat& f, const Projection& p) {
 template <class Real>
 Real round_one(Real x, const Cast<Real>& cast, RoundingMode mode, std::uint64_t random) {
     return dispatch(mode, [&]<RoundingMode M>() { return round_to_format<M, Real>(x, cast, random); });
-}
-
-float quantize_one(float x, const FloatFormat& format, const Projection& projection, std::uint64_t random) {
-    return round_one<float>(x, make_cast<float>(format, projection), projection.rounding, random);
 }
 
 template Cast<float> make_cast<float>(const FloatFormat&, const Projection&);

@@ -15,7 +15,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
 #include "core/float_format.h"
@@ -259,7 +258,6 @@ Cast<Real> make_cast(const FloatFormat& format, const Projection& projection);
 // The rule at run-time mode, for scalars.
 template <class Real>
 Real round_one(Real x, const Cast<Real>& cast, RoundingMode mode, std::uint64_t random);
-float quantize_one(float x, const FloatFormat& format, const Projection& projection, std::uint64_t random);
 
 // Calls f.template operator()<M>() with the run-time mode as the compile-time M.
 template <class F>

@@ -47,7 +47,12 @@ void parallel_for(std::size_t count, int threads, const std::function<void(std::
     const std::size_t wanted = std::min<std::size_t>(static_cast<std::size_t>(thread_count(threads)), std::max<std::size_t>(count, 1));
     {
         std::vector<std::jthread> others;
-        for (std::size_t i = 1; i < wanted; ++i) others.emplace_back(run, false);
+        try {
+            for (std::size_t i = 1; i < wanted; ++i) others.emplace_back(run, false);
+        } catch (...) {
+            stop = true;  // a thread could not start: those that did end after their item
+            throw;
+        }
         run(true);
     }
     if (failure) std::rethrow_exception(failure);

@@ -20,6 +20,7 @@ constexpr std::size_t piece = std::size_t{1} << 16;
 template <class Work>
 void for_pieces(std::size_t count, int threads, Work&& work) {
     const FloatEnvironment environment;
+    threads = thread_count(threads);
     const std::size_t pieces = (count + piece - 1) / piece;
     const auto run = [&](std::size_t p) { work(p * piece, std::min(piece, count - p * piece)); };
     if (pieces <= 1 || threads == 1) {
@@ -123,6 +124,12 @@ void quantize(std::span<const double> in, std::span<double> out, const FloatForm
             }
         });
     });
+}
+
+void narrow(std::span<const double> in, std::span<float> out) {
+    check_lengths(in.size(), out.size());
+    const FloatEnvironment environment;
+    for (std::size_t i = 0; i < in.size(); ++i) out[i] = static_cast<float>(in[i]);
 }
 
 void quantize_by_rule(std::span<const float> in, std::span<float> out, const FloatFormat& format,

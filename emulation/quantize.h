@@ -24,6 +24,10 @@ void quantize(std::span<const float> in, std::span<float> out, const FloatFormat
 void quantize(std::span<const double> in, std::span<double> out, const FloatFormat& format, const Projection& projection,
               std::uint64_t seed = 0, int threads = 1, std::uint64_t first_element = 0);
 
+// fp64 values that are fp32 numbers, as fp32: what an array library's conversion gives, but for a
+// caller whose processor flushes subnormals too.
+void narrow(std::span<const double> in, std::span<float> out);
+
 // The fp32 loop over the one rule, element by element, for checking the line above.
 void quantize_by_rule(std::span<const float> in, std::span<float> out, const FloatFormat& format,
                       const Projection& projection, std::uint64_t seed = 0, std::uint64_t first_element = 0);

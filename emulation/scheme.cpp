@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <set>
 #include <stdexcept>
 
 #include "core/named_formats.h"
@@ -147,6 +148,7 @@ Scheme parse_scheme(std::string_view spec) {
     } else if (!head.empty()) {
         settings.insert(settings.begin(), head);
     }
+    std::set<std::string> given;
     for (const std::string_view setting : settings) {
         const std::size_t equals = setting.find('=');
         const std::string key(setting.substr(0, equals));
@@ -156,6 +158,7 @@ Scheme parse_scheme(std::string_view spec) {
         if (!arguments.keys.contains(key)) {
             refuse("scheme '" + std::string(name) + "' has no key '" + key + "'; its keys are " + known_keys(*definition));
         }
+        if (!given.insert(key).second) refuse("scheme '" + std::string(spec) + "' has the key '" + key + "' twice");
         arguments.keys[key] = setting.substr(equals + 1);
     }
     scheme.keys = arguments.keys;

@@ -36,7 +36,7 @@ SimdLevel best_simd_level() {
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
         return SimdLevel::avx512;
     }
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")) return SimdLevel::avx2;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2")) return SimdLevel::avx2;
     if (__builtin_cpu_supports("sse4.2")) return SimdLevel::sse4;
 #endif
     return SimdLevel::portable;

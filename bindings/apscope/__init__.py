@@ -1,38 +1,63 @@
 """apscope shows what a low-precision gradient loses, exactly.
 
-Formats: `FloatFormat`, `named_formats`, `identify`, `fingerprint`. Arrays: `quantize`, `encode`, `decode`, `allreduce`.
+Formats: `FloatFormat`, `named_formats`, `identify`; casts of others: `fingerprint`.
+Arrays: `quantize`, `encode`, `decode`, `allreduce`.
+Arithmetic, one rounding each: `add`, `subtract`, `multiply`, `divide`, `sqrt`, `fma`;
+in a stated order: `sum`, `dot`, `matmul`.
+Blocks that share a scale: `BlockFormat`, `quantize_blocks`, `encode_blocks`, `decode_blocks`; codes
+without gaps: `pack`, `unpack`.
 Traces: `open_trace`, `replay`, `Results`, `merge`, `report`; the schemes are in `apscope.schemes`,
 recording in `apscope.record`.
 """
 
 from . import schemes
-from ._core import FloatFormat, __version__
+from ._core import BlockFormat, FloatFormat, __version__
+from .arithmetic import add, divide, fma, multiply, sqrt, subtract
 from .arrays import allreduce, decode, encode, quantize
+from .blocks import EncodedBlocks, decode_blocks, encode_blocks, named_block_formats, pack, quantize_blocks, unpack
 from .fingerprint import Fingerprint, fingerprint
 from .formats import named_formats
 from .identify import identify
 from .replay import default_schemes, replay
 from .report import report
 from .results import Results, merge
+from .sums import dot, matmul, sum
 from .trace import Trace, open_trace
 
 __all__ = [
+    "BlockFormat",
+    "EncodedBlocks",
     "Fingerprint",
     "FloatFormat",
     "Results",
     "Trace",
     "__version__",
+    "add",
     "allreduce",
     "decode",
+    "decode_blocks",
     "default_schemes",
+    "divide",
+    "dot",
     "encode",
+    "encode_blocks",
     "fingerprint",
+    "fma",
     "identify",
+    "matmul",
     "merge",
+    "multiply",
+    "named_block_formats",
     "named_formats",
     "open_trace",
+    "pack",
     "quantize",
+    "quantize_blocks",
     "replay",
     "report",
     "schemes",
+    "sqrt",
+    "subtract",
+    "sum",
+    "unpack",
 ]

@@ -8,8 +8,47 @@ import numpy.typing
 import os
 import pathlib
 import typing
-__all__: list[str] = ['FileInfo', 'FloatFormat', 'Manifest', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'Trace', 'allreduce', 'best_simd_level', 'decode', 'encode', 'named_formats', 'overflow_modes', 'parse_scheme', 'parse_topology', 'pool', 'quantize', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level']
+__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatFormat', 'Manifest', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'Trace', 'allreduce', 'arithmetic', 'best_simd_level', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'named_block_formats', 'named_formats', 'narrow', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'pool', 'quantize', 'quantize_blocks', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level', 'unpack']
 class FloatFormat:
+    """
+    A floating-point number system as a value.
+
+    FloatFormat("e4m3fn") reads a name: a row of `apscope formats`, an alias, a P3109 name such as
+    binary8p3se, or e<E>m<M>[fn|fnuz|finite][u][b<bias>]. FloatFormat(exponent_bits=4, mantissa_bits=3,
+    ...) takes the fields; those left out follow from `specials`.
+
+    Parameters
+    ----------
+    exponent_bits : int, 0 to 8
+    mantissa_bits : int, 0 to 23
+        Stored significand bits: the precision less one.
+    bias : int, optional
+        Value = 2^(field - bias) (1 + fraction).
+    specials : str
+        ieee (infinities and NaNs in the top exponent field), fn (the top code is NaN, no infinity),
+        fnuz (NaN at the code of -0, one zero), finite, e8m0, p3109, p3109_finite.
+    is_signed : bool
+    subnormals : bool, optional
+        False: exponent field 0 is an ordinary binade.
+    subnormal_exponent : int, optional
+        1 - bias, or -bias.
+    zero : str, optional
+        both_signs, single or none.
+    nan_codes : int, optional
+        Codes per sign, from the top, that are NaN.
+    has_infinity, nan_at_negative_zero, even_code_ties : bool, optional
+
+    Raises
+    ------
+    ValueError
+        An unknown or ambiguous name; fields that contradict each other; a format with values that fp32
+        does not hold.
+
+    Notes
+    -----
+    Immutable, hashable, equal by its fields; str() gives the shortest name that reads back the same,
+    to_json() and from_json() the fields.
+    """
     @staticmethod
     def from_json(text: str) -> typing.Any:
         ...
@@ -100,6 +139,65 @@ class FloatFormat:
         ...
     @property
     def zero(self) -> str:
+        ...
+class BlockFormat:
+    """
+    Elements that share a scale, as a value.
+
+    `name`: mxfp8_e4m3, mxfp8_e5m2, mxfp6_e3m2, mxfp6_e2m3, mxfp4, mxint8, nvfp4, bfp:<bits>:<block> or
+    blocks:<element>, each followed by any of ,scale=<format> ,block=<size> ,rule=<rule> ,tensor. Or the
+    fields by keyword: `element` and `scale` (formats of at most 8 bits), `block_size`, `rule` (floor, ceil,
+    rceil, even: powers of two; ratio: amax over the largest element), `twos_complement` (element codes are
+    two's complement integers), `tensor_scale` (one float32 scale more for the whole array).
+    """
+    @staticmethod
+    def from_json(text: str) -> BlockFormat:
+        ...
+    def __eq__(self, arg0: BlockFormat) -> bool:
+        ...
+    def __getstate__(self) -> str:
+        ...
+    def __hash__(self) -> int:
+        ...
+    @typing.overload
+    def __init__(self, name: str) -> None:
+        ...
+    @typing.overload
+    def __init__(self, *, element: FloatFormat, scale: FloatFormat, block_size: typing.SupportsInt | typing.SupportsIndex = 32, rule: str = 'floor', twos_complement: bool = False, tensor_scale: bool = False) -> None:
+        ...
+    def __repr__(self) -> str:
+        ...
+    def __setstate__(self, arg0: str) -> None:
+        ...
+    def __str__(self) -> str:
+        ...
+    def to_dict(self) -> dict:
+        ...
+    def to_json(self) -> str:
+        ...
+    @property
+    def bits_per_element(self) -> float:
+        ...
+    @property
+    def block_size(self) -> int:
+        ...
+    @property
+    def element(self) -> FloatFormat:
+        ...
+    @property
+    def name(self) -> str:
+        ...
+    @property
+    def rule(self) -> str:
+        ...
+    @property
+    def scale(self) -> FloatFormat:
+        ...
+    @property
+    def tensor_scale(self) -> bool:
+        ...
+    @property
+    def twos_complement(self) -> bool:
         ...
 class SafetensorsFile:
     @staticmethod
@@ -214,6 +312,8 @@ class Trace:
         ...
 def allreduce(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, topology: str, rounding: str, overflow: str, accumulate: FloatFormat | None, hop_rounding: str | None, input_cast: bool, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
+def arithmetic(operation: str, a: numpy.typing.NDArray[numpy.float32], b: numpy.typing.NDArray[numpy.float32], c: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+    ...
 def best_simd_level() -> str:
     ...
 @typing.overload
@@ -225,6 +325,8 @@ def decode(codes: numpy.typing.NDArray[numpy.uint16], out: numpy.typing.NDArray[
 @typing.overload
 def decode(codes: numpy.typing.NDArray[numpy.uint32], out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
+def decode_blocks(codes: numpy.typing.NDArray[numpy.uint8], scales: numpy.typing.NDArray[numpy.uint8], tensor_scale: typing.SupportsFloat | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], shape: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], format: BlockFormat, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+    ...
 @typing.overload
 def encode(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.uint8], format: FloatFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, nan: typing.SupportsInt | typing.SupportsIndex | None, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
@@ -234,9 +336,29 @@ def encode(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[num
 @typing.overload
 def encode(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.uint32], format: FloatFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, nan: typing.SupportsInt | typing.SupportsIndex | None, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
+@typing.overload
+def encode_blocks(x: numpy.typing.NDArray[numpy.float32], codes: numpy.typing.NDArray[numpy.uint8], scales: numpy.typing.NDArray[numpy.uint8], shape: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], format: BlockFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> float:
+    ...
+@typing.overload
+def encode_blocks(x: numpy.typing.NDArray[numpy.float64], codes: numpy.typing.NDArray[numpy.uint8], scales: numpy.typing.NDArray[numpy.uint8], shape: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], format: BlockFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> float:
+    ...
+def named_block_formats() -> list:
+    ...
 def named_formats() -> list:
     ...
+def narrow(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.float32]) -> None:
+    ...
+def ordered_dot(a: numpy.typing.NDArray[numpy.float32], b: numpy.typing.NDArray[numpy.float32], size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+    ...
+def ordered_matmul(a: numpy.typing.NDArray[numpy.float32], b: numpy.typing.NDArray[numpy.float32], size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+    ...
+def ordered_sum(x: numpy.typing.NDArray[numpy.float32], terms: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+    ...
 def overflow_modes() -> list[str]:
+    ...
+def pack(codes: numpy.typing.NDArray[numpy.uint8], bytes: numpy.typing.NDArray[numpy.uint8], lines: typing.SupportsInt | typing.SupportsIndex, bits: typing.SupportsInt | typing.SupportsIndex) -> None:
+    ...
+def packed_size(count: typing.SupportsInt | typing.SupportsIndex, bits: typing.SupportsInt | typing.SupportsIndex) -> int:
     ...
 def parse_scheme(spec: str) -> dict:
     ...
@@ -256,6 +378,12 @@ def quantize(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[n
 @typing.overload
 def quantize(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
+@typing.overload
+def quantize_blocks(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float32], shape: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], format: BlockFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+    ...
+@typing.overload
+def quantize_blocks(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.float64], shape: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], format: BlockFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+    ...
 def replay(trace: Trace, schemes: collections.abc.Sequence[str], topologies: collections.abc.Sequence[str], steps: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], tensors: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], workers: typing.SupportsInt | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex, shard: typing.SupportsInt | typing.SupportsIndex, shards: typing.SupportsInt | typing.SupportsIndex, draws: typing.SupportsInt | typing.SupportsIndex, progress: typing.Any) -> tuple[dict, list]:
     ...
 def rounding_modes() -> list[str]:
@@ -265,5 +393,7 @@ def scheme_definitions() -> list:
 def set_simd_level(level: str) -> None:
     ...
 def simd_level() -> str:
+    ...
+def unpack(bytes: numpy.typing.NDArray[numpy.uint8], codes: numpy.typing.NDArray[numpy.uint8], lines: typing.SupportsInt | typing.SupportsIndex, bits: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 __version__: str = '0.1.0'

@@ -8,6 +8,7 @@ import numpy as np
 
 from . import _core
 from ._core import FloatFormat
+from .checks import integer, settings, text
 
 __all__ = ["allreduce", "decode", "encode", "quantize"]
 
@@ -29,8 +30,8 @@ def _torch_to_numpy(x: Any, what: str) -> np.ndarray:
     """A view of a CPU tensor's memory."""
     if x.device.type != "cpu":
         raise ValueError(f"{what} is a tensor on {x.device}; this build works on CPU tensors, so call .cpu() first")
-    if str(x.dtype) == "torch.bfloat16":
-        return x.detach().float().numpy()  # exact
+    if str(x.dtype).startswith(("torch.bfloat16", "torch.float8")):  # NumPy has no such dtypes
+        return x.detach().float().numpy()  # exact, and a copy
     return x.detach().numpy()
 
 
@@ -38,6 +39,8 @@ def _widen(a: np.ndarray, what: str) -> np.ndarray:
     """float32 or float64 with the same values; every other dtype is widened exactly or refused."""
     if a.dtype in (np.float32, np.float64):
         return a
+    if a.dtype.kind == "f" and not a.dtype.isnative:
+        return _widen(a.astype(a.dtype.newbyteorder("=")), what)
     if a.dtype == object:
         raise TypeError(f"{what} is an object array; give numbers of one floating-point dtype")
     if a.dtype == np.float16 or a.dtype.name == "bfloat16" or a.dtype.name.startswith("float8"):
@@ -50,6 +53,8 @@ def _widen(a: np.ndarray, what: str) -> np.ndarray:
 
 
 def _input(x: Any, what: str = "x") -> np.ndarray:
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError(f"{what} is a masked array, whose mask a result cannot keep; give {what}.filled(value) or {what}.compressed()")
     a = _torch_to_numpy(x, what) if _is_torch(x) else np.asarray(x)
     return np.ascontiguousarray(_widen(a, what)).reshape(a.shape)
 
@@ -61,11 +66,19 @@ def _output(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         raise TypeError(f"out is {type(out).__name__}; give an array or a tensor")
     if a.shape != shape:
         raise ValueError(f"out has shape {a.shape}, the result {shape}; they must agree")
-    if a.dtype != dtype:
-        raise TypeError(f"out has dtype {a.dtype}, the result {np.dtype(dtype)}; they must agree")
+    # A narrow tensor's array is a widened copy: it would be written, and the tensor stay as it was.
+    if a.dtype != dtype or (_is_torch(out) and out.dtype.itemsize != a.dtype.itemsize):
+        raise TypeError(f"out has dtype {out.dtype}, the result {np.dtype(dtype)}; they must agree")
     if not a.flags.writeable:
         raise ValueError("out is read-only; give an array that can be written to")
     return a
+
+
+def _narrow(a: np.ndarray) -> np.ndarray:
+    """float64 values that are float32 numbers, as float32, also where the caller flushes subnormals."""
+    result = np.empty(a.shape, np.float32)
+    _core.narrow(a.reshape(-1), result.reshape(-1))
+    return result
 
 
 def _like(x: Any, result: np.ndarray) -> Any:
@@ -164,15 +177,9 @@ def quantize(
     a = _input(x)
 
     def write(flat: np.ndarray) -> None:
-        _core.quantize(a.reshape(-1), flat, f, rounding, overflow, _seed(seed), random_bits, threads)
+        _core.quantize(a.reshape(-1), flat, f, *settings(rounding, overflow, seed, random_bits, threads))
 
     return _run(write, x, a.dtype, out, a.shape)
-
-
-def _seed(seed: int) -> int:
-    if not 0 <= int(seed) < 2**64:
-        raise ValueError(f"seed={seed} is not between 0 and 2^64 - 1")
-    return int(seed)
 
 
 def _code_dtype(f: FloatFormat) -> np.dtype:
@@ -218,11 +225,14 @@ def encode(
     if a.dtype == np.float64:
         # One rounding, in float64; the results are float32 values, which encode as they are.
         rounded = np.empty_like(a)
-        _core.quantize(a.reshape(-1), rounded.reshape(-1), f, rounding, overflow, _seed(seed), random_bits, threads)
-        a = rounded.astype(np.float32)
+        _core.quantize(a.reshape(-1), rounded.reshape(-1), f, *settings(rounding, overflow, seed, random_bits, threads))
+        a = _narrow(rounded)
+
+    *shared, count = settings(rounding, overflow, seed, random_bits, threads)
+    code = None if nan is None else integer("nan", nan, 0, 2**32 - 1)
 
     def write(flat: np.ndarray) -> None:
-        _core.encode(a.reshape(-1), flat, f, rounding, overflow, _seed(seed), random_bits, nan, threads)
+        _core.encode(a.reshape(-1), flat, f, *shared, code, count)
 
     return _run(write, x, _code_dtype(f), out, a.shape)
 
@@ -233,7 +243,7 @@ def decode(codes: Any, format: FloatFormat | str, *, out: Any = None, threads: i
     Parameters
     ----------
     codes : array_like or torch.Tensor of integers, any shape
-        Codes as `encode` gives them; ml_dtypes arrays are read by their bits.
+        Codes as `encode` gives them; ml_dtypes arrays, and bfloat16 and float8 tensors, are read by their bits.
     format : FloatFormat or str
         The codes' format.
 
@@ -250,8 +260,12 @@ def decode(codes: Any, format: FloatFormat | str, *, out: Any = None, threads: i
         Codes that are not integers.
     """
     f = as_format(format)
+    if _is_torch(codes) and str(codes.dtype).startswith(("torch.bfloat16", "torch.float8")):
+        import torch
+
+        codes = codes.detach().view(torch.uint16 if codes.dtype == torch.bfloat16 else torch.uint8)
     a = _torch_to_numpy(codes, "codes") if _is_torch(codes) else np.asarray(codes)
-    if a.dtype.kind == "V" or a.dtype.name.startswith(("float8", "bfloat16", "float4", "float6")):
+    if a.dtype.kind == "V" or a.dtype.name.startswith(("float8_", "bfloat16", "float4_", "float6_")):
         a = np.ascontiguousarray(a).view(f"u{a.dtype.itemsize}")
     if a.dtype.kind not in "iu":
         raise TypeError(f"codes have dtype {a.dtype}; give unsigned integers")
@@ -263,7 +277,7 @@ def decode(codes: Any, format: FloatFormat | str, *, out: Any = None, threads: i
     a = np.ascontiguousarray(a, dtype=dtype).reshape(a.shape)
 
     def write(flat: np.ndarray) -> None:
-        _core.decode(a.reshape(-1), flat, f, threads)
+        _core.decode(a.reshape(-1), flat, f, integer("threads", threads, 0, 2**20))
 
     return _run(write, codes, np.dtype(np.float32), out, a.shape)
 
@@ -323,11 +337,14 @@ def allreduce(
         raise TypeError(f"x has dtype {a.dtype}; allreduce takes float32")
     if a.ndim == 0 or a.shape[0] == 0:
         raise ValueError(f"x has shape {a.shape}; its first axis must be the workers, at least one")
+    shared = settings(rounding, overflow, seed, random_bits, threads)
+    if hop_rounding is not None:
+        text("hop_rounding", hop_rounding)
     shape = a.shape[1:]
     result = np.empty(shape, np.float64)
     _core.allreduce(
-        a.reshape(a.shape[0], -1), result.reshape(-1), f, topology, rounding, overflow,
-        None if accumulate is None else as_format(accumulate), hop_rounding, input_cast, _seed(seed), random_bits, threads,
+        a.reshape(a.shape[0], -1), result.reshape(-1), f, text("topology", topology), *shared[:2],
+        None if accumulate is None else as_format(accumulate), hop_rounding, bool(input_cast), *shared[2:],
     )
     exact = _core.parse_topology(topology) == "exact"
-    return _like(x, result if exact else result.astype(np.float32))
+    return _like(x, result if exact else _narrow(result))

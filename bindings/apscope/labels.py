@@ -4,27 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .schemes import as_scheme
+from .schemes import as_scheme, definitions
 
 
 def short_labels(specs: Iterable[str]) -> dict[str, str]:
     """Spec -> short name.
 
     The format stands where namesakes differ in it or most schemes have another, a key where
-    namesakes of one format differ in it. Two specs never share a label: where the rule
+    namesakes of one format differ in it; where they differ in several keys, those at their default
+    are left out. Two specs never share a label: where the rule
     would make them, both keep their whole spec.
     """
     specs = list(dict.fromkeys(specs))
     parts = {spec: _parts(spec) for spec in specs}
     formats = [format for _, format, _ in parts.values() if format]
     usual = max(formats, key=formats.count, default="")
+    defaults = {d["name"]: {key: value for key, value, _ in d["keys"]} for d in definitions()}
     labels = {}
     for spec, (name, format, keys) in parts.items():
         namesakes = [k for n, f, k in parts.values() if n == name and f == format]
         words = [name]
         if format and (format != usual or len({f for n, f, _ in parts.values() if n == name}) > 1):
             words.append(format)
-        words += [f"{key}={value}" for key, value in keys.items() if any(k.get(key) != value for k in namesakes)]
+        telling = [key for key in keys if len({k.get(key) for k in namesakes}) > 1]
+        if len(telling) > 1:
+            telling = [key for key in telling if keys[key] != defaults.get(name, {}).get(key)]
+        words += [f"{key}={keys[key]}" for key in telling]
         labels[spec] = " ".join(words)
     taken = list(labels.values())
     return {spec: label if taken.count(label) == 1 else spec for spec, label in labels.items()}

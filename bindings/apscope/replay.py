@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Union
 
 from . import _core
+from .record.writer import json_number
+from .checks import integer, text
 from .results import Results, concatenate, frame_of, histogram_frame
 from .schemes import Scheme, as_scheme
 from .trace import Trace, open_trace
@@ -21,8 +23,9 @@ DEFAULT_TOPOLOGIES = ("sequential", "ring", "tree", "hierarchical:4")
 def default_schemes() -> list[Scheme]:
     """What a report replays when it is given a trace.
 
-    The rivals on e4m3; APS on e5m2 too; GradScaler on fp16 too, as training systems run it; QSGD
-    with 4 bits.
+    The rivals on e4m3; APS on e5m2 too, and with sums in fp32, so that the gathering schemes, whose
+    sums are in fp32, meet it on their own ground; GradScaler on fp16 too, as training systems run
+    it; QSGD with 4 bits.
     """
     return [
         Scheme(spec)
@@ -35,6 +38,7 @@ def default_schemes() -> list[Scheme]:
             "aps:e4m3",
             "aps:e5m2",
             "aps:e4m3,rounding=stochastic",
+            "aps:e4m3,accumulate=fp32",
             "stochastic:e4m3",
             "qsgd",
         )
@@ -47,16 +51,36 @@ def _as_list(value: Any) -> list[Any]:
     return list(value)
 
 
-def _select_steps(trace: Trace, steps: Union[slice, str, Iterable[int], None]) -> list[int]:
-    """Indices of the recorded steps that the selection A:B (half open) names."""
+def _parse_steps(steps: Union[slice, str, Iterable[int], None]) -> Union[slice, list[int], None]:
+    """A range A:B (half open) as a slice, else step numbers in ascending order."""
+    if steps is None or isinstance(steps, slice):
+        return steps
+    if isinstance(steps, str):
+        if match := re.fullmatch(r"(\d*):(\d*)", steps):
+            return slice(*(int(g) if g else None for g in match.groups()))
+        if not re.fullmatch(r"\d+(,\d+)+", steps):
+            raise ValueError(f"steps '{steps}' is not a range A:B of step numbers, such as 0:40 or 100:, nor a list A,B,C")
+        steps = (int(n) for n in steps.split(","))
+    numbers = sorted({int(n) for n in steps})
+    if not numbers:
+        raise ValueError("steps is empty; give at least one step number")
+    return numbers
+
+
+def _steps_text(steps: Union[slice, list[int]]) -> str:
+    """What the command line takes for the same steps; numbers count from 0, so a negative bound is 0."""
+    if isinstance(steps, slice):
+        return ":".join("" if bound is None else str(max(int(bound), 0)) for bound in (steps.start, steps.stop))
+    return f"{steps[0]}:{steps[0] + 1}" if len(steps) == 1 else ",".join(map(str, steps))
+
+
+def _select_steps(trace: Trace, steps: Union[slice, list[int], None]) -> list[int]:
+    """Indices of the recorded steps that the selection names."""
     numbers = list(trace.steps)
+    if not numbers:
+        raise ValueError(f"trace '{trace.name}' has no complete step, so there is nothing to replay")
     if steps is None:
         return list(range(len(numbers)))
-    if isinstance(steps, str):
-        match = re.fullmatch(r"(\d*):(\d*)", steps)
-        if not match:
-            raise ValueError(f"steps '{steps}' is not a range A:B of step numbers, such as 0:40 or 100:")
-        steps = slice(*(int(g) if g else None for g in match.groups()))
     if isinstance(steps, slice):
         if steps.step not in (None, 1):
             raise ValueError(f"steps {steps} has a stride; stateful schemes need consecutive recorded steps")
@@ -66,13 +90,10 @@ def _select_steps(trace: Trace, steps: Union[slice, str, Iterable[int], None]) -
         if not chosen:
             raise ValueError(f"no recorded step of trace '{trace.name}' lies in {low}:{high}; it has steps {numbers[0]} to {numbers[-1]}")
         return chosen
-    wanted = sorted({int(n) for n in steps})
-    for n in wanted:
+    for n in steps:
         if n not in numbers:
             raise ValueError(f"trace '{trace.name}' has no step {n}; it has steps {numbers[0]} to {numbers[-1]}")
-    if not wanted:
-        raise ValueError("steps is empty; give at least one step number")
-    return [numbers.index(n) for n in wanted]
+    return [numbers.index(n) for n in steps]
 
 
 def _select_tensors(trace: Trace, pattern: str | None) -> list[int]:
@@ -88,6 +109,10 @@ def _select_tensors(trace: Trace, pattern: str | None) -> list[int]:
     return chosen
 
 
+def _json_value(value: float | None) -> float | str | None:
+    return None if value is None else json_number(value)
+
+
 def _describe(trace: Trace, steps: list[int], tensors: list[int], workers: int) -> dict[str, Any]:
     """What a report needs to know about a trace, as JSON values."""
     m = trace.manifest
@@ -99,8 +124,8 @@ def _describe(trace: Trace, steps: list[int], tensors: list[int], workers: int) 
         "reduction": m.reduction,
         "workers": workers,
         "steps": [m.steps[i].number for i in steps],
-        "loss": [m.steps[i].loss for i in steps],
-        "learning_rate": [m.steps[i].learning_rate for i in steps],
+        "loss": [_json_value(m.steps[i].loss) for i in steps],
+        "learning_rate": [_json_value(m.steps[i].learning_rate) for i in steps],
         "tensors": [{"name": m.tensors[i].name, "role": m.tensors[i].role, "shape": list(m.tensors[i].shape)} for i in tensors],
     }
 
@@ -109,7 +134,7 @@ def _command(traces: list[Trace], schemes: list[Scheme], topologies: list[str], 
     words = ["apscope", "replay", *(str(t.path) for t in traces)]
     for s in schemes:
         words += ["--scheme", s.spec]
-    for t in topologies:
+    for t in topologies or ["exact"]:  # none: exact, which is always there, and not the default ones
         words += ["--topology", t]
     return " ".join(shlex.quote(w) for w in words + options)
 
@@ -117,7 +142,9 @@ def _command(traces: list[Trace], schemes: list[Scheme], topologies: list[str], 
 def _check_shard(shard: Sequence[int] | None) -> tuple[int, int]:
     if shard is None:
         return 0, 1
-    index, count = (int(v) for v in shard)
+    if isinstance(shard, str) or len(shard) != 2:
+        raise ValueError(f"shard {shard!r} is not a pair (I, N), such as (0, 4)")
+    index, count = (integer("shard", v, 0, 2**31) for v in shard)
     if not 0 <= index < count:
         raise ValueError(f"shard {index}/{count} does not exist; shards count from 0 to N-1")
     return index, count
@@ -151,8 +178,8 @@ def replay(
         format; gathering schemes give one row ``gather`` instead.
     workers : int, optional
         Use ranks 0..workers-1; by default all.
-    steps : slice, "A:B" or step numbers, optional
-        Recorded step numbers, half open. State starts fresh at the first one.
+    steps : slice, "A:B", "A,B,C" or step numbers, optional
+        Recorded step numbers; ranges are half open. State starts fresh at the first one.
     tensors : str, optional
         Regular expression; tensors whose name it is found in.
     seed : int
@@ -192,19 +219,28 @@ def replay(
     chosen = list(dict.fromkeys(chosen))
     if not chosen:
         raise ValueError("there is no scheme to replay; give at least one, such as 'aps:e4m3'")
-    topologies = list(dict.fromkeys(_core.parse_topology(t) for t in _as_list(topology)))
+    topologies = list(dict.fromkeys(_core.parse_topology(text("topology", t)) for t in _as_list(topology)))
     index, count = _check_shard(shard)
-    if not 0 <= int(seed) < 2**64:
-        raise ValueError(f"seed={seed} is not between 0 and 2^64 - 1")
+    seed = integer("seed", seed, 0, 2**64 - 1)
+    threads = integer("threads", threads, 0, 2**20)
+    draws = integer("draws", draws, 1, 2**20)
+    if workers is not None:
+        workers = integer("workers", workers, 0, 2**31 - 1)
+    if tensors is not None:
+        text("tensors", tensors)
+
+    if steps is not None and not isinstance(steps, (str, slice)):
+        steps = [int(n) for n in steps]  # once: every trace reads them, and so does the command
 
     specs = [s.spec for s in chosen]
     options: list[str] = []
     if workers is not None:
         options += ["--workers", str(workers)]
+    steps = _parse_steps(steps)
     if steps is not None:
-        options += ["--steps", steps if isinstance(steps, str) else _range_text(steps)]
-    if tensors is not None:
-        options += ["--tensors", tensors]
+        options += ["--steps", _steps_text(steps)]
+    if tensors is not None:  # in one word: an expression may begin with a dash
+        options += [f"--tensors={tensors}"]
     options += ["--seed", str(seed)]
     if draws != 1:
         options += ["--draws", str(draws)]
@@ -217,7 +253,7 @@ def replay(
         used = trace.workers if workers is None else workers
         with _bar(trace.name, progress) as update:
             columns, histogram = _core.replay(
-                trace.core, specs, topologies, step_indices, tensor_indices, used, int(seed), threads, index, count, draws, update
+                trace.core, specs, topologies, step_indices, tensor_indices, used, seed, threads, index, count, draws, update
             )
         described.append(_describe(trace, step_indices, tensor_indices, used))
         parts.append(Results(frame_of(columns, trace.name), histogram_frame(histogram, trace.name), {}))
@@ -225,7 +261,7 @@ def replay(
         "command": whole + (f" --shard {index}/{count}" if count > 1 else ""),
         "command_of_whole": whole,
         "version": _core.__version__,
-        "seed": int(seed),
+        "seed": seed,
         "draws": draws,
         "schemes": specs,
         "topologies": topologies,
@@ -234,12 +270,6 @@ def replay(
         "traces": described,
     }
     return concatenate(parts, provenance)
-
-
-def _range_text(steps: Union[slice, Iterable[int]]) -> str:
-    if isinstance(steps, slice):
-        return f"{'' if steps.start is None else steps.start}:{'' if steps.stop is None else steps.stop}"
-    return ",".join(str(n) for n in steps)
 
 
 class _bar:

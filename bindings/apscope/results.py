@@ -50,11 +50,14 @@ class Results:
         OSError
             The folder cannot be written.
         ValueError
-            `folder` is a file.
+            `folder` is a file, or a folder stands where one of its files belongs.
         """
         folder = Path(folder)
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"{folder} is a file; give a folder for the results")
+        for name in FILES:
+            if (folder / name).is_dir():
+                raise ValueError(f"{folder / name} is a folder; a file of the results belongs there")
         made = [p for p in [folder, *folder.parents] if not p.exists()]
         parts = {name: folder / f".{name}.part" for name in FILES}
         try:
@@ -62,7 +65,9 @@ class Results:
             self.frame.to_parquet(parts["results.parquet"], index=False)
             self.frame.to_csv(parts["results.csv"], index=False, lineterminator="\n")
             self.histograms.to_parquet(parts["histograms.parquet"], index=False)
-            parts["provenance.json"].write_text(json.dumps(self.provenance, indent=1) + "\n")
+            parts["provenance.json"].write_text(json.dumps(self.provenance, indent=1, allow_nan=False) + "\n")
+            for name in FILES:
+                parts[name].rename(folder / name)
         except BaseException as error:
             for part in parts.values():
                 part.unlink(missing_ok=True) if os.access(folder, os.W_OK) else None
@@ -72,8 +77,6 @@ class Results:
             if isinstance(error, OSError):
                 raise OSError(f"the results folder {folder} cannot be written: {error.strerror or error}") from None
             raise
-        for name in FILES:
-            parts[name].rename(folder / name)
         return folder
 
     @staticmethod
@@ -95,6 +98,10 @@ class Results:
             provenance = json.loads((folder / "provenance.json").read_text())
         except Exception as error:
             raise ValueError(f"{folder} holds a damaged file: {str(error).splitlines()[0]}") from None
+        # Parquet gives text a dtype of its own; in memory it is object, read back or not.
+        for table in (frame, histograms):
+            for name in [c for c in TEXT_COLUMNS + ["kind"] if c in table]:
+                table[name] = table[name].astype(object)
         return Results(frame, histograms, provenance)
 
 
@@ -159,8 +166,8 @@ def merge(results: list[Results | str | os.PathLike[str]]) -> Results:
     Parameters
     ----------
     results : list of Results or folders
-        All N shards of a replay, in any order; or whole replays with the same schemes, topologies,
-        seed and selection of different traces.
+        All N shards of a replay, in any order; or whole replays of different traces with the same
+        schemes, topologies, seed and draws. Their selections may differ: `command` tells each.
 
     Returns
     -------
@@ -172,6 +179,8 @@ def merge(results: list[Results | str | os.PathLike[str]]) -> Results:
     ValueError
         Overlapping or missing shards, replays that differ in their settings, a trace given twice.
     """
+    if isinstance(results, (str, os.PathLike, Results)):
+        results = [results]
     parts = [r if isinstance(r, Results) else Results.open(r) for r in results]
     if not parts:
         raise ValueError("there is nothing to merge; give at least one RESULTS folder")
@@ -193,6 +202,7 @@ def merge(results: list[Results | str | os.PathLike[str]]) -> Results:
     provenance["traces"] = [t for part in whole for t in part.provenance["traces"]]
     if len(whole) > 1:
         provenance["command"] = " && ".join(dict.fromkeys(part.provenance["command"] for part in whole))
+        provenance["command_of_whole"] = provenance["command"]
     return concatenate(whole, provenance)
 
 

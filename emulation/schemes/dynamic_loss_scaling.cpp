@@ -4,6 +4,7 @@
 // skipped, and S becomes fl32(S backoff). After growth_interval steps without one, S becomes
 // fl32(S growth) if that is finite. The scale in force at a step is the one before its update.
 #include <cmath>
+#include <stdexcept>
 
 #include "core/rounding.h"
 #include "emulation/schemes/definitions.h"
@@ -68,6 +69,12 @@ SchemeDefinition dynamic_loss_scaling_definition() {
                 scheme.note = "lower bound";
                 const FloatGrid grid = std::get<FloatGrid>(scheme.grid);
                 const double init = arguments.real("init"), growth = arguments.real("growth"), backoff = arguments.real("backoff");
+                // torch's own conditions.
+                if (init < 0x1p-126 || init > 0x1.fffffep127) {
+                    throw std::invalid_argument("init=" + arguments.text("init") + " is not a positive fp32 number (such as 65536)");
+                }
+                if (growth <= 1.0) throw std::invalid_argument("growth=" + arguments.text("growth") + " is not above 1");
+                if (backoff >= 1.0) throw std::invalid_argument("backoff=" + arguments.text("backoff") + " is not below 1");
                 const long interval = arguments.integer("growth_interval", 1, 1'000'000'000);
                 scheme.select = [=](const SelectionInput& input) { return run(input, grid, init, growth, backoff, interval); };
             }};

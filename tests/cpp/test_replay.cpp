@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cmath>
-#include <set>
 
 #include "analysis/replay.h"
 #include "core/named_formats.h"

@@ -153,6 +153,8 @@ TEST_F(Safetensors, RefusesMalformedHeaders) {
     expect_refused(safetensors_bytes("[]", ""), "begin with '{'");
     expect_refused(safetensors_bytes("{\"a\":", ""), "not valid JSON");
     expect_refused(safetensors_bytes(R"({"__metadata__":{"a":1}})", ""), "must be a string");
+    const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+    expect_refused(one(R"("dtype":"F32","shape":)" + deep + R"(,"data_offsets":[0,8])"), "nested more than 64 deep");
     std::string huge(16, '\xff');
     expect_refused(huge, "above the format's limit");
 }

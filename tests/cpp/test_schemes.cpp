@@ -121,7 +121,8 @@ TEST(SchemeSpec, WrongOnesAreRefused) {
     for (const char* spec : {"", "apz:e4m3", "aps", "aps:", "aps:e4m9x", "aps:e4m3,headroom=two", "aps:e4m3,head=one", "aps:headroom=one",
                              "aps:e4m3,headroom", "loss_scaling:e4m3,scale=0", "loss_scaling:e4m3,scale=-1", "loss_scaling:e4m3,scale=0.1",
                              "loss_scaling:e4m3,scale=1e99", "qsgd:levels=0", "qsgd:e4m3", "none:e4m3,random_bits=0", "none:e4m3,random_bits=65",
-                             "none:e2m1fn,overflow=nan", "none:e4m3fn,overflow=infinity", "aps:e4m3,accumulate=nothing"}) {
+                             "none:e2m1fn,overflow=nan", "aps:e4m3,headroom=one,headroom=workers", "dynamic_loss_scaling:fp16,init=1.6069380442589903e60",
+                             "dynamic_loss_scaling:fp16,growth=1", "dynamic_loss_scaling:fp16,backoff=1", "none:e4m3fn,overflow=infinity", "aps:e4m3,accumulate=nothing"}) {
         EXPECT_THROW(parse_scheme(spec), std::invalid_argument) << spec;
     }
 }

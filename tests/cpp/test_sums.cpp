@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analysis/decibel.h"
+#include "analysis/exponent_histogram.h"
 #include "core/exact_sum.h"
 #include "core/fixed_shape_sum.h"
 #include "core/named_formats.h"
@@ -26,7 +27,7 @@ TEST(FixedShapeSum, FollowsItsDefinition) {
         }
         EXPECT_EQ(block_sum(n, [&](std::size_t i) { return v[i]; }), lane[0]) << n;
         LaneSums<2> sums;
-        for (std::size_t i = 0; i < n; ++i) sums.add(1, i, v[i]);
+        for (std::size_t i = 0; i < n; ++i) sums.lane[1][i % sum_lanes] += v[i];
         EXPECT_EQ(sums.join(1), lane[0]);
         EXPECT_EQ(sums.join(0), 0.0);
     }
@@ -95,4 +96,30 @@ TEST(Decibel, AgreesWithLibm) {
         ASSERT_NEAR(fixed_decibel(x), expected, 1e-12 * std::max(1.0, std::abs(expected))) << x;
     }
     EXPECT_EQ(fixed_decibel(1.0), 0.0);
+}
+
+// Sums outside a format's irregular gap have exact probabilities, whatever the random bits.
+TEST(AddRounded, AGapElsewhereKeepsProbabilitiesExact) {
+    const Cast<double> cast = make_cast<double>(parse_format("hfp8_forward"), {RoundingMode::stochastic, Overflow::ieee, 60});
+    const std::uint64_t most = ~std::uint64_t{0} << 4;  // the word that rounds up wherever anything can
+    EXPECT_EQ(add_rounded<RoundingMode::stochastic>(1.0, 0x1p-70, cast, most), 1.0);    // eta = 2^-67: below 2^-60
+    EXPECT_EQ(add_rounded<RoundingMode::stochastic>(1.0, 0x1p-62, cast, most), 1.125);  // eta = 2^-59
+}
+
+TEST(ExponentHistogram, MergesAsIfAllHadBeenAddedAtOnce) {
+    const std::vector<float> values = {0.0f, -0.0f, 1.0f, 1.5f, -2.0f, 0x1p-149f, -0x1.8p-140f, 0x1.fffffep127f, INFINITY, -INFINITY, NAN};
+    ExponentHistogram whole, left, right;
+    whole.add(values);
+    left.add(std::span(values).first(4));
+    right.add(std::span(values).subspan(4));
+    left.merge(right);
+    EXPECT_EQ(left.finite, whole.finite);
+    EXPECT_EQ(left.zero, 2u);
+    EXPECT_EQ(left.infinite, 2u);
+    EXPECT_EQ(left.nan, 1u);
+    EXPECT_EQ(left.count(0), 2u);
+    EXPECT_EQ(left.count(1), 1u);
+    EXPECT_EQ(left.count(-149), 1u);
+    EXPECT_EQ(left.count(-140), 1u);
+    EXPECT_EQ(left.count(127), 1u);
 }

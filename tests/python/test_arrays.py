@@ -222,3 +222,94 @@ def test_the_callers_float_mode_changes_nothing_and_stays():
     finally:
         torch.set_flush_denormal(False)
     assert plain.tolist() == [0.0, 33 * 2.0**-133, 1.0]
+
+
+def test_codes_that_are_floats_are_refused():
+    for codes in ([1.5], np.zeros(2), np.float32([1.0])):
+        with pytest.raises(TypeError, match="give unsigned integers"):
+            apscope.decode(codes, "e4m3")
+
+
+def test_narrow_tensors_are_read_and_never_written_as_a_copy():
+    torch = pytest.importorskip("torch")
+    x = torch.tensor([1.3, -2.0, 3.0])
+    for dtype, name in ((torch.float8_e4m3fn, "e4m3fn"), (torch.float8_e5m2, "e5m2"), (torch.bfloat16, "bf16")):
+        narrow = x.to(dtype)
+        assert torch.equal(apscope.quantize(narrow, "fp32"), narrow.float())
+        assert torch.equal(apscope.decode(narrow, name), narrow.float())
+        out = torch.zeros(3, dtype=dtype)
+        with pytest.raises(TypeError, match="they must agree"):
+            apscope.quantize(x, "e4m3", out=out)
+
+
+def test_other_byte_orders_are_read_and_masks_are_refused():
+    assert same(apscope.quantize(X.astype(">f4"), "e4m3"), Q)
+    assert same(apscope.quantize(X.astype(">f8"), "e4m3"), Q.astype(np.float64))
+    with pytest.raises(TypeError, match="masked array"):
+        apscope.quantize(np.ma.masked_array([1.1, 2.2], mask=[False, True]), "e4m3")
+
+
+@pytest.mark.parametrize("name", ["e4m3b4294967303", "e4m3b99999999999999", "e4m3sub-4294967303"])
+def test_numbers_in_names_do_not_wrap(name):
+    with pytest.raises(ValueError, match=f"'{name}'"):
+        apscope.FloatFormat(name)
+
+
+def test_torch_dtypes_that_numpy_lacks():
+    torch = pytest.importorskip("torch")
+    x = torch.tensor([0.1, -247.0, 248.0])
+    expected = apscope.quantize(x.numpy().astype(ml_dtypes.bfloat16).astype(np.float32), "e4m3")
+    assert same(apscope.quantize(x.to(torch.bfloat16), "e4m3").numpy(), expected)
+    codes = apscope.encode(x.numpy(), "e4m3fn")
+    assert same(apscope.quantize(x.to(torch.float8_e4m3fn), "fp32").numpy(), apscope.decode(codes, "e4m3fn"))
+    # They are no result: an out of such a dtype would be written as a copy, and stay as it was.
+    out = torch.full((3,), 7.0, dtype=torch.bfloat16)
+    with pytest.raises(TypeError, match="torch.bfloat16"):
+        apscope.quantize(x, "e4m3", out=out)
+    assert (out == 7).all()
+
+
+def test_results_are_the_same_where_subnormals_are_flushed():
+    torch = pytest.importorskip("torch")
+    x = np.float32([[3e-45, 1e-40, -2e-39, 1e-38, 1.0]] * 3)
+    wide = x[0].astype(np.float64)
+
+    def bits():
+        return apscope.allreduce(x, "bf16").tobytes() + apscope.encode(wide, "bf16").tobytes()
+
+    expected = bits()
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this machine flushes no subnormals")
+    try:
+        got = bits()
+    finally:
+        torch.set_flush_denormal(False)
+    assert got == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "word"),
+    [
+        ({"random_bits": 3.5}, TypeError, "random_bits=3.5 is no whole number"),
+        ({"random_bits": None}, TypeError, "random_bits=None"),
+        ({"random_bits": 65}, ValueError, "random_bits=65 is not between 1 and 64"),
+        ({"seed": 1.5}, TypeError, "seed=1.5"),
+        ({"seed": "1"}, TypeError, "seed='1'"),
+        ({"seed": True}, TypeError, "seed=True is a bool"),
+        ({"seed": 2**64}, ValueError, "2\\^64 - 1"),
+        ({"threads": -1}, ValueError, "threads=-1"),
+        ({"threads": 10**11}, ValueError, "threads=100000000000"),
+        ({"rounding": None}, TypeError, "rounding=None is no text"),
+        ({"overflow": 3}, TypeError, "overflow=3"),
+    ],
+)
+def test_settings_of_the_wrong_kind_are_one_sentence(options, error, word):
+    for call in (apscope.quantize, apscope.encode, apscope.allreduce):
+        with pytest.raises(error, match=word) as caught:
+            call(np.ones((2, 3), np.float32), "e4m3", **options)
+        assert "\n" not in str(caught.value)
+
+
+def test_numpy_integers_are_whole_numbers():
+    x = np.float32([0.3])
+    assert same(apscope.quantize(x, "e4m3", rounding="stochastic", seed=np.int64(5)), apscope.quantize(x, "e4m3", rounding="stochastic", seed=5))

@@ -185,3 +185,22 @@ def test_damaged_results_are_named(digits, tmp_path, capsys):
     (tmp_path / "out/results.parquet").write_bytes(b"PAR1 no more")
     assert "damaged" in refused(capsys, "merge", tmp_path / "out", "-o", tmp_path / "merged")
     assert not (tmp_path / "merged").exists()
+
+
+def test_an_empty_output_name_is_refused(capsys, digits, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["replay", str(digits), "--steps", "0:1", "-o", ""]) == 2
+    assert "is empty" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_steps_may_come_from_an_iterator(digits):
+    listed = apscope.replay(digits, "aps:e4m3", topology="ring", steps=[0, 2])
+    drawn = apscope.replay(digits, "aps:e4m3", topology="ring", steps=iter([0, 2]))
+    assert drawn.frame.equals(listed.frame) and drawn.provenance == listed.provenance
+
+
+def test_one_results_folder_may_be_merged_alone(digits, tmp_path):
+    one = apscope.replay(digits, "aps:e4m3", topology="ring", steps=[0])
+    one.save(tmp_path / "one")
+    assert apscope.merge(str(tmp_path / "one")).frame.equals(apscope.merge([tmp_path / "one"]).frame)

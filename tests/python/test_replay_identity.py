@@ -1,11 +1,17 @@
 """One replay, however it is run: threads, instruction sets and shards give the same bytes."""
 
 import itertools
+import json
+import math
+import shlex
 
+import numpy as np
 import pytest
 
 import apscope
 from apscope import _core
+from apscope.cli import main
+from apscope.record import TraceWriter
 
 TRACES = ["notebooks/data/digits", "notebooks/data/digits_w64", "notebooks/data/characters"]
 SCHEMES = ["aps:e4m3", "aps:e5m2,rounding=stochastic", "loss_scaling:fp16,scale=1000", "stochastic:bf16,random_bits=8", "qsgd",
@@ -117,3 +123,67 @@ def test_selection_defines_what_the_replay_knows(traces):
     assert set(some["step"]) == {1150, 1500, 2000}
     assert (some["workers"] == 3).all()
     assert some["scale_exponent"].iloc[0] > all_of["scale_exponent"].iloc[0]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"steps": [3, 0, 1150]},
+        {"steps": [3]},
+        {"steps": "0,3"},
+        {"steps": slice(-5, 2)},
+        {"steps": "0:2", "tensors": "-|head", "topology": []},
+        {"steps": "1150:", "workers": 3, "seed": 9, "draws": 3},
+    ],
+)
+def test_the_recorded_command_repeats_the_run(traces, options, tmp_path, capsys):
+    results = apscope.replay(traces[0], ["stochastic:e4m3", "none:e5m2"], **{"topology": ["tree"], **options})
+    results.save(tmp_path / "run")
+    command = shlex.split(results.provenance["command"])
+    assert command[0] == "apscope"
+    assert main([*command[1:], "-o", str(tmp_path / "again")]) == 0, capsys.readouterr().err
+    for name in ("results.csv", "results.parquet", "histograms.parquet"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "run" / name).read_bytes(), name
+
+
+def test_steps_may_come_from_an_iterator(traces):
+    replay = [apscope.replay(traces[0], "none:e4m3", topology=[], steps=s).frame for s in ([0, 1], iter([1, 0, 1]))]
+    assert replay[0].equals(replay[1])
+
+
+def test_merging_merged_results_keeps_every_command(traces):
+    parts = [apscope.replay(t, "none:e4m3", topology=[], tensors="bias") for t in traces]
+    at_once = apscope.merge(parts)
+    in_turn = apscope.merge([apscope.merge(parts[:2]), parts[2]])
+    assert in_turn.provenance["command"] == at_once.provenance["command"] == " && ".join(p.provenance["command"] for p in parts)
+
+
+def test_a_trace_without_a_step_is_refused(tmp_path):
+    manifest = {"schema_version": 1, "stage": "local", "reduction": "mean", "workers": 2, "tensors": [], "steps": []}
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty/manifest.json").write_text(json.dumps(manifest))
+    for steps in (None, "0:3", [1]):
+        with pytest.raises(ValueError, match="'empty' has no complete step"):
+            apscope.replay(tmp_path / "empty", "none:e4m3", steps=steps)
+
+
+def test_a_diverged_loss_keeps_the_provenance_json(tmp_path):
+    with TraceWriter(tmp_path / "t", workers=1) as writer:
+        for step, loss in enumerate((1.0, math.inf, math.nan)):
+            writer.add(step, 0, "a", np.ones(2, np.float32))
+            writer.end_step(step, loss=loss)
+    folder = apscope.replay(tmp_path / "t", "none:e4m3").save(tmp_path / "r")
+
+    def refuse(word):
+        raise AssertionError(f"{word} is no JSON")
+
+    provenance = json.loads((folder / "provenance.json").read_text(), parse_constant=refuse)
+    assert provenance["traces"][0]["loss"] == [1.0, "Infinity", "NaN"]
+
+
+def test_a_folder_in_the_place_of_a_file_is_refused_and_nothing_changes(traces, tmp_path):
+    results = apscope.replay(traces[0], "none:e4m3", topology=[], steps="0:1")
+    (tmp_path / "histograms.parquet").mkdir()
+    with pytest.raises(ValueError, match="histograms.parquet is a folder"):
+        results.save(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["histograms.parquet"]

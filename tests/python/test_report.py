@@ -208,11 +208,11 @@ def test_why_tells_skipped_steps_and_compares_on_the_kept_ones(results):
 
 def test_caveats_are_those_that_apply(results):
     every = " ".join(words.caveats(results.frame, [measure(results.frame)]))
-    for word in ("lower bound", "consecutive", "W times", "ranks last", "skipped step loses", "pooled"):
+    for word in ("lower bound", "consecutive", "W - 1 times", "ranks last", "skipped step loses", "pooled"):
         assert word in every
     aps = results.frame[results.frame["scheme"] == "aps:e4m3"]
     few = " ".join(words.caveats(aps, [measure(aps)]))
-    for word in ("lower bound", "consecutive", "W times", "ranks last", "skipped"):
+    for word in ("lower bound", "consecutive", "W - 1 times", "ranks last", "skipped"):
         assert word not in few
     noted = aps.assign(note="not measurable on this trace: needs weights")
     assert "needs weights" in " ".join(words.caveats(noted, [measure(noted)]))
@@ -257,7 +257,7 @@ def test_zero_gradients(results, tmp_path):
     zero = edited(small(results), lambda f: f["step"] == 0, dict.fromkeys(NUMBERS, 0.0) | {"nonzero": 0, "underflow": 0})
     zero.frame[["underflow_rate", "nmse", "sqnr_db", "cosine"]] = np.nan
     text = apscope.report(zero, tmp_path / "a.html").read_text()
-    assert "every gradient is zero" in text and "nan" not in re.sub(r"<svg.*?</svg>|<code>nan</code>", "", text, flags=re.DOTALL).replace("NaN", "")
+    assert "no gradient is finite and nonzero" in text and "nan" not in re.sub(r"<svg.*?</svg>|<code>nan</code>", "", text, flags=re.DOTALL).replace("NaN", "")
 
 
 def test_no_error_at_all_is_infinite_decibels(results, tmp_path):
@@ -361,6 +361,6 @@ def test_numbers_read_well(value, text):
     assert words.figure(value) == text
 
 
-@pytest.mark.parametrize("rate, text", [(0, "0\u00a0%"), (1e-6, "below 0.01\u00a0%"), (0.004, "0.40\u00a0%"), (0.05, "5.0\u00a0%"), (0.999, "100\u00a0%"), (None, "–")])
+@pytest.mark.parametrize("rate, text", [(0, "0\u00a0%"), (1e-6, "below 0.01\u00a0%"), (0.004, "0.40\u00a0%"), (0.05, "5.0\u00a0%"), (0.999, "99.90\u00a0%"), (None, "–")])
 def test_a_share_that_is_not_zero_never_reads_as_zero(rate, text):
     assert words.percent(rate) == text

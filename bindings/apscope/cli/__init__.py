@@ -8,13 +8,16 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 VERBS = ("formats", "schemes", "info", "convert", "replay", "merge", "report", "verify", "fingerprint", "conformance")
 
 
 class Parser(argparse.ArgumentParser):
-    """Errors are one sentence, with the nearest known word."""
+    """Errors are one sentence, with the nearest known word; options are never abbreviated."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"allow_abbrev": False, **options})
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(self._with_hint(message))

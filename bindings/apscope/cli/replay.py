@@ -17,7 +17,7 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument("--topology", action="append", metavar="NAME",
                         help=f"reduction order, repeatable; by default {', '.join(DEFAULT_TOPOLOGIES)}")
     parser.add_argument("--workers", type=int, metavar="N", help="ranks 0..N-1 only")
-    parser.add_argument("--steps", metavar="A:B", help="recorded step numbers A <= step < B")
+    parser.add_argument("--steps", metavar="A:B", help="recorded step numbers A <= step < B, or a list A,B,C")
     parser.add_argument("--tensors", metavar="REGEX", help="tensors whose name matches")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--threads", type=int, default=0, metavar="N", help="0: all of the machine's")
@@ -38,6 +38,8 @@ def _shard(text: str | None) -> tuple[int, int] | None:
 
 def check_output_folder(folder: str) -> None:
     """Refuse a folder that cannot be written before the work, not after it."""
+    if not folder:
+        raise ValueError("the results folder's name is empty; give -o a folder")
     place = os.path.abspath(folder)
     if os.path.exists(place) and not os.path.isdir(place):
         raise ValueError(f"{folder} is a file; give a folder for the results")

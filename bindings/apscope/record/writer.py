@@ -179,7 +179,7 @@ class TraceWriter:
         entry: dict = {"number": step}
         for key, value in (("loss", loss), ("learning_rate", learning_rate), ("loss_scale", loss_scale)):
             if value is not None:
-                entry[key] = _number(float(value))
+                entry[key] = json_number(float(value))
         entry["files"] = dict(sorted(files.items()))
         self._committed.append((step, json.dumps(entry)))
         part = self.path / "manifest.json.part"
@@ -255,8 +255,8 @@ def _file_name(kind: str, worker: int) -> str:
     return f"{'worker' if kind == 'gradient' else 'activations_worker'}_{worker:04d}.safetensors"
 
 
-def _number(value: float) -> float | str:
-    # JSON has no word for these; the trace format writes them as strings.
+def json_number(value: float) -> float | str:
+    """The number, or the trace format's word for one that JSON has no word for."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

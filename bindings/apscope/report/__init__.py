@@ -96,6 +96,7 @@ def _render(results: Any, progress: bool) -> tuple[str, dict[str, Any]]:
     environment = Environment(loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["code"] = _code
     environment.filters["figure"] = words.figure
+    environment.filters["count_of"] = words.count_of
     page = environment.get_template("template.html").render(
         sections=sections, across=across, caveats=caveats, table=table(measures), provenance=provenance,
         columns=glossary.COLUMNS, words=glossary.WORDS,

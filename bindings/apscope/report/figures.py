@@ -51,7 +51,7 @@ def figures(results: Any, m: dict[str, Any], prefix: str, progress: Callable[[],
     shifted = [e for e, _ in floats if e in scaled and any(s != 0 for s in _scales(results, trace, e["scheme"]))]
     if shifted and trace in set(results.histograms["trace"]):
         formats = {e["scheme"]: e["format"] for e in shifted}
-        front = {next((e for e in ranked if e in shifted and e["gathered"] == g), shifted[0])["scheme"] for g in (False, True)}
+        front = {next((e for e in ranked if e in shifted and e["adds_in_format"] == a), shifted[0])["scheme"] for a in (False, True)}
         groups.append({
             "title": "Where the values lie",
             "text": "Exponents of all gradients over the ranges of the format, before and after the scheme's scale. "
@@ -61,7 +61,7 @@ def figures(results: Any, m: dict[str, Any], prefix: str, progress: Callable[[],
         })
     rates = {e["scheme"]: e["wire"]["underflow_rate"] for e in entries if e["wire"]["underflow_rate"] is not None}
     if rates:
-        adding = [e for e in ranked if not e["gathered"] and e["scheme"] in rates]
+        adding = [e for e in ranked if e["adds_in_format"] and e["scheme"] in rates]
         shown = {max(rates, key=rates.get), *(e["scheme"] for e in adding if e["wire"]["underflow_rate"] == max(a["wire"]["underflow_rate"] for a in adding)),
                  *(e["scheme"] for e in (adding or ranked)[:1]), ranked[0]["scheme"]}
         groups.append({
@@ -88,7 +88,7 @@ def figures(results: Any, m: dict[str, Any], prefix: str, progress: Callable[[],
             "text": "Of the reduced gradient, all layers together, relative to its mean square: 1 is an error as large as the gradient.",
             "shown": [draw(plots.variance_over_steps, what="Variance of the error over the steps")], "more": [],
         })
-        shown = {e["scheme"] for e in (ranked[0], next((e for e in ranked if not e["gathered"]), ranked[0]))}
+        shown = {e["scheme"] for e in (ranked[0], next((e for e in ranked if e["adds_in_format"]), ranked[0]))}
         groups.append({
             "title": "Bias",
             "text": "Mean signed error of the reduced gradient, all layers together, relative to its root mean square; the band is two "

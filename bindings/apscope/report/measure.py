@@ -2,7 +2,7 @@
 
 Ranking: schemes that kept every step without overflow come first, then those that skipped steps (a
 skipped step loses its whole gradient), then those with overflow, then those without a number; inside
-a group by the pooled NMSE of the headline row.
+a group by the pooled NMSE of the headline row. A scheme that skipped every step has no number.
 """
 
 from __future__ import annotations
@@ -50,19 +50,22 @@ def measure(frame: pd.DataFrame) -> dict[str, Any]:
             "reduced": {t: _row(reduced, (spec, t)) for t in topologies_of(reduced_rows) if (spec, t) in reduced.index},
             "topology": topology,
             "gathered": topology in OWN_REDUCTIONS,
+            "wide_sums": "accumulate=" in spec,
             "least_in": 0, "least_in_among_adding": 0,
             "notes": sorted({str(n) for n in own_rows["note"].dropna() if str(n)}) if "note" in own_rows else [],
         }
+        # Every addition is rounded to the format that is sent.
+        entry["adds_in_format"] = not entry["gathered"] and not entry["wide_sums"]
         entry["headline"] = entry["reduced"][topology] if topology else entry["wire"]
         entry |= _by_cell(cells[cells["scheme"] == spec])
         entry["status"] = _status(entry)
         schemes.append(entry)
-    order = sorted(range(len(schemes)), key=lambda i: (_GROUPS.index(schemes[i]["status"]), _or_infinity(schemes[i]["headline"]["nmse"]), i))
+    order = sorted(range(len(schemes)), key=lambda i: (schemes[i]["headline"]["nmse"] is None, _GROUPS.index(schemes[i]["status"]), _or_infinity(schemes[i]["headline"]["nmse"]), i))
     for rank, i in enumerate(order, 1):
         schemes[i]["rank"] = rank
     first = [e for e in schemes if e["status"] == schemes[order[0]]["status"]]
     _count_wins(first, cells, "least_in")
-    _count_wins([e for e in first if not e["gathered"]], cells, "least_in_among_adding")
+    _count_wins([e for e in first if e["adds_in_format"]], cells, "least_in_among_adding")
     return {
         "trace": frame["trace"].iloc[0], "workers": int(frame["workers"].iloc[0]), "steps": int(frame["step"].nunique()),
         "layers": int(frame["tensor"].nunique()), "cells": int(frame.groupby(["tensor", "step"], sort=False).ngroups),

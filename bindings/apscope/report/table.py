@@ -52,7 +52,7 @@ def table(measures: list[dict[str, Any]]) -> dict[str, Any]:
                 _cell(head["bias"], figure(head["bias"], 2)), _cell(head["variance"], figure(head["variance"], 2)),
                 _cell(len(e["skipped"]), f"{len(e['skipped'])} of {e['steps']}" if e["skipped"] else "0"),
             ]
-            rows.append({"cells": cells, "last": e["status"] == OVERFLOWED, "best": e["rank"] == 1})
+            rows.append({"cells": cells, "last": e["status"] == OVERFLOWED, "best": e["rank"] == 1 and e["headline"]["nmse"] is not None})
     return {"heads": [{"text": text, "title": title} for text, title in heads], "rows": rows}
 
 
@@ -65,7 +65,7 @@ def _cell(value: float | int | None, text: str, mark: str = "") -> dict[str, Any
 
 
 def _db(value: float | None) -> str:
-    return "–" if value is None else "∞" if math.isinf(value) else f"{value:.1f}".replace("-", "−")
+    return "–" if value is None else "∞" if math.isinf(value) else f"{round(value, 1) + 0.0:.1f}".replace("-", "−")
 
 
 def _decibel(row: dict[str, Any] | None, ranked: bool = False) -> dict[str, Any]:

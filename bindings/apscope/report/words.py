@@ -40,12 +40,14 @@ def decibel(value: float | None) -> str:
 
 
 def percent(rate: float | None) -> str:
-    """A share in percent; a share that is not 0 never reads as 0."""
+    """A share in percent; a share that is not 0 never reads as 0, one that is not all never as 100."""
     if rate is None:
         return "–"
     p = 100 * rate
     if p == 0:
         return "0\u00a0%"
+    if 99.5 <= p < 100:
+        return ("above 99.99" if p >= 99.995 else f"{p:.2f}") + "\u00a0%"
     return ("below 0.01" if p < 0.005 else f"{p:.2f}" if p < 1 else f"{p:.1f}" if p < 10 else f"{p:.0f}") + "\u00a0%"
 
 
@@ -83,26 +85,30 @@ def which(m: dict[str, Any]) -> list[str]:
     """The answer for one trace: who lost least, pooled and layer by layer."""
     best = leaders(m["schemes"])
     if not best:
-        return ["No scheme left anything to compare: every step was skipped, or every gradient is zero."]
-    where = f"after the all-reduce over {m['workers']} workers" if m["headline_topology"] else "at the wire (the trace holds no local gradients to reduce)"
+        return ["No scheme left anything to compare: every step was skipped, or no gradient is finite and nonzero."]
+    where = f"after the all-reduce over {count_of(m['workers'], 'worker')}" if m["headline_topology"] else "at the wire (the trace holds no local gradients to reduce)"
     who = _names(best)
     verb = "lost least" if len(best) == 1 else "are level, and lost least"
-    out = [f"{who} {verb} {where}: {_loss(best[0])}, pooled over {_count(m['layers'], 'layer')} and {_count(m['steps'], 'step')}."]
+    out = [f"{who} {verb} {where}: {_loss(best[0])}, pooled over {count_of(m['layers'], 'layer')} and {count_of(m['steps'], 'step')}."]
     if best[0]["status"] == SKIPPED:
         out[0] += " No scheme kept every step without overflow; this counts the steps it kept."
     elif best[0]["status"] == OVERFLOWED:
         out[0] += " Every measured scheme overflowed somewhere; this counts the values that stayed finite."
     rest = [e for e in m["schemes"] if e not in best]
     gathered = [e for e in best if e["gathered"]]
-    if gathered:
+    if gathered and m["workers"] > 1:
         out.append(
             f"{_names(gathered)} {_is(gathered)} gathered: no sum is rounded to the format, but every worker "
-            f"receives the codes of all {m['workers']} workers, so its link carries {m['workers']} times one worker's payload."
+            f"receives the codes of all the others, so its link carries {m['workers'] - 1} times one worker's payload; "
+            f"a ring's carries {figure(2 * (m['workers'] - 1) / m['workers'])} times."
         )
-    adding = leaders([e for e in m["schemes"] if not e["gathered"]])
-    if gathered and adding and adding[0]["status"] == best[0]["status"]:
+    wide = [e for e in best if e["wide_sums"] and not e["gathered"]]
+    if wide and m["workers"] > 1:
+        out.append(f"{_names(wide)} {_is(wide)} summed in a wider format than {'it sends' if len(wide) == 1 else 'they send'}: partial sums that travel take its bits.")
+    adding = leaders([e for e in m["schemes"] if e["adds_in_format"]])
+    if (gathered or wide) and adding and adding[0]["status"] == best[0]["status"]:
         out.append(
-            f"Of the schemes whose sums are rounded at every addition ({m['headline_topology']}), "
+            f"Of the schemes whose sums are rounded to the format they send at every addition ({m['headline_topology']}), "
             f"{_names(adding)} {'lost least' if len(adding) == 1 else 'are level'}: {_loss(adding[0])}."
         )
     elif following := leaders([e for e in rest if e["status"] == best[0]["status"]]):
@@ -139,7 +145,7 @@ def _narrower(m: dict[str, Any], best: list[dict[str, Any]]) -> list[str]:
 def where(m: dict[str, Any]) -> list[str]:
     """Layers and steps of the leaders' error."""
     out, seen = [], set()
-    for e in [*leaders(m["schemes"])[:3], *leaders([s for s in m["schemes"] if not s["gathered"]])[:3]]:
+    for e in [*leaders(m["schemes"])[:3], *leaders([s for s in m["schemes"] if s["adds_in_format"]])[:3]]:
         if e["scheme"] in seen or not e["heaviest"]:
             continue
         seen.add(e["scheme"])
@@ -165,8 +171,8 @@ def _reason(frame: pd.DataFrame, e: dict[str, Any], best: dict[str, Any] | None)
         parts.append(f"sends {figure(e['bits_per_value'])} bits a value")
     if e["skipped"]:
         if len(e["skipped"]) == e["steps"]:
-            return f"skipped all {_count(e['steps'], 'step')}, so nothing is left to compare."
-        text = f"skipped {len(e['skipped'])} of {_count(e['steps'], 'step')} ({_steps(e['skipped'])})"
+            return f"skipped all {count_of(e['steps'], 'step')}, so nothing is left to compare."
+        text = f"skipped {len(e['skipped'])} of {count_of(e['steps'], 'step')} ({_steps(e['skipped'])})"
         other = on_kept_steps(frame, e["scheme"], best["scheme"]) if best and best is not e else None
         if other is not None:
             text += f"; on the steps it kept its NMSE is {figure(e['headline']['nmse'])}, where `{best['label']}` has {figure(other)}"
@@ -175,7 +181,7 @@ def _reason(frame: pd.DataFrame, e: dict[str, Any], best: dict[str, Any] | None)
         return "nothing to measure: no nonzero gradient, or no number."
     if e["status"] == OVERFLOWED:
         wire, head = e["wire"]["overflow"] or 0, e["headline"]["overflow"] or 0
-        places = ([f"{_count(wire, 'value')} at the wire"] if wire else []) + ([f"{_count(head, 'value')} in the {e['topology']} sums"] if head and e["topology"] else [])
+        places = ([f"{count_of(wire, 'value')} at the wire"] if wire else []) + ([f"{count_of(head, 'value')} in the {e['topology']} sums"] if head and e["topology"] else [])
         first = f" (first in {e['first_overflow']['tensor']} at step {e['first_overflow']['step']})" if e["first_overflow"] else ""
         parts.append(f"ranks last, for {' and '.join(places)} overflowed{first}")
     exact, head = e["reduced"].get("exact", {}).get("nmse"), e["headline"]["nmse"]
@@ -183,9 +189,11 @@ def _reason(frame: pd.DataFrame, e: dict[str, Any], best: dict[str, Any] | None)
         share = (head - exact) / head
         if share > 0.5:
             parts.append(f"{percent(share)} of its NMSE comes from the additions ({e['topology']}); encoding alone costs {figure(exact)}")
+        elif share == 0:
+            parts.append(f"all of its error comes from encoding, the additions ({e['topology']}) add none")
         elif e["topology"] != "exact":
             parts.append(f"encoding alone costs NMSE {figure(exact)}, the additions ({e['topology']}) bring it to {figure(head)}")
-    elif e["gathered"]:
+    elif e["gathered"] and e["status"] != OVERFLOWED:
         parts.append(f"all of its error comes from encoding (NMSE {figure(e['wire']['nmse'])} at the wire, {figure(head)} once added up)")
     parts.append(_underflow(frame, e))
     return "; ".join(p for p in parts if p) + "."
@@ -210,8 +218,10 @@ def across(measures: list[dict[str, Any]]) -> list[str]:
     out = [_across(measures, "", lambda e: True)]
     if any(e["gathered"] for m in measures for e in leaders(m["schemes"])):
         out[0] += " Schemes that gather load each link with the codes of every worker, and round no sum."
-    if any(e["gathered"] for m in measures for e in m["schemes"]):
-        out.append(_across(measures, "Among the schemes that round every addition: ", lambda e: not e["gathered"]))
+    if any(e["wide_sums"] and not e["gathered"] for m in measures for e in leaders(m["schemes"])):
+        out[0] += " Sums in a wider format than is sent take its bits where they travel."
+    if any(not e["adds_in_format"] for m in measures for e in m["schemes"]):
+        out.append(_across(measures, "Among the schemes that round every addition to the format they send: ", lambda e: e["adds_in_format"]))
     return out
 
 
@@ -236,15 +246,19 @@ def caveats(frame: pd.DataFrame, measures: list[dict[str, Any]]) -> list[str]:
     out = [
         "Layers and steps are pooled: NMSE is the sum of squared errors over the sum of squared references, rates are counts over "
         "counts, so large gradients weigh more. Two NMSEs within 1 % are called level.",
-        "Ranking compares reduced gradients "
-        + _list(sorted({f"of {m['headline_topology']} sums" if m["headline_topology"] else "at the wire, where nothing was reduced" for m in measures}))
-        + "; schemes that gather are taken by their own reduction.",
+        "Ranking compares "
+        + _list(sorted({f"reduced gradients of {m['headline_topology']} sums" if m["headline_topology"] else "what is sent, where the trace has nothing to reduce" for m in measures}))
+        + ("; schemes that gather are taken by their own reduction." if any(m["headline_topology"] for m in measures) else "."),
     ]
     if any(e["status"] == OVERFLOWED for e in entries):
         out.append("A scheme with overflow ranks last whatever its NMSE: sums leave out the pairs that are not finite.")
     if any(e["skipped"] for e in entries):
         out.append("A skipped step loses its whole gradient. The table counts only the steps a scheme kept, so its numbers cover other "
                    "steps than its neighbours'; such a scheme ranks after all that kept every step.")
+    out += _not_finite(frame)
+    if any("scale=best" in e["scheme"] for e in entries):
+        out.append("loss_scaling with scale=best is no algorithm: its scale is chosen in hindsight, from all the steps of the trace, so that "
+                   "the others meet the strongest single scale.")
     if any("lower bound" in e["notes"] for e in entries):
         out.append("Loss scaling is a lower bound here: it fights underflow of activation gradients inside backpropagation, and on weight "
                    "gradients only the last part of what it does can be seen.")
@@ -253,15 +267,31 @@ def caveats(frame: pd.DataFrame, measures: list[dict[str, Any]]) -> list[str]:
                    "time to adapt than training would. They skip a step by the workers' own values; an overflow born in a sum is counted, "
                    "but skips nothing.")
     if any(e["gathered"] for e in entries):
-        out.append("Schemes that gather send the codes of every worker to every worker: with W workers a link carries about W times the "
-                   "payload of one worker, which bits a value do not show.")
+        out.append("Schemes that gather send the codes of every worker to every worker: with W workers a link carries W - 1 times the "
+                   "payload of one worker, a ring's less than twice, which bits a value do not show.")
+    wider = list(dict.fromkeys(e["label"] for e in entries if "accumulate=" in e["scheme"]))
+    if wider:
+        out.append(f"{_list([f'`{name}`' for name in wider])} rounds sums to the wider format that accumulate= names: where partial sums "
+                   "travel, as in a ring or a tree, they take that format's bits, which bits a value do not show.")
     others = sorted({n for e in entries for n in e["notes"] if n != "lower bound"})
     out += [f"Note in the table: {n}." for n in others]
     return out
 
 
-def _count(n: int, word: str) -> str:
-    return f"{n} {word}" if n == 1 else f"{n} {word}s"
+def _not_finite(frame: pd.DataFrame) -> list[str]:
+    """How many recorded values are NaN or infinite, if any; a scheme that skipped a step has not counted it."""
+    if not {"nan", "infinite"} <= set(frame.columns):
+        return []
+    wire = frame[frame["stage"] == "wire"]
+    counts = (wire["nan"].fillna(0) + wire["infinite"].fillna(0)).groupby([wire["trace"], wire["step"], wire["tensor"]]).max()
+    return [
+        f"Of the values recorded in {trace}, {count_of(int(n), 'is', 'are')} NaN or infinite; errors leave out every pair they reach."
+        for trace, n in counts.groupby(level=0, sort=False).sum().items() if n
+    ]
+
+
+def count_of(n: int, word: str, words: str = "") -> str:
+    return f"{n} {word}" if n == 1 else f"{n} {words or word + 's'}"
 
 
 def _is(entries: list[dict[str, Any]]) -> str:

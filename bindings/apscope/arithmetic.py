@@ -1,0 +1,259 @@
+"""Arithmetic in a format: every operation computed exactly and rounded once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from ._core import FloatFormat
+from .arrays import _input, _is_torch, _run, as_format
+from .checks import settings
+
+__all__ = ["add", "divide", "fma", "multiply", "sqrt", "subtract"]
+
+
+def _operand(x: Any, what: str) -> np.ndarray:
+    """A contiguous float32 array of the operand's values."""
+    a = _input(x, what)
+    if a.dtype == np.float32:
+        return a
+    with np.errstate(over="ignore", invalid="ignore"):
+        narrow = a.astype(np.float32)
+    lost = ~((narrow == a) | np.isnan(a))
+    if lost.any():
+        raise ValueError(f"{what} holds {float(a[lost].flat[0])!r}, which is no float32 value; round it first, say with apscope.quantize")
+    return narrow
+
+
+def _like_one_of(operands: tuple) -> Any:
+    """The operand whose kind the result takes: a tensor if there is one, else an array, else a number."""
+    for is_kind in (_is_torch, lambda x: isinstance(x, (np.ndarray, np.generic)), lambda x: not isinstance(x, (int, float))):
+        for x in operands:
+            if is_kind(x):
+                return x
+    return operands[0]
+
+
+def _shape_of_all(arrays: dict[str, np.ndarray]) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(*(a.shape for a in arrays.values()))
+    except ValueError:
+        shapes = ", ".join(f"{what} has shape {a.shape}" for what, a in arrays.items())
+        raise ValueError(f"{shapes}: they do not broadcast together") from None
+
+
+def _elementwise(
+    operation: str,
+    operands: dict[str, Any],
+    format: FloatFormat | str,
+    rounding: str,
+    overflow: str,
+    seed: int,
+    random_bits: int,
+    out: Any,
+    threads: int,
+) -> Any:
+    f = as_format(format)
+    arrays = {what: _operand(x, what) for what, x in operands.items()}
+    shape = _shape_of_all(arrays)
+    # One number stands for itself, everything else is laid out in full.
+    flat = [a.reshape(1) if a.size == 1 else np.ascontiguousarray(np.broadcast_to(a, shape)).reshape(-1) for a in arrays.values()]
+    flat += [np.empty(0, np.float32)] * (3 - len(flat))
+    result = np.empty(shape, np.float32)
+    _core.arithmetic(operation, *flat, result.reshape(-1), f, *settings(rounding, overflow, seed, random_bits, threads))
+
+    def write(target: np.ndarray) -> None:
+        target[...] = result.reshape(-1)
+
+    return _run(write, _like_one_of(tuple(operands.values())), np.dtype(np.float32), out, shape)
+
+
+def add(
+    a: Any,
+    b: Any,
+    format: FloatFormat | str,
+    *,
+    rounding: str = "ties_to_even",
+    overflow: str = "ieee",
+    seed: int = 0,
+    random_bits: int = 32,
+    out: Any = None,
+    threads: int = 1,
+) -> Any:
+    """a + b, computed exactly and rounded once to a format.
+
+    Parameters
+    ----------
+    a, b : array_like or torch.Tensor of shapes that broadcast as in NumPy
+        float32, or narrower floats and integers; float64 only if every value is a float32 value.
+        They need not be values of `format`. Not changed.
+    format : FloatFormat or str
+        The result's format.
+    rounding, overflow : str
+        As for `quantize`. `overflow` concerns exact infinities too: in a format without infinity
+        ``1 / 0`` is NaN, or the largest value where the format has no NaN or the rule is
+        ``saturate``.
+    seed, random_bits : int
+        As for `quantize`: element ``i`` of the result (in C order) draws word ``i``.
+    out : array or tensor, optional
+        Written instead of a new array: float32, of the result's shape; an operand is allowed.
+    threads : int
+        0 takes all of the machine's. Their number never changes a bit.
+
+    Returns
+    -------
+    float32 array or tensor of the broadcast shape
+        A tensor if an operand is one; a number if all are. Every element is a value of `format`, an
+        infinity or NaN.
+
+    Notes
+    -----
+    NaN, infinities and signs of zero follow IEEE 754: inf - inf is NaN; an exact zero sum of
+    numbers of different sign is +0, or -0 with ``toward_negative``; a zero has no sign in a format
+    that has one zero only.
+
+    Raises
+    ------
+    ValueError
+        Shapes that do not broadcast; a float64 operand that is no float32 value; an unknown format,
+        rounding or overflow; a wrong `out` shape; a read-only `out`.
+    TypeError
+        A dtype that is not a number's; a wrong `out` dtype.
+
+    Examples
+    --------
+    >>> import apscope
+    >>> apscope.add(1.0, 2.0**-60, "bf16", rounding="toward_positive")
+    1.0078125
+    """
+    return _elementwise("add", {"a": a, "b": b}, format, rounding, overflow, seed, random_bits, out, threads)
+
+
+def subtract(
+    a: Any,
+    b: Any,
+    format: FloatFormat | str,
+    *,
+    rounding: str = "ties_to_even",
+    overflow: str = "ieee",
+    seed: int = 0,
+    random_bits: int = 32,
+    out: Any = None,
+    threads: int = 1,
+) -> Any:
+    """a - b, computed exactly and rounded once to a format.
+
+    Parameters, results, notes and errors are those of `add`.
+
+    Examples
+    --------
+    >>> import apscope
+    >>> apscope.subtract(1.0, 0.015625, "e4m3")
+    1.0
+    """
+    return _elementwise("subtract", {"a": a, "b": b}, format, rounding, overflow, seed, random_bits, out, threads)
+
+
+def multiply(
+    a: Any,
+    b: Any,
+    format: FloatFormat | str,
+    *,
+    rounding: str = "ties_to_even",
+    overflow: str = "ieee",
+    seed: int = 0,
+    random_bits: int = 32,
+    out: Any = None,
+    threads: int = 1,
+) -> Any:
+    """a * b, computed exactly and rounded once to a format.
+
+    Parameters, results and errors are those of `add`; 0 * inf is NaN.
+
+    Examples
+    --------
+    >>> import apscope
+    >>> apscope.multiply(1.125, 1.125, "e4m3")
+    1.25
+    """
+    return _elementwise("multiply", {"a": a, "b": b}, format, rounding, overflow, seed, random_bits, out, threads)
+
+
+def divide(
+    a: Any,
+    b: Any,
+    format: FloatFormat | str,
+    *,
+    rounding: str = "ties_to_even",
+    overflow: str = "ieee",
+    seed: int = 0,
+    random_bits: int = 32,
+    out: Any = None,
+    threads: int = 1,
+) -> Any:
+    """a / b, computed exactly and rounded once to a format.
+
+    Parameters, results and errors are those of `add`. As in IEEE 754, 0 / 0 and inf / inf are NaN
+    and x / 0 is an infinity with the sign of the quotient, which becomes what `overflow` makes of
+    an infinity in `format`. (P3109 says NaN for x / 0.)
+
+    Examples
+    --------
+    >>> import apscope
+    >>> apscope.divide(1.0, 3.0, "e4m3")
+    0.34375
+    """
+    return _elementwise("divide", {"a": a, "b": b}, format, rounding, overflow, seed, random_bits, out, threads)
+
+
+def sqrt(
+    a: Any,
+    format: FloatFormat | str,
+    *,
+    rounding: str = "ties_to_even",
+    overflow: str = "ieee",
+    seed: int = 0,
+    random_bits: int = 32,
+    out: Any = None,
+    threads: int = 1,
+) -> Any:
+    """The square root, computed exactly and rounded once to a format.
+
+    Parameters, results and errors are those of `add`. The root of -0 is -0, of other negative
+    numbers NaN.
+
+    Examples
+    --------
+    >>> import apscope
+    >>> apscope.sqrt(2.0, "e4m3")
+    1.375
+    """
+    return _elementwise("sqrt", {"a": a}, format, rounding, overflow, seed, random_bits, out, threads)
+
+
+def fma(
+    a: Any,
+    b: Any,
+    c: Any,
+    format: FloatFormat | str,
+    *,
+    rounding: str = "ties_to_even",
+    overflow: str = "ieee",
+    seed: int = 0,
+    random_bits: int = 32,
+    out: Any = None,
+    threads: int = 1,
+) -> Any:
+    """a * b + c, computed exactly and rounded once to a format.
+
+    Parameters, results, notes and errors are those of `add`, with `c` as a third operand.
+
+    Examples
+    --------
+    >>> import apscope
+    >>> apscope.fma(1.125, 1.125, -1.25, "e4m3")
+    0.015625
+    """
+    return _elementwise("fma", {"a": a, "b": b, "c": c}, format, rounding, overflow, seed, random_bits, out, threads)

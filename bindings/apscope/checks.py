@@ -1,0 +1,39 @@
+"""Arguments that must be of one kind: one sentence each, before C++ sees them."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+__all__ = ["integer", "settings", "text"]
+
+
+def integer(name: str, value: Any, low: int, high: int) -> int:
+    """The value as an int of low..high; TypeError for what is no whole number, ValueError outside."""
+    if isinstance(value, bool):
+        raise TypeError(f"{name}={value} is a bool; give a whole number")
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}={value!r} is no whole number") from None
+    if not low <= number <= high:
+        raise ValueError(f"{name}={number} is not between {low} and {high if high < 2**53 else f'2^{high.bit_length()} - 1'}")
+    return number
+
+
+def text(name: str, value: Any) -> str:
+    """The value, which must be a str."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name}={value!r} is no text; give a name such as those docs/definitions.md lists")
+    return value
+
+
+def settings(rounding: Any, overflow: Any, seed: Any, random_bits: Any, threads: Any) -> tuple[str, str, int, int, int]:
+    """The settings that every operation shares, in the order C++ takes them."""
+    return (
+        text("rounding", rounding),
+        text("overflow", overflow),
+        integer("seed", seed, 0, 2**64 - 1),
+        integer("random_bits", random_bits, 1, 64),
+        integer("threads", threads, 0, 2**20),
+    )

@@ -1,0 +1,233 @@
+#include "core/block_format.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+#include "core/named_formats.h"
+
+namespace apscope {
+
+namespace {
+
+constexpr std::array<std::string_view, scale_rule_count> rule_names = {"floor", "ceil", "rceil", "even", "ratio"};
+constexpr int largest_block = 1 << 30;
+
+[[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
+
+const FloatFormat& e8m0() {
+    static const FloatFormat format = make_format(8, 0, Specials::e8m0);
+    return format;
+}
+
+BlockFormat microscaling(const FloatFormat& element, bool twos_complement = false) {
+    return {element, twos_complement, e8m0(), 32, ScaleRule::floor, false};
+}
+
+const std::vector<NamedBlockFormat>& table() {
+    static const std::vector<NamedBlockFormat> formats = {
+        {"mxfp8_e4m3", "OCP MX", microscaling(make_format(4, 3, Specials::fn))},
+        {"mxfp8_e5m2", "OCP MX", microscaling(make_format(5, 2))},
+        {"mxfp6_e3m2", "OCP MX", microscaling(make_format(3, 2, Specials::finite))},
+        {"mxfp6_e2m3", "OCP MX", microscaling(make_format(2, 3, Specials::finite))},
+        {"mxfp4", "OCP MX", microscaling(make_format(2, 1, Specials::finite))},
+        {"mxint8", "OCP MX", microscaling(fixed_point_element(8, true), true)},
+        {"nvfp4", "NVIDIA",
+         {make_format(2, 1, Specials::finite), false, make_format(4, 3, Specials::fn), 16, ScaleRule::ratio, true}},
+    };
+    return formats;
+}
+
+bool is_bfp(const BlockFormat& f) {
+    return !f.twos_complement && !f.tensor_scale && f.scale == e8m0() && f.element.is_signed &&
+           f.element == fixed_point_element(f.element.storage_bits(), false);
+}
+
+std::optional<int> number(std::string_view text) {
+    int value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+    return value;
+}
+
+[[noreturn]] void refuse_name(std::string_view name) {
+    std::string known;
+    for (const NamedBlockFormat& row : table()) known += std::string(row.name) + ", ";
+    refuse("unknown block format '" + std::string(name) + "'; use " + known +
+           "bfp:<bits>:<block> or blocks:<element>, with ,scale=<format> ,block=<size> ,rule=<rule> ,tensor behind it");
+}
+
+// What stands before the first comma.
+BlockFormat parse_base(std::string_view base, std::string_view name) {
+    for (const NamedBlockFormat& row : table()) {
+        if (row.name == base) return row.format;
+    }
+    if (base.starts_with("bfp:")) {
+        const std::string_view rest = base.substr(4);
+        const std::size_t colon = rest.find(':');
+        if (colon == std::string_view::npos) refuse_name(name);
+        const std::optional<int> bits = number(rest.substr(0, colon)), block = number(rest.substr(colon + 1));
+        if (!bits || !block) refuse_name(name);
+        BlockFormat f = microscaling(fixed_point_element(*bits, false));
+        f.block_size = *block;
+        return f;
+    }
+    if (base.starts_with("blocks:")) {
+        const std::string_view element = base.substr(7);
+        if (element.starts_with("int")) {
+            const std::optional<int> bits = number(element.substr(3));
+            if (!bits) refuse_name(name);
+            return microscaling(fixed_point_element(*bits, true), true);
+        }
+        return microscaling(parse_format(element));
+    }
+    refuse_name(name);
+}
+
+}  // namespace
+
+std::string_view to_string(ScaleRule rule) { return rule_names[static_cast<std::size_t>(rule)]; }
+
+ScaleRule parse_scale_rule(std::string_view name) {
+    for (std::size_t i = 0; i < rule_names.size(); ++i) {
+        if (rule_names[i] == name) return static_cast<ScaleRule>(i);
+    }
+    refuse("unknown scale rule '" + std::string(name) + "'; use one of floor, ceil, rceil, even, ratio");
+}
+
+std::span<const NamedBlockFormat> named_block_formats() { return table(); }
+
+FloatFormat fixed_point_element(int bits, bool twos_complement) {
+    if (bits < 2 || bits > 8) {
+        refuse("block elements of " + std::to_string(bits) + " bits do not exist; use 2 to 8, the sign included");
+    }
+    // Exponent field of no bits: magnitudes 0 .. 2^(bits-1) - 1 in units of 2^-(bits-2).
+    FloatFormat f = make_format(0, bits - 1, Specials::finite);
+    if (twos_complement) f.zero = Zero::single;
+    return f;
+}
+
+int BlockFormat::top_mantissa_bits() const {
+    const int emax = element.emax();
+    const int least = element.subnormals ? element.subnormal_exponent : element.emin();
+    return emax - (std::max(emax, least) - element.mantissa_bits);
+}
+
+double BlockFormat::bits_per_element() const {
+    return element.storage_bits() + static_cast<double>(scale.storage_bits()) / block_size;
+}
+
+int scale_exponent(const BlockFormat& f, double amax) {
+    const int emax = f.element.emax();
+    int exponent;  // amax = fraction * 2^exponent, fraction in [1, 2)
+    const double fraction = 2 * std::frexp(amax, &exponent);
+    --exponent;
+    int k = exponent - emax;
+    switch (f.rule) {
+        case ScaleRule::floor:
+        case ScaleRule::ratio: break;
+        case ScaleRule::ceil: k += fraction > 1; break;
+        case ScaleRule::rceil: k += fraction > std::ldexp(f.element.largest(), -emax); break;
+        // The middle between the last value of a binade and the next binade rounds up: the last
+        // significand is odd.
+        case ScaleRule::even: k += fraction >= 2 - std::ldexp(1.0, -f.top_mantissa_bits() - 1); break;
+    }
+    return std::clamp(k, std::ilogb(f.scale.smallest_positive()), f.scale.emax());
+}
+
+std::string BlockFormat::name() const {
+    BlockFormat base = *this;
+    std::string text;
+    for (const NamedBlockFormat& row : table()) {
+        BlockFormat candidate = row.format;
+        candidate.block_size = block_size;
+        candidate.rule = rule;
+        if (candidate != *this) continue;
+        text = row.name;
+        base = row.format;
+    }
+    if (text.empty() && is_bfp(*this)) {
+        text = "bfp:" + std::to_string(element.storage_bits()) + ":" + std::to_string(block_size);
+        base.rule = ScaleRule::floor;
+    } else if (text.empty()) {
+        text = "blocks:" + (twos_complement ? "int" + std::to_string(element.storage_bits()) : element.name());
+        base = microscaling(element, twos_complement);
+    }
+    if (scale != base.scale) text += ",scale=" + scale.name();
+    if (block_size != base.block_size) text += ",block=" + std::to_string(block_size);
+    if (rule != base.rule) text += ",rule=" + std::string(to_string(rule));
+    if (tensor_scale != base.tensor_scale) text += ",tensor";
+    return text;
+}
+
+std::size_t BlockFormat::hash() const {
+    std::size_t h = element.hash();
+    for (const std::size_t field : {scale.hash(), static_cast<std::size_t>(twos_complement), static_cast<std::size_t>(block_size),
+                                    static_cast<std::size_t>(rule), static_cast<std::size_t>(tensor_scale)}) {
+        h = (h ^ field) * 1099511628211ull;
+    }
+    return h;
+}
+
+BlockFormat parse_block_format(std::string_view name) {
+    const std::size_t comma = name.find(',');
+    BlockFormat f = parse_base(name.substr(0, comma), name);
+    std::string_view rest = comma == std::string_view::npos ? std::string_view{} : name.substr(comma);
+    while (!rest.empty()) {
+        rest.remove_prefix(1);
+        const std::size_t end = std::min(rest.find(','), rest.size());
+        const std::string_view option = rest.substr(0, end);
+        rest.remove_prefix(end);
+        if (option.starts_with("scale=")) {
+            f.scale = parse_format(option.substr(6));
+        } else if (option.starts_with("block=") && number(option.substr(6))) {
+            f.block_size = *number(option.substr(6));
+        } else if (option.starts_with("rule=")) {
+            f.rule = parse_scale_rule(option.substr(5));
+        } else if (option == "tensor") {
+            f.tensor_scale = true;
+        } else {
+            refuse("block format '" + std::string(name) + "': '" + std::string(option) +
+                   "' is none of scale=<format>, block=<size>, rule=<rule> and tensor");
+        }
+    }
+    try {
+        validate(f);
+    } catch (const std::invalid_argument& error) {
+        refuse("block format '" + std::string(name) + "': " + error.what());
+    }
+    return f;
+}
+
+void validate(const BlockFormat& f) {
+    validate(f.element);
+    validate(f.scale);
+    if (f.block_size < 1 || f.block_size > largest_block) {
+        refuse("block_size=" + std::to_string(f.block_size) + " is not between 1 and 2^30");
+    }
+    if (f.element.storage_bits() > 8 || !f.element.is_signed || f.element.zero == Zero::none) {
+        refuse("the element format " + f.element.name() + " must be signed, have a zero and at most 8 bits");
+    }
+    if (f.twos_complement && f.element != fixed_point_element(f.element.storage_bits(), true)) {
+        refuse("twos_complement needs fixed-point elements with one zero (int2 to int8), which " + f.element.name() + " is not");
+    }
+    if (f.scale.storage_bits() > 8 || !f.scale.has_nan()) {
+        refuse("the scale format " + f.scale.name() + " must have a NaN, for blocks that hold one, and at most 8 bits");
+    }
+    if (f.rule != ScaleRule::ratio && (f.scale.mantissa_bits != 0 || f.scale.is_signed)) {
+        refuse("rule='" + std::string(to_string(f.rule)) + "' gives powers of two and needs an unsigned scale format without mantissa bits, which " +
+               f.scale.name() + " is not; use e8m0fnu, or rule='ratio'");
+    }
+    if (f.rule == ScaleRule::ratio && f.scale.zero == Zero::none) {
+        refuse("rule='ratio' needs a scale format with a zero, for blocks of zeros, which " + f.scale.name() + " is not; use e4m3fn");
+    }
+    if (f.tensor_scale && f.rule != ScaleRule::ratio) {
+        refuse("tensor_scale goes with rule='ratio', not with rule='" + std::string(to_string(f.rule)) + "'");
+    }
+}
+
+}  // namespace apscope

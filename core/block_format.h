@@ -1,0 +1,81 @@
+// BlockFormat: numbers that share a scale, as a value. A block is a run of elements along one axis;
+// it holds one code of `scale` and, for each element, one code of `element`:
+//
+//      value = element * scale                    (tensor_scale: element * scale / tensor scale)
+//
+// OCP's MX formats, NVFP4 and shared-exponent ("block floating point") formats are of this kind.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/float_format.h"
+
+namespace apscope {
+
+// How a block's scale follows from amax, the largest finite magnitude of the block. The first four
+// give a power of two, 2^k before it is clamped to the scales that exist; emax and largest are the
+// element format's.
+enum class ScaleRule {
+    floor,  // k = floor(log2 amax) - emax (OCP)
+    ceil,   // k = ceil(log2 amax) - emax
+    rceil,  // the least k with largest 2^k >= amax: nothing overflows
+    even,   // k = floor(log2 r) - emax, r = amax rounded to nearest at the element's precision
+    ratio,  // amax / largest, rounded to a value of the scale's format (NVFP4)
+};
+inline constexpr int scale_rule_count = 5;
+
+struct BlockFormat {
+    FloatFormat element;            // at most 8 bits
+    bool twos_complement = false;   // element codes are integers in two's complement, not sign and
+                                    // magnitude; the element format is then fixed-point
+    FloatFormat scale;              // at most 8 bits
+    int block_size = 32;            // elements that share a scale; the last block of a line may be shorter
+    ScaleRule rule = ScaleRule::floor;
+    bool tensor_scale = false;      // one fp32 scale more for the whole array (rule ratio only)
+
+    friend bool operator==(const BlockFormat&, const BlockFormat&) = default;
+
+    // Significant bits behind the leading one that elements of the largest binade have.
+    int top_mantissa_bits() const;
+    // Storage for each element: its code and its share of the scale of a whole block.
+    double bits_per_element() const;
+    // The shortest name from which parse_block_format gives this format back.
+    std::string name() const;
+    std::size_t hash() const;
+};
+
+// The exponent k of the power-of-two rules, clamped to the scale's range. amax is finite and
+// positive. Exact: exponents come from the bits of amax, never from a logarithm.
+int scale_exponent(const BlockFormat& format, double amax);
+
+struct NamedBlockFormat {
+    std::string_view name;
+    std::string_view origin;
+    BlockFormat format;
+};
+std::span<const NamedBlockFormat> named_block_formats();
+
+// Elements of `bits` in two's complement with the binary point behind the second bit: MXINT8's for 8.
+FloatFormat fixed_point_element(int bits, bool twos_complement);
+
+// Reads a name of the table, bfp:<bits>:<block> (sign-magnitude elements of that many bits under an
+// 8-bit exponent) or blocks:<element> (element: a format's name, or int<bits>), each followed by any
+// of ,scale=<format> ,block=<size> ,rule=<rule> ,tensor. Throws std::invalid_argument otherwise.
+BlockFormat parse_block_format(std::string_view name);
+
+std::string_view to_string(ScaleRule rule);
+ScaleRule parse_scale_rule(std::string_view name);  // throws std::invalid_argument
+
+// Throws std::invalid_argument with one sentence if the fields contradict each other.
+void validate(const BlockFormat& format);
+
+}  // namespace apscope
+
+template <>
+struct std::hash<apscope::BlockFormat> {
+    std::size_t operator()(const apscope::BlockFormat& f) const { return f.hash(); }
+};

@@ -1,0 +1,121 @@
+#include "emulation/arithmetic.h"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <string>
+
+#include "core/float_environment.h"
+#include "emulation/arithmetic_kernels.h"
+#include "emulation/parallel.h"
+
+namespace apscope {
+
+namespace {
+
+constexpr std::array<std::string_view, operation_count> names = {"add", "subtract", "multiply", "divide", "sqrt", "fma"};
+
+// Calls f.template operator()<Op>() with the run-time operation as the compile-time Op.
+template <class F>
+void dispatch_operation(Operation operation, F&& f) {
+    switch (operation) {
+        case Operation::add: return f.template operator()<Operation::add>();
+        case Operation::subtract: return f.template operator()<Operation::subtract>();
+        case Operation::multiply: return f.template operator()<Operation::multiply>();
+        case Operation::divide: return f.template operator()<Operation::divide>();
+        case Operation::sqrt: return f.template operator()<Operation::sqrt>();
+        case Operation::fma: return f.template operator()<Operation::fma>();
+    }
+}
+
+void check_operand(std::span<const float> operand, std::size_t count, const char* what) {
+    if (operand.size() != count && operand.size() != 1) {
+        throw std::invalid_argument("operand " + std::string(what) + " holds " + std::to_string(operand.size()) +
+                                    " elements, the output " + std::to_string(count) + "; they must agree, or the operand be one number");
+    }
+}
+
+// Elements first .. first + count - 1 of an operand, or its one number repeated.
+void load(std::span<const float> operand, std::size_t first, std::size_t count, double* row) {
+    if (operand.size() == 1) {
+        std::fill_n(row, count, static_cast<double>(operand[0]));
+    } else {
+        std::copy_n(operand.data() + first, count, row);
+    }
+}
+
+}  // namespace
+
+std::string_view to_string(Operation operation) { return names[static_cast<std::size_t>(operation)]; }
+
+Operation parse_operation(std::string_view name) {
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        if (names[i] == name) return static_cast<Operation>(i);
+    }
+    throw std::invalid_argument("unknown operation '" + std::string(name) + "'; use add, subtract, multiply, divide, sqrt or fma");
+}
+
+int operand_count(Operation operation) { return operation == Operation::sqrt ? 1 : operation == Operation::fma ? 3 : 2; }
+
+Rounder make_rounder(const FloatFormat& format, const Projection& projection) {
+    validate(projection, format);
+    const Cast<double> cast = make_cast<double>(format, projection);
+    const bool wide = !odd_sum_suffices(cast.mantissa_bits, projection.rounding, projection.random_bits);
+    if (wide && cast.gap_high != 0) {
+        throw std::invalid_argument("random_bits=" + std::to_string(projection.random_bits) + " is too many for arithmetic in " +
+                                    format.name() + ", whose values below the normal range are spaced irregularly; use at most " +
+                                    std::to_string(50 - format.mantissa_bits));
+    }
+    return {cast, projection.rounding, wide};
+}
+
+void Rounder::round(double* row, std::size_t count, const RandomStream& stream, std::uint64_t first) const {
+    dispatch(mode, [&]<RoundingMode M>() {
+        if (cast.gap_high != 0) {
+            simd::run<RoundRow<M, true>>(row, count, &cast, &stream, first);
+        } else {
+            simd::run<RoundRow<M, false>>(row, count, &cast, &stream, first);
+        }
+    });
+}
+
+void Rounder::apply(Operation operation, const double* a, const double* b, const double* c, double* row, std::size_t count,
+                    const RandomStream& stream, std::uint64_t first) const {
+    dispatch_operation(operation, [&]<Operation Op>() {
+        if (wide) {
+            RandomWords words(stream);
+            for (std::size_t i = 0; i < count; ++i) {
+                row[i] = operate<Op, RoundingMode::stochastic>(a[i], b[i], c[i], cast, words.at(first + i));
+            }
+        } else {
+            simd::run<OperateToOdd<Op>>(a, b, c, row, count, mode == RoundingMode::toward_negative);
+            round(row, count, stream, first);
+        }
+    });
+}
+
+void arithmetic(Operation operation, std::span<const float> a, std::span<const float> b, std::span<const float> c,
+                std::span<float> out, const FloatFormat& format, const Projection& projection, std::uint64_t seed, int threads) {
+    const int operands = operand_count(operation);
+    check_operand(a, out.size(), "a");
+    if (operands > 1) check_operand(b, out.size(), "b");
+    if (operands > 2) check_operand(c, out.size(), "c");
+    const Rounder rounder = make_rounder(format, projection);
+    const RandomStream stream = array_stream(seed, projection.random_bits);
+
+    constexpr std::size_t piece = std::size_t{1} << 14, tile = 512;
+    parallel_for((out.size() + piece - 1) / piece, threads, [&](std::size_t p) {
+        double rows[3][tile] = {};
+        const std::size_t end = std::min((p + 1) * piece, out.size());
+        for (std::size_t i = p * piece; i < end; i += tile) {
+            const std::size_t count = std::min(tile, end - i);
+            load(a, i, count, rows[0]);
+            if (operands > 1) load(b, i, count, rows[1]);
+            if (operands > 2) load(c, i, count, rows[2]);
+            rounder.apply(operation, rows[0], rows[1], rows[2], rows[0], count, stream, i);
+            std::transform(rows[0], rows[0] + count, out.data() + i, [](double x) { return static_cast<float>(x); });
+        }
+    });
+}
+
+}  // namespace apscope
