@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import struct
 
 import ml_dtypes
 import numpy as np
@@ -41,6 +42,23 @@ def test_the_same_formats_give_the_same_bytes(pack, tmp_path):
         if path.name != "manifest.json":
             assert path.read_bytes() == (pack / path.name).read_bytes()
     assert len(list((tmp_path / "two").iterdir())) == 2 * 14 + 1
+
+
+def test_a_reader_that_knows_only_the_page(pack):
+    """docs/conformance.md is enough: little-endian words, results in the order of the inputs."""
+    entry = json.loads((pack / "manifest.json").read_text())["formats"]["fp16"]
+    half = {}
+    for what, file in [("in", entry["inputs"]), ("out", entry["results"]["ties_to_even.ieee"]), ("table", entry["table"])]:
+        data = (pack / file["file"]).read_bytes()
+        half[what] = [struct.unpack_from("<I", data, 4 * i)[0] for i in range(len(data) // 4)]
+    assert half["in"] == sorted(set(half["in"])) and len(half["in"]) == len(half["out"]) == entry["count"]
+    for x, y in list(zip(half["in"], half["out"]))[::7]:
+        value = struct.unpack("<f", struct.pack("<I", x))[0]
+        try:
+            code = struct.unpack("<H", struct.pack("<e", value))[0]
+        except OverflowError:
+            code = 0x7C00 if value > 0 else 0xFC00
+        assert half["table"][code] == y
 
 
 @pytest.mark.parametrize("name", ["e4m3", "e3m0", "e2m1fn", "e8m0fnu"])
