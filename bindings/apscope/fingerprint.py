@@ -118,7 +118,7 @@ def fingerprint(cast: Any, *, codes: FloatFormat | str | None = None) -> Fingerp
     known = is_lattice(run, f)
     changed = ~same(got, run(x))
     regions = ("rounding", "overflow", "infinity", "subnormals")
-    words = _words(f, x, got, rounding, changed) if known else dict.fromkeys(regions, "unknown")
+    words = _words(f, x, got, rounding, overflow, changed) if known else dict.fromkeys(regions, "unknown")
     return Fingerprint(
         format=f.name if known else "unknown",
         nan=_seen(got[np.isnan(x)]),
@@ -210,7 +210,9 @@ def _ranked(candidates: list[FloatFormat], x: np.ndarray, got: np.ndarray) -> li
     return [preset for _, _, preset in sorted(ranking, key=lambda row: row[:2])]
 
 
-def _words(f: FloatFormat, x: np.ndarray, got: np.ndarray, rounding: str, changed: np.ndarray) -> dict[str, str]:
+def _words(
+    f: FloatFormat, x: np.ndarray, got: np.ndarray, rounding: str, overflow: str, changed: np.ndarray
+) -> dict[str, str]:
     """Region by region: between normal values, past the largest, below the smallest normal."""
     with np.errstate(invalid="ignore"):  # signalling NaNs
         size = np.abs(x.astype(np.float64))
@@ -222,7 +224,7 @@ def _words(f: FloatFormat, x: np.ndarray, got: np.ndarray, rounding: str, change
     below = usable & (size < f.smallest_normal)
     return {
         "rounding": how,
-        "overflow": _overflow(f, x, got, usable & (size > f.largest), closest),
+        "overflow": _overflow(f, x, got, usable & (size > f.largest), closest, overflow),
         "infinity": _seen(np.where(x < 0, -got, got)[np.isinf(x) & (f.is_signed | (x > 0))], f),
         "subnormals": _subnormals(f, x[below], got[below], closest),
     }
@@ -248,12 +250,13 @@ def _differing(got: np.ndarray, right: np.ndarray) -> int:
     return len(got) - int(np.count_nonzero((got == right) | (np.isnan(got) & np.isnan(right))))
 
 
-def _overflow(f: FloatFormat, x: np.ndarray, got: np.ndarray, past: np.ndarray, rounding: str) -> str:
+def _overflow(f: FloatFormat, x: np.ndarray, got: np.ndarray, past: np.ndarray, rounding: str, preset: str) -> str:
     """Finite inputs past the largest value, by what they become."""
     if not past.any():
         return "none: no fp32 value is past the largest"
     x, got = x[past], got[past]
-    for overflow in _overflows(f):
+    # Rules can agree on finite inputs; infinite ones decided the preset's.
+    for overflow in [preset, *_overflows(f)]:
         if _differing(got, quantize(x, f, rounding=rounding, overflow=overflow)) == 0:
             far = np.abs(x) >= min(2 * f.largest, float(np.abs(x).max()))
             return f"{overflow} ({_seen(np.where(x < 0, -got, got)[far], f)})"
