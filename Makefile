@@ -17,7 +17,7 @@ python_sources := $(shell find bindings/apscope -type f -not -path '*/__pycache_
 traces := digits digits_w64 characters
 trace_files := $(shell find $(traces:%=notebooks/data/%) -type f)
 
-.PHONY: help report test exhaustive picture stubs clean system test-cpp test-python test-notebooks
+.PHONY: help report test exhaustive picture stubs clean system test-cpp test-python
 
 help:
 	@echo "make report      replay the bundled recorded traces into out/ and write out/report.html"
@@ -67,7 +67,7 @@ out/report.html: .stamps/installed $(trace_files) $(python_sources)
 test: .stamps/tests-built
 	@rm -rf $(LOGS) && mkdir -p $(LOGS)
 	@echo "Running the C++ tests, the Python tests and the notebooks"
-	@status=0; $(MAKE) --keep-going test-cpp test-python test-notebooks || status=1; \
+	@status=0; $(MAKE) --keep-going test-cpp test-python || status=1; \
 	 .ci/test_summary.sh $(LOGS) $$status
 
 # The proof over all 2^32 inputs runs once a build: its result stands until the test program changes.
@@ -82,10 +82,7 @@ test-cpp: .stamps/all-fp32
 	   | tee $(LOGS)/cpp | grep -v '  Passed  \|  Start '
 
 test-python: .stamps/tests-built
-	@$(VENV)/python -m pytest -q --numprocesses $(JOBS) --dist worksteal --durations=5 --ignore tests/python/test_notebooks.py tests | tee $(LOGS)/python
-
-test-notebooks: .stamps/tests-built
-	@$(VENV)/python -m pytest -q tests/python/test_notebooks.py | tee $(LOGS)/notebooks
+	@$(VENV)/python -m pytest -q --numprocesses $(JOBS) --dist worksteal --durations=5 tests | tee $(LOGS)/python
 
 # ---- More -------------------------------------------------------------------------------------
 

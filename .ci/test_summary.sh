@@ -10,7 +10,6 @@ line() {  # title, log, command that finds the counts in it
 }
 echo
 line "C++ tests:" cpp grep 'tests passed'
-line "Python tests:" python tail -n 1
-line "Notebook tests:" notebooks tail -n 1
+line "Python, notebooks:" python tail -n 1
 if [[ $status == 0 ]]; then echo "All tests passed."; else echo "Tests failed; the logs are in $logs."; fi
 exit "$status"

@@ -58,7 +58,7 @@ def test_instruction_sets_change_nothing(traces, whole, tmp_path, level):
         _core.set_simd_level(best)
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(range(3)))[:3])
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
 def test_three_shards_merged_change_nothing(traces, whole, tmp_path, order):
     folders = []
     for shard in order:
