@@ -133,7 +133,7 @@ APSCOPE_HD double wide_to_format(const WideSum& exact, const Cast<double>& cast,
 template <Operation Op, RoundingMode M>
 APSCOPE_HD double operate(double a, double b, double c, const Cast<double>& cast, std::uint64_t random) {
     const double odd = to_odd<Op>(a, b, c, M == RoundingMode::toward_negative);
-    if constexpr (M == RoundingMode::stochastic && Op != Operation::multiply) {
+    if constexpr (is_stochastic(M) && Op != Operation::multiply) {
         const std::uint64_t magnitude = bits_cast<std::uint64_t>(odd) & ~sign_bit<double>;
         if (!odd_sum_suffices(cast.mantissa_bits, M, cast.random_bits) && cast.gap_high == 0 && magnitude != 0 &&
             magnitude < infinity_bits<double>) {

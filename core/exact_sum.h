@@ -29,7 +29,7 @@ APSCOPE_HD double add_to_odd(double a, double b) {
 
 // Do the 53 bits of a round-to-odd sum suffice for this rounding?
 APSCOPE_HD bool odd_sum_suffices(int mantissa_bits, RoundingMode mode, int random_bits) {
-    return mode != RoundingMode::stochastic || mantissa_bits + 1 + random_bits + 2 <= 53;
+    return !is_stochastic(mode) || mantissa_bits + 1 + random_bits + 2 <= 53;
 }
 
 // The exact sum as significand * 2^unit, the significand's last bit sticky.
@@ -75,7 +75,7 @@ APSCOPE_HD double round_wide(const WideSum& sum, const Cast<double>& cast, std::
     const Wide kept = sum.significand >> capped;
     // Further down than 127 places the sum is below half a unit: only that it is not zero counts,
     // except to random words, which look at the true shift.
-    const Wide rest = shift > 127 && M != RoundingMode::stochastic ? 1 : sum.significand & ((Wide{1} << capped) - 1);
+    const Wide rest = shift > 127 && !is_stochastic(M) ? 1 : sum.significand & ((Wide{1} << capped) - 1);
     Wide odd = kept & 1;
     if (cast.even_code_ties) odd &= static_cast<Wide>(exponent + cast.bias);
     const bool up = round_up<M, Wide>(1, rest, shift, static_cast<Wide>(capped), odd, sum.negative, cast.random_bits, random);
@@ -94,7 +94,7 @@ APSCOPE_HD double add_rounded(double a, double b, const Cast<double>& cast, std:
         const bool opposite = ((bits_cast<std::uint64_t>(a) ^ bits_cast<std::uint64_t>(b)) >> 63) != 0;
         odd = odd == 0.0 && opposite ? -0.0 : odd;
     }
-    if (M == RoundingMode::stochastic && !odd_sum_suffices(cast.mantissa_bits, M, cast.random_bits)) {
+    if (is_stochastic(M) && !odd_sum_suffices(cast.mantissa_bits, M, cast.random_bits)) {
         const std::uint64_t bits = bits_cast<std::uint64_t>(odd);
         const std::uint64_t magnitude = bits & ~sign_bit<double>;
         const bool in_gap = magnitude > cast.gap_low && magnitude < cast.gap_high;

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <optional>
 #include <stdexcept>
+#include <tuple>
 
 namespace apscope {
 
@@ -31,6 +32,7 @@ FloatFormat dlfloat16() {
 
 const std::vector<NamedFormat>& table() {
     static const std::vector<NamedFormat> formats = {
+        {"fp64", "binary64 float64 e11m52 double", "IEEE 754", make_format(11, 52)},
         {"fp32", "binary32 float32 e8m23 single", "IEEE 754", make_format(8, 23)},
         {"tf32", "tensorfloat32 e8m10", "NVIDIA", make_format(8, 10)},
         {"bf16", "bfloat16 e8m7", "Google", make_format(8, 7)},
@@ -91,18 +93,20 @@ struct Tokens {
         rest.remove_prefix(word.size());
         return true;
     }
-    std::optional<int> number() {
-        int value = 0;  // a number that no int holds is no number, and the name unknown
+    template <class Integer>
+    std::optional<Integer> number() {
+        Integer value = 0;  // a number that the type does not hold is no number, and the name unknown
         const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
         if (error != std::errc{}) return std::nullopt;
         rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
         return value;
     }
     // `word` followed by a number, or nothing taken.
-    std::optional<int> take_number(std::string_view word) {
+    template <class Integer = int>
+    std::optional<Integer> take_number(std::string_view word) {
         Tokens ahead = *this;
         if (!ahead.take(word)) return std::nullopt;
-        const std::optional<int> value = ahead.number();
+        const std::optional<Integer> value = ahead.number<Integer>();
         if (value) *this = ahead;
         return value;
     }
@@ -112,7 +116,7 @@ std::optional<FloatFormat> parse_p3109(std::string_view name) {
     Tokens t{name};
     const auto bits = t.take_number("binary");
     const auto precision = t.take_number("p");
-    if (!bits || !precision || *bits > 32 || *precision > 32) return std::nullopt;
+    if (!bits || !precision || *bits > 64 || *precision > 64) return std::nullopt;
     const bool is_signed = t.take("s");
     if (!is_signed && !t.take("u")) return std::nullopt;
     const bool extended = t.take("e");
@@ -137,12 +141,33 @@ std::optional<FloatFormat> parse_general(std::string_view name) {
     if (t.take("zero1")) f.zero = Zero::single;
     else if (t.take("zero0")) f.zero = Zero::none;
     if (t.take("nannz")) f.nan_at_negative_zero = true;
-    else if (const auto codes = t.take_number("nan"); codes && *codes >= 0) f.nan_codes = static_cast<std::uint64_t>(*codes);
+    else if (const auto codes = t.take_number<std::uint64_t>("nan")) f.nan_codes = *codes;
     if (t.take("noinf")) f.has_infinity = false;
     else if (t.take("inf")) f.has_infinity = true;
     if (t.take("eventies")) f.even_code_ties = true;
     if (!t.rest.empty()) return std::nullopt;
     return f;
+}
+
+// Names of families with arguments: Tesla's configurable formats, with the bias as one, and QPyTorch's
+// (exponent, mantissa) pairs. Neither has infinities or NaN.
+std::optional<FloatFormat> parse_family(std::string_view name) {
+    Tokens t{name};
+    for (const auto& [word, exponent_bits, mantissa_bits] : {std::tuple{"cfloat8_143", 4, 3}, std::tuple{"cfloat8_152", 5, 2}}) {
+        if (!t.take(word)) continue;
+        const auto bias = t.take_number("b");
+        if (!bias || *bias < 0 || *bias > 63 || !t.rest.empty()) {
+            throw std::invalid_argument("the format name '" + std::string(name) + "' needs its bias, 0 to 63, as in " + word + "b7");
+        }
+        FloatFormat f = with_bias(make_format(exponent_bits, mantissa_bits, Specials::finite), *bias);
+        f.subnormal_exponent = -*bias;
+        return f;
+    }
+    if (!t.take("qpytorch_")) return std::nullopt;
+    const auto exponent_bits = t.take_number("e");
+    const auto mantissa_bits = t.take_number("m");
+    if (!exponent_bits || !mantissa_bits || !t.rest.empty()) return std::nullopt;
+    return make_format(*exponent_bits, *mantissa_bits, Specials::finite);
 }
 
 // The general form of `f`, starting from the family of specials that needs the fewest words.
@@ -204,6 +229,7 @@ FloatFormat parse_format(std::string_view name) {
         }
     }
     std::optional<FloatFormat> f = parse_p3109(name);
+    if (!f) f = parse_family(name);
     if (!f) f = parse_general(name);
     if (!f) {
         throw std::invalid_argument("unknown format '" + std::string(name) +

@@ -28,7 +28,7 @@ struct RoundRow {
                                    std::uint64_t first) {
         Cast<double> cast = *given;
         if (!HasGap) cast.gap_high = 0;  // lets the compiler drop the branch
-        if constexpr (M == RoundingMode::stochastic) {
+        if constexpr (is_stochastic(M)) {
             RandomWords words(*stream);
             for (std::size_t i = 0; i < count; ++i) row[i] = round_to_format<M, double>(row[i], cast, words.at(first + i));
         } else {

@@ -139,7 +139,7 @@ void encode_loop(std::span<const Real> in, BlockShape shape, const Encoder& e, R
             const std::size_t first = place.first + begin * place.stride;
             for (std::size_t j = 0; j < n; ++j) elements[j] = scaled(e, scale, in[first + j * place.stride]);
             dispatch(rounding, [&]<RoundingMode M>() {
-                if constexpr (M == RoundingMode::stochastic) {
+                if constexpr (is_stochastic(M)) {
                     for (std::size_t j = 0; j < n; ++j) {
                         elements[j] = round_to_format<M, double>(elements[j], e.element, e.stream.at(first + j * place.stride));
                     }

@@ -137,7 +137,7 @@ private:
                 continue;
             }
             sum[i] = !a.finite() ? a.special() : zero ? a.zero(rounder.mode == RoundingMode::toward_negative) : wide_to_odd(total);
-            const std::uint64_t random = rounder.mode == RoundingMode::stochastic ? words.at(first_ + i) : 0;
+            const std::uint64_t random = is_stochastic(rounder.mode) ? words.at(first_ + i) : 0;
             sum[i] = round_one<double>(sum[i], rounder.cast, rounder.mode, random);
         }
     }
@@ -155,7 +155,7 @@ Rounders make_rounders(const SumOptions& options, std::size_t terms) {
         throw std::invalid_argument("order=exact has no partial sums to round; leave out accumulate, which is " +
                                     options.accumulate->name());
     }
-    if (options.projection.rounding == RoundingMode::stochastic && terms >= std::size_t{1} << 26) {
+    if (is_stochastic(options.projection.rounding) && terms >= std::size_t{1} << 26) {
         throw std::invalid_argument("a sum of " + std::to_string(terms) +
                                     " terms has more stochastic roundings than random streams; use fewer than 2^26 terms");
     }

@@ -25,7 +25,7 @@ public:
     // target = round(target + sign * source), drawing at `hop`.
     void add(double* target, const double* source, double sign, std::uint32_t hop) {
         const RandomStream stream{key_, 0, stage_and_hop(Stage::reduce, hop), accumulator_.cast.random_bits};
-        if (moments_ != nullptr && accumulator_.rounding == RoundingMode::stochastic) note_moments(target, source, sign);
+        if (moments_ != nullptr && is_stochastic(accumulator_.rounding)) note_moments(target, source, sign);
         dispatch(accumulator_.rounding, [&]<RoundingMode M>() {
             const std::uint64_t first = first_;
             if (accumulator_.cast.gap_high != 0) {
@@ -41,7 +41,7 @@ private:
         for (std::size_t i = 0; i < count_; ++i) {
             // To odd keeps every bit that the random bits can see, and the sticky one.
             const RoundingMoments m =
-                stochastic_moments(add_to_odd(target[i], sign * source[i]), accumulator_.cast, accumulator_.saturates);
+                stochastic_moments(add_to_odd(target[i], sign * source[i]), accumulator_.cast, accumulator_.rounding, accumulator_.saturates);
             moments_->bias[offset_ + i] += m.bias;
             moments_->variance[offset_ + i] += m.variance;
             moments_->defined = moments_->defined && m.defined;
@@ -103,7 +103,7 @@ void reduce_tile(const Topology& topology, const ReductionProgram& program, std:
 }  // namespace
 
 Accumulator make_accumulator(const FloatFormat& format, const Projection& projection) {
-    return {make_cast<double>(format, projection), projection.rounding, projection.overflow == Overflow::saturate};
+    return {make_cast<double>(format, projection), projection.rounding, clamps(projection.overflow)};
 }
 
 void encode_row(std::span<const float> in, double* out, double scale, const Cast<double>& cast, RoundingMode rounding,

@@ -39,7 +39,7 @@ struct EncodeRow {
                                    const RandomStream* stream, std::uint64_t first) {
         Cast<double> cast = *given;
         if (!HasGap) cast.gap_high = 0;  // lets the compiler drop the branch
-        if constexpr (M == RoundingMode::stochastic) {
+        if constexpr (is_stochastic(M)) {
             RandomWords words(*stream);
             for (std::size_t i = 0; i < count; ++i) out[i] = round_to_format<M, double>(in[i] * scale, cast, words.at(first + i));
         } else {
@@ -55,7 +55,7 @@ struct AddRow {
                                    const RandomStream* stream, std::uint64_t first) {
         Cast<double> cast = *given;
         if (!HasGap) cast.gap_high = 0;  // lets the compiler drop the branch
-        if constexpr (M == RoundingMode::stochastic) {
+        if constexpr (is_stochastic(M)) {
             RandomWords words(*stream);
             for (std::size_t i = 0; i < count; ++i) {
                 target[i] = add_rounded<M>(target[i], sign * source[i], cast, words.at(first + i));

@@ -59,7 +59,7 @@ std::uint64_t payload_bits(const Grid& grid, std::size_t elements) {
 
 bool is_stochastic(const Grid& grid) {
     const auto* f = std::get_if<FloatGrid>(&grid);
-    return f == nullptr || f->projection.rounding == RoundingMode::stochastic;
+    return f == nullptr || is_stochastic(f->projection.rounding);
 }
 
 // Selection ----------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ struct QuantizeArguments {
 
 template <RoundingMode M>
 APSCOPE_HD int group_size(const QuantizeArguments& a) {
-    return M == RoundingMode::stochastic ? RandomStream::slots(a.stream.random_bits) : 1;
+    return is_stochastic(M) ? RandomStream::slots(a.stream.random_bits) : 1;
 }
 
 // Groups that the elements lie in; they are numbered from 0.
@@ -36,7 +36,7 @@ APSCOPE_HD std::uint64_t group_count(const QuantizeArguments& a) {
 
 template <RoundingMode M>
 APSCOPE_HD void quantize_group(const QuantizeArguments& a, std::uint64_t group) {
-    if constexpr (M == RoundingMode::stochastic) {
+    if constexpr (is_stochastic(M)) {
         const int size = group_size<M>(a);
         const std::uint64_t index = a.first / size + group;
         const PhiloxBlock block = a.stream.block(index);
