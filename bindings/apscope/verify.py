@@ -94,7 +94,8 @@ def verify(
     operation : str or iterable of str
         One of `OPERATIONS`, several, or ``"all"``.
     samples : int, optional
-        Random operands of an arithmetic operation; 100,000 if not given.
+        Random operands of an arithmetic operation, 100,000 if not given; random inputs of a format of
+        more than 19 bits, 1,000,000 if not given (narrower ones get a hundredth).
     exhaustive : bool
         Casts: the array path on all 2**32 fp32 inputs (overflow ``ieee``). For deterministic modes
         and formats of up to 19 bits it is compared with the steps that the oracle finds, else with
@@ -155,7 +156,7 @@ def verify(
             shared = {"rounding": mode, "random_bits": _bits(mode, random_bits) if rounding == "all" else random_bits, "threads": threads, "seed": seed}
             if progress is not None:
                 shared["progress"] = lambda done, total, words=f"{op} {mode}": progress(words, done, total)
-            prove = _casts(name, exhaustive, oracle) if op == "quantize" else _arithmetic(name, op, exhaustive, samples)
+            prove = _casts(name, exhaustive, oracle, samples) if op == "quantize" else _arithmetic(name, op, exhaustive, samples)
             results.append(_verification(name, op, mode, exhaustive, prove(shared)))
     return results
 
@@ -176,12 +177,14 @@ def _bits(mode: str, random_bits: int) -> int:
 Findings = Iterator[dict[str, Any]]
 
 
-def _casts(name: str, exhaustive: bool, oracle: str | None) -> Callable[[dict[str, Any]], Findings]:
+def _casts(name: str, exhaustive: bool, oracle: str | None, samples: int | None) -> Callable[[dict[str, Any]], Findings]:
     """Every overflow rule; with the first of them every underflow rule, and NaN's payload."""
     f = FloatFormat(name)
     rest = 97  # every so-many-th case, away from the edges
 
     def prove(shared: dict[str, Any]) -> Findings:
+        if samples is not None:
+            shared["random_cases"] = samples
         for overflow in _oracle.overflow_rules(name):
             first = overflow == "ieee"
             yield _oracle.verify(

@@ -26,7 +26,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument("--exhaustive", action="store_true", help="the array path on all 2^32 inputs; fma on all operands of up to 6 bits")
     parser.add_argument("--oracle", choices=["mpfr"], help="with --exhaustive: the rule against MPFR on all of them too")
     parser.add_argument("--random-bits", type=int, default=32, metavar="N", help="of stochastic rounding, 1 to 64")
-    parser.add_argument("--samples", type=int, metavar="N", help="random operands of an arithmetic operation (default: 100000)")
+    parser.add_argument("--samples", type=int, metavar="N", help="random operands of an operation (default: 100000), inputs of a wide format (10^6)")
     parser.add_argument("--threads", type=int, metavar="N", help="worker threads (default: all processors)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the random inputs")
     parser.add_argument("--json", action="store_true", help="print a list of objects")
