@@ -144,6 +144,7 @@ Scheme parse_scheme(std::string_view spec) {
                    std::string(name) + ":e4m3," + std::string(head));
         }
         arguments.format = parse_format(head);
+        require_fp32(*arguments.format, "a scheme");
         scheme.format = arguments.format->name();
     } else if (!head.empty()) {
         settings.insert(settings.begin(), head);

@@ -27,6 +27,7 @@ void build_float(const SchemeArguments& arguments, Scheme& scheme) {
     const std::string& accumulate = arguments.text("accumulate");
     reduction.exact = accumulate == "exact";
     reduction.accumulate = accumulate == "format" || reduction.exact ? grid.format : parse_format(accumulate);
+    require_fp32(reduction.accumulate, "a scheme");
     reduction.projection = grid.projection;
     const std::string& hop = arguments.text("hop_rounding");
     if (hop != "same") reduction.projection.rounding = parse_rounding(hop);
