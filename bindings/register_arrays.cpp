@@ -93,6 +93,8 @@ void register_arrays(py::module_& m) {
     define_codes<double, std::uint32_t>(m);
     define_codes<double, std::uint64_t>(m);
 
+    m.def("widen", [](const py::array_t<float>& x, py::array_t<double>& out) { widen(in_span(x), out_span(out)); },
+          py::arg("x").noconvert(), py::arg("out").noconvert());
     m.def("narrow", [](const py::array_t<double>& x, py::array_t<float>& out) { narrow(in_span(x), out_span(out)); },
           py::arg("x").noconvert(), py::arg("out").noconvert());
 

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <optional>
 #include <stdexcept>
-#include <tuple>
+#include <utility>
 
 namespace apscope {
 
@@ -149,19 +149,23 @@ std::optional<FloatFormat> parse_general(std::string_view name) {
     return f;
 }
 
+FloatFormat cfloat8(int exponent_bits, int bias) {
+    FloatFormat f = with_bias(make_format(exponent_bits, 7 - exponent_bits, Specials::finite), bias);
+    f.subnormal_exponent = -bias;
+    return f;
+}
+
 // Names of families with arguments: Tesla's configurable formats, with the bias as one, and QPyTorch's
 // (exponent, mantissa) pairs. Neither has infinities or NaN.
 std::optional<FloatFormat> parse_family(std::string_view name) {
     Tokens t{name};
-    for (const auto& [word, exponent_bits, mantissa_bits] : {std::tuple{"cfloat8_143", 4, 3}, std::tuple{"cfloat8_152", 5, 2}}) {
+    for (const auto& [word, exponent_bits] : {std::pair{"cfloat8_143", 4}, std::pair{"cfloat8_152", 5}}) {
         if (!t.take(word)) continue;
         const auto bias = t.take_number("b");
         if (!bias || *bias < 0 || *bias > 63 || !t.rest.empty()) {
             throw std::invalid_argument("the format name '" + std::string(name) + "' needs its bias, 0 to 63, as in " + word + "b7");
         }
-        FloatFormat f = with_bias(make_format(exponent_bits, mantissa_bits, Specials::finite), *bias);
-        f.subnormal_exponent = -*bias;
-        return f;
+        return cfloat8(exponent_bits, *bias);
     }
     if (!t.take("qpytorch_")) return std::nullopt;
     const auto exponent_bits = t.take_number("e");
@@ -174,7 +178,7 @@ std::optional<FloatFormat> parse_family(std::string_view name) {
 std::string general_name(const FloatFormat& f) {
     std::string best;
     constexpr std::array<std::pair<Specials, std::string_view>, 4> families = {{
-        {Specials::ieee, ""}, {Specials::fn, "fn"}, {Specials::fnuz, "fnuz"}, {Specials::finite, "finite"}}};
+        {Specials::ieee, ""}, {Specials::finite, "finite"}, {Specials::fn, "fn"}, {Specials::fnuz, "fnuz"}}};
     for (const auto& [specials, suffix] : families) {
         const FloatFormat base = with_bias(make_format(f.exponent_bits, f.mantissa_bits, specials, f.is_signed), f.bias);
         const bool takes_nan_at_zero = f.nan_at_negative_zero && !base.nan_at_negative_zero;
@@ -214,6 +218,9 @@ std::string FloatFormat::name() const {
         *this == make_p3109(bits, precision(), is_signed, has_infinity)) {
         return "binary" + std::to_string(bits) + "p" + std::to_string(precision()) + (is_signed ? "s" : "u") +
                (has_infinity ? "e" : "f");
+    }
+    if (bits == 8 && bias >= 0 && bias <= 63 && (exponent_bits == 4 || exponent_bits == 5) && *this == cfloat8(exponent_bits, bias)) {
+        return (exponent_bits == 4 ? "cfloat8_143b" : "cfloat8_152b") + std::to_string(bias);
     }
     return general_name(*this);
 }

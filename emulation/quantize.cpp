@@ -132,6 +132,12 @@ void narrow(std::span<const double> in, std::span<float> out) {
     for (std::size_t i = 0; i < in.size(); ++i) out[i] = static_cast<float>(in[i]);
 }
 
+void widen(std::span<const float> in, std::span<double> out) {
+    check_lengths(in.size(), out.size());
+    const FloatEnvironment environment;
+    for (std::size_t i = 0; i < in.size(); ++i) out[i] = in[i];
+}
+
 template <class Real, class Code>
 void encode(std::span<const Real> in, std::span<Code> out, const FloatFormat& format, const Projection& projection,
             std::optional<std::uint64_t> nan_code, const RandomSource& random, int threads) {

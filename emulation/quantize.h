@@ -49,9 +49,10 @@ enum class QuantizePath {
 template <class Real>
 QuantizePath quantize_path(const FloatFormat& format, const Projection& projection);
 
-// fp64 numbers that are fp32 numbers, as fp32: what an array library's conversion gives, but for a
+// fp64 numbers that are fp32 numbers as fp32, and back: what an array library's conversion gives, but for a
 // caller whose processor flushes subnormals too.
 void narrow(std::span<const double> in, std::span<float> out);
+void widen(std::span<const float> in, std::span<double> out);
 
 // Codes of the projected values, in 8, 16, 32 or 64 bits each, of fp32 or fp64 numbers. A NaN result
 // in a format without NaN takes `nan_code`, or is refused (std::invalid_argument) if none is given.

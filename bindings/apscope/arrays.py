@@ -10,7 +10,7 @@ import numpy as np
 from . import _core
 from ._core import FloatFormat
 from .checks import flag, integer, settings, text
-from .inputs import _as_array, _input, _is_torch, _like, _narrow, _run, _torch_to_numpy, as_format, beyond_float64
+from .inputs import _as_array, _input, _is_torch, _like, _narrow, _run, _torch_to_numpy, _widened, as_format, beyond_float64
 
 __all__ = ["allreduce", "decode", "encode", "quantize"]
 
@@ -53,7 +53,7 @@ def _rounder(
     integers = np.ascontiguousarray(_round_integers(a, f, rounding, overflow, underflow, seed, random_bits, random, threads)) if beyond_float64(a) else None
     values = _input(x) if integers is None else integers
     if values.dtype == np.float32 and not f.fits_fp32:
-        values = values.astype(np.float64)
+        values = _widened(values)
     given = _random_words(random, values.shape)
 
     def call(function: Callable, target: np.ndarray, *more: Any) -> None:

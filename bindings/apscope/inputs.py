@@ -91,6 +91,13 @@ def _narrow(a: np.ndarray) -> np.ndarray:
     return result
 
 
+def _widened(a: np.ndarray) -> np.ndarray:
+    """float32 values as float64, subnormals too."""
+    result = np.empty(a.shape, np.float64)
+    _core.widen(a.reshape(-1), result.reshape(-1))
+    return result
+
+
 def _like(x: Any, result: np.ndarray) -> Any:
     """The result as the kind of array that came in."""
     if _is_torch(x):
