@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -93,6 +94,13 @@ void register_arrays(py::module_& m) {
     define_codes<double, std::uint32_t>(m);
     define_codes<double, std::uint64_t>(m);
 
+    m.def("quantize_path", [](const FloatFormat& format, const std::string& rounding, const std::string& overflow, const std::string& underflow,
+                              bool keep_payload, int random_bits, bool in_float64) {
+        constexpr std::array names = {"addition", "rule", "stochastic", "digits"};
+        const Projection p = make_settings(format, rounding, overflow, underflow, keep_payload, 0, random_bits, {}, 1).projection;
+        return names[static_cast<std::size_t>(in_float64 ? quantize_path<double>(format, p) : quantize_path<float>(format, p))];
+    }, py::arg("format"), py::arg("rounding"), py::arg("overflow"), py::arg("underflow"), py::arg("keep_payload"), py::arg("random_bits"),
+       py::arg("in_float64"));
     m.def("widen", [](const py::array_t<float>& x, py::array_t<double>& out) { widen(in_span(x), out_span(out)); },
           py::arg("x").noconvert(), py::arg("out").noconvert());
     m.def("narrow", [](const py::array_t<double>& x, py::array_t<float>& out) { narrow(in_span(x), out_span(out)); },
