@@ -194,7 +194,7 @@ def test_what_works_on_fp32_numbers_refuses_wider_formats(name):
     assert name in sentence(caught) and "fp32" in str(caught.value)
     for scheme in (f"aps:{name}", f"none:{name}", f"stochastic:{name}", f"aps:fp16,accumulate={name}"):
         with pytest.raises(ValueError) as caught:
-            apscope.scheme(scheme)
+            apscope.schemes.Scheme(scheme)
         assert name in sentence(caught) and "fp32" in str(caught.value)
     with pytest.raises(ValueError) as caught:
         apscope.quantize_blocks(X, f"blocks:{name}")
