@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/host_device.h"
+
 namespace apscope {
 
 enum class RoundingMode {
@@ -24,7 +26,7 @@ enum class RoundingMode {
     stochastic_exact,  // with probability eta: if U < eta, the bits of U drawn as far as they matter
 };
 inline constexpr int rounding_mode_count = 13;
-constexpr bool is_stochastic(RoundingMode mode) { return mode >= RoundingMode::stochastic; }
+APSCOPE_HD constexpr bool is_stochastic(RoundingMode mode) { return mode >= RoundingMode::stochastic; }
 
 // What a rounded magnitude above the largest finite value becomes, and what an infinity becomes.
 enum class Overflow {
