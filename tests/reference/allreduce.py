@@ -25,10 +25,10 @@ class Adder:
             rough = np.where((rough == 0) & (np.signbit(a) | np.signbit(b)), -0.0, rough)
         whole = np.where(np.isfinite(rough), exact(a) + exact(b), 0)
         random = None
-        if self.r.mode == "stochastic":
-            random = random_integers(self.key, elements, self.r.bits, REDUCE, hop=hop)
+        if self.r.is_stochastic:
+            random = random_integers(self.key, elements, self.r.drawn_bits, REDUCE, hop=hop)
         result = project(whole, rough, self.f, self.r, random)
-        if self.r.mode == "stochastic":
+        if self.r.is_stochastic:
             bias, variance, risky = moments(whole, result, self.f, self.r)
             self.risky |= risky
             for i, b_i, v_i in zip(elements.tolist(), bias, variance):
@@ -53,7 +53,7 @@ def allreduce(
     values, key = x.astype(np.float64), words_of(seed)
     if input_cast:
         for worker in range(workers):
-            random = random_integers(key, np.arange(n), rounding.bits, WIRE, worker)
+            random = random_integers(key, np.arange(n), rounding.drawn_bits, WIRE, worker)
             values[worker] = cast(values[worker], f, rounding, random)
     if topology == "exact":
         return rank_order_sum(values)

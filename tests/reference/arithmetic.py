@@ -95,8 +95,8 @@ class Sums:
     def project(self, term, f: Format, stage: int, hop: int):
         exact, rough = term
         random = None
-        if self.r.mode == "stochastic":
-            random = random_integers(words_of(self.seed), np.arange(len(rough)), self.r.bits, stage, hop=hop)
+        if self.r.is_stochastic:
+            random = random_integers(words_of(self.seed), np.arange(len(rough)), self.r.drawn_bits, stage, hop=hop)
         rounded = project(exact, rough, f, self.r, random)
         return as_term(rounded)
 
