@@ -77,16 +77,25 @@ private:
     bool stochastic() const { return is_stochastic(projection_.rounding); }
     RandomStream stream() const { return array_stream(options_.seed, projection_.drawn_bits()); }
 
+    // A format that fp32 holds has had its values and midpoints in fp32: in fp64 as many as one of 12
+    // bits has will do. Coprime to the ten cases around a value, so that each of them has its turn.
+    std::size_t fp64_thinning() const {
+        const int more = std::min(format_.storage_bits(), full_storage_bits) - 12;
+        if (!fp64 || !format_.fits_fp32() || more <= 0) return 1;
+        return (std::size_t{1} << more) + (more % 2 != 0 ? 1 : 3);
+    }
+
     std::vector<Real> selected_cases() const {
         const std::size_t random = wide_ ? options_.random_cases : options_.random_cases / 100;
         std::vector<Real> inputs = cases<Real>(format_, random, options_.seed);
-        if (options_.thinning <= 1) return inputs;
+        const std::size_t thinning = options_.thinning * fp64_thinning();
+        if (thinning <= 1) return inputs;
         const double near_largest = format_.largest() / 2, near_zero = 4 * std::max(format_.smallest_positive(), format_.smallest_normal());
         std::size_t kept = 0, seen = 0;
         for (const Real x : inputs) {
             const double magnitude = std::fabs(static_cast<double>(x));
             const bool inside = magnitude > near_zero && magnitude < near_largest;
-            if (!inside || seen++ % options_.thinning == 0) inputs[kept++] = x;
+            if (!inside || seen++ % thinning == 0) inputs[kept++] = x;
         }
         inputs.resize(kept);
         return inputs;
