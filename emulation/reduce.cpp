@@ -103,6 +103,7 @@ void reduce_tile(const Topology& topology, const ReductionProgram& program, std:
 }  // namespace
 
 Accumulator make_accumulator(const FloatFormat& format, const Projection& projection) {
+    require_counted(projection.rounding, "sums");
     return {make_cast<double>(format, projection), projection.rounding, clamps(projection.overflow)};
 }
 
