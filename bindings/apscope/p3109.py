@@ -77,7 +77,7 @@ def projection(
     3.0
     """
     f = as_format(format)
-    if not f.name.startswith("binary"):
+    if not _is_p3109(f):
         raise ValueError(f"{f.name} is no P3109 format; give one such as binary8p3se")
     mode = ROUNDINGS.get(rounding)
     if mode is None:
@@ -94,6 +94,14 @@ def projection(
     elif random_bits is not None:
         raise ValueError(f"random_bits={random_bits} is given, but {rounding} draws nothing")
     return {"rounding": mode, "overflow": _overflow(f, rounding, saturation, version), **drawn}
+
+
+def _is_p3109(f: FloatFormat) -> bool:
+    try:
+        kind = ("s" if f.is_signed else "u") + ("e" if f.has_infinity else "f")
+        return f == FloatFormat(f"binary{f.storage_bits}p{f.precision}{kind}")
+    except ValueError:
+        return False
 
 
 def _overflow(f: FloatFormat, rounding: str, saturation: str, version: str) -> str:
