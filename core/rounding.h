@@ -300,7 +300,7 @@ APSCOPE_HD GapPlace gap_place(BitsOf<Real> magnitude, const Cast<Real>& cast) {
 
 // The next 64 binary digits of the place, which is left with those after them. `below`: there are some.
 APSCOPE_HD Eta next_digits(GapPlace& place) {
-    if (place.drop >= 64) {
+    if (place.drop > 64) {  // less than 2^-64: the numerator is less than two denominators
         place.drop -= 64;
         return {0, place.numerator != 0};
     }
