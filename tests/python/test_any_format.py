@@ -62,12 +62,13 @@ def test_casts_to_any_format_are_the_specification(f, data):
     if mode in COUNTED:  # the two integers between which the result changes
         brackets = [(abs(k), *Limits.of(f).neighbours(abs(k))[:2]) for k in exact(wide).tolist()]
         counts = [count_up(v - low, high - low, mode, bits) for v, low, high in brackets]
-        random = [min(max((1 << bits) - c - int(below), 0), (1 << bits) - 1) for c, below in zip(counts, rng.integers(0, 2, x.size))]
+        first_up = [(1 << bits) - c for c in counts]
+        random = [min(max(first - int(below), 0), (1 << bits) - 1) for first, below in zip(first_up, rng.integers(0, 2, x.size))]
     r = Rounding(mode, overflow, bits, underflow)
     with np.errstate(invalid="ignore"):
         expected = with_nans(cast(wide, f, r, random).astype(dtype), x, f, keep)
-    given_words = None if random is None else np.array(random, np.uint64)
-    settings = dict(rounding=mode, overflow=overflow, underflow=underflow, keep_payload=keep, random_bits=bits, random=given_words)
+    settings = dict(rounding=mode, overflow=overflow, underflow=underflow, keep_payload=keep, random_bits=bits)
+    settings["random"] = None if random is None else np.array(random, np.uint64)
     got = apscope.quantize(x, format, **settings)
     words = np.uint32 if dtype == np.float32 else np.uint64
     wrong = got.view(words) != expected.view(words)
