@@ -15,7 +15,7 @@ TORCH = {
     "float16": "fp16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3fn", "float8_e5m2": "e5m2",
     "float8_e4m3fnuz": "e4m3fnuz", "float8_e5m2fnuz": "e5m2fnuz", "float8_e8m0fnu": "e8m0fnu",
 }  # fmt: skip
-SATURATING = {"torch.float8_e4m3fn"}  # the others overflow as `ieee`
+TORCH_SATURATES = {"float8_e4m3fn"}  # the others overflow as `ieee`
 
 
 def _import(name: str) -> ModuleType:
@@ -45,13 +45,15 @@ def _ml_dtypes_peer(name: str, dtype: np.dtype, version: str) -> Peer:
 def torch_peers() -> list[Peer]:
     """torch's types of at most 16 bits on the CPU; float4_e2m1fn_x2 has no conversion from float32."""
     torch = _import("torch")
-    torch.set_num_threads(1)
 
     def peer(name: str, format: str) -> Peer:
         dtype = getattr(torch, name)
         word = torch.uint8 if dtype.itemsize == 1 else torch.uint16
-        full = f"torch.{name}"
-        overflow = "saturate" if full in SATURATING else "ieee"
-        return Peer(full, torch.__version__, format, lambda x: torch.from_numpy(x).to(dtype).view(word).numpy(), overflow=overflow)
+
+        def codes(x: np.ndarray) -> np.ndarray:
+            return torch.from_numpy(x).to(dtype).view(word).numpy()
+
+        overflow = "saturate" if name in TORCH_SATURATES else "ieee"
+        return Peer(f"torch.{name}", torch.__version__, format, codes, overflow=overflow)
 
     return [peer(name, format) for name, format in TORCH.items() if hasattr(torch, name)]

@@ -32,3 +32,15 @@ def everyone() -> tuple[dict[str, Peer], dict[str, str]]:
         except Missing as reason:
             missing[name] = str(reason)
     return peers, missing
+
+
+def find(name: str) -> Peer:
+    """One peer, by name; groups behind its own are left alone."""
+    for peers in GROUPS:
+        try:
+            for peer in group(peers):
+                if peer.name == name:
+                    return peer
+        except Missing:
+            continue
+    raise KeyError(name)

@@ -19,9 +19,10 @@ from .compiled import array_function, library
 from .peer import Missing, Peer
 
 NEEDED = ("cuda_fp4.h", "cuda_fp6.h", "cuda_fp8.h", "cuda_fp16.h", "cuda_bf16.h", "crt/host_defines.h", "nv/target")
-ROUNDINGS = {
-    "cudaRoundNearest": "ties_to_even", "cudaRoundZero": "toward_zero", "cudaRoundPosInf": "toward_positive",
-}  # fmt: skip
+ROUNDINGS = {"cudaRoundNearest": "ties_to_even", "cudaRoundZero": "toward_zero", "cudaRoundPosInf": "toward_positive"}
+FP8 = {"__NV_E4M3": "e4m3fn", "__NV_E5M2": "e5m2"}
+# Bits, kind, format and the code of the largest value, which a NaN becomes.
+NARROWER = ((6, "__NV_E2M3", "e2m3fn", 0x1F), (6, "__NV_E3M2", "e3m2fn", 0x1F), (4, "__NV_E2M1", "e2m1fn", 0x7))
 SATURATIONS = {"__NV_SATFINITE": "saturate", "__NV_NOSAT": "ieee"}
 SUFFIXES = {"rn": "ties_to_even", "rz": "toward_zero", "ru": "toward_positive", "rd": "toward_negative"}
 
@@ -67,26 +68,27 @@ def nvidia_peers() -> list[Peer]:
         return array_function(lib[function], np.uint8, *values)
 
     peers = []
-    for source in ("float", "double"):
-        for kind in ("__NV_E4M3", "__NV_E5M2"):
+    for source, dtype in (("float", "float32"), ("double", "float64")):
+        for kind, format in FP8.items():
             for saturation, overflow in SATURATIONS.items():
                 peers.append(Peer(
-                    f"__nv_cvt_{source}_to_fp8({saturation}, {kind})", version, {"__NV_E4M3": "e4m3fn", "__NV_E5M2": "e5m2"}[kind],
-                    small(f"{source}_to_fp8", saturation, kind), overflow=overflow, source=_dtype(source),
+                    f"__nv_cvt_{source}_to_fp8({saturation}, {kind})", version, format,
+                    small(f"{source}_to_fp8", saturation, kind), overflow=overflow, source=dtype,
                 ))  # fmt: skip
         # "NaN input values result in positive MAXNORM"; out of range saturates, infinities too.
-        for width, kind, format, largest in ((6, "E2M3", "e2m3fn", 0x1F), (6, "E3M2", "e3m2fn", 0x1F), (4, "E2M1", "e2m1fn", 0x7)):
+        for width, kind, format, largest in NARROWER:
             for mode in ("cudaRoundNearest", "cudaRoundZero"):
                 peers.append(Peer(
-                    f"__nv_cvt_{source}_to_fp{width}(__NV_{kind}, {mode})", version, format,
-                    small(f"{source}_to_fp{width}", f"__NV_{kind}", mode), rounding=ROUNDINGS[mode], overflow="saturate",
-                    nan=largest, source=_dtype(source),
+                    f"__nv_cvt_{source}_to_fp{width}({kind}, {mode})", version, format,
+                    small(f"{source}_to_fp{width}", kind, mode), rounding=ROUNDINGS[mode], overflow="saturate",
+                    nan=largest, source=dtype,
                 ))  # fmt: skip
         for mode in ("cudaRoundZero", "cudaRoundPosInf"):
             for saturation, overflow in SATURATIONS.items():
                 peers.append(Peer(
                     f"__nv_cvt_{source}_to_e8m0({saturation}, {mode})", version, "e8m0fnu",
-                    small(f"{source}_to_e8m0", saturation, mode), rounding=ROUNDINGS[mode], overflow=overflow, source=_dtype(source),
+                    small(f"{source}_to_e8m0", saturation, mode), rounding=ROUNDINGS[mode], overflow=overflow,
+                    source=dtype,
                 ))  # fmt: skip
     for suffix, rounding in SUFFIXES.items():
         for what, format in (("half", "fp16"), ("bfloat16", "bf16")):
@@ -96,7 +98,3 @@ def nvidia_peers() -> list[Peer]:
         name = f"__double2{what}"
         peers.append(Peer(name, version, format, array_function(lib[f"apscope_{name}"], np.uint16), source="float64"))
     return peers
-
-
-def _dtype(source: str) -> str:
-    return {"float": "float32", "double": "float64"}[source]

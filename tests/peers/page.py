@@ -23,8 +23,8 @@ def _head(record: dict[str, Any]) -> str:
     return (
         f"{record['date']}, apscope {record['apscope']}, {record['processes']} processes on one {record['processor']}: "
         f"{len(record['float32'])} casts, {record['inputs']} inputs each, {record['seconds'] / 60:.0f} minutes. "
-        f"{len(record['float32']) - len(differing)} casts agree at every input, {len(differing)} differ, in {judged} intervals of "
-        f"inputs; at their examples MPFR agrees with apscope in {judged - against} of {judged}."
+        f"{len(record['float32']) - len(differing)} casts agree at every input, {len(differing)} differ, in {judged} "
+        f"intervals of inputs; at their examples MPFR agrees with apscope in {judged - against} of {judged}."
     )
 
 
@@ -34,8 +34,8 @@ def _table(head: str, rows: list[str]) -> str:
 
 def _casts(record: dict[str, Any]) -> str:
     rows = [
-        f"`{e['name']}` | {e['version']} | {e['format']} | {e['rounding']} | {e['overflow']} | {e['inputs']} | {e['differing']} | "
-        f"{e['seconds']:.0f} s"
+        f"`{e['name']}` | {e['version']} | {e['format']} | {e['rounding']} | {e['overflow']} | {e['inputs']} | "
+        f"{e['differing']} | {e['seconds']:.0f} s"
         for e in record["float32"]
     ]
     return _table("cast | version | format | rounding | overflow | inputs | differing | time", rows)
@@ -47,8 +47,8 @@ def _differences(record: dict[str, Any]) -> str:
         for found, interval in zip(e["intervals"], intervals(e)):
             x = found["example"]
             rows.append(
-                f"`{e['name']}` | {found['first']} to {found['last']} | {found['inputs']} | {x['input']} ({x['value']}) | {x['peer']} | "
-                f"{x['apscope']} | {x['mpfr']} | {reason(e['name'], interval) or 'unknown'}"
+                f"`{e['name']}` | {found['first']} to {found['last']} | {found['inputs']} | {x['input']} ({x['value']}) | "
+                f"{x['peer']} | {x['apscope']} | {x['mpfr']} | {reason(e['name'], interval) or 'unknown'}"
             )
     return _table("cast | interval of fp32 patterns | inputs | example | cast gives | apscope | MPFR | why", rows)
 
@@ -61,11 +61,11 @@ def _nans(record: dict[str, Any]) -> str:
             continue
         codes = n["codes"]
         which = ", ".join(codes["first"]) if codes["different"] <= len(codes["first"]) else f"{codes['different']} codes"
-        signed, payload = e["format"] != "e8m0fnu" and codes["different"] > 1, bool(n["quiet"]) and codes["different"] > 4
-        rows.append(
-            f"`{e['name']}` | {which} | {n['other_code']} | {_how_many(n['sign'], n['inputs']) if signed else 'no'} | "
-            f"{_how_many(n['payload'], n['inputs']) if payload else 'no'} | {_how_many(n['quiet'], n['inputs']) if payload else '-'}"
-        )
+        # With one code a sign, some inputs have that code's sign or payload anyway: nothing is kept.
+        sign = _how_many(n["sign"], n["inputs"]) if codes["different"] > 1 else "no"
+        payload = _how_many(n["payload"], n["inputs"]) if codes["different"] > 4 else "no"
+        quiet = _how_many(n["quiet"], n["inputs"]) if codes["different"] > 4 else "-"
+        rows.append(f"`{e['name']}` | {which} | {n['other_code']} | {sign} | {payload} | {quiet}")
     return "What NaN inputs become, in formats that have NaN (any NaN counts as equal above):\n\n" + _table(
         "cast | NaN codes it gives | other code than apscope's | sign kept | payload kept | made quiet", rows
     )
@@ -77,7 +77,8 @@ def _how_many(count: int, of: int) -> str:
 
 def _float64(record: dict[str, Any]) -> str:
     rows = [
-        f"`{e['name']}` | {e['version']} | {e['inputs']} | {e['zeros']} | {e['negative']} | {e['others']}" for e in record["float64"]
+        f"`{e['name']}` | {e['version']} | {e['inputs']} | {e['zeros']} | {e['negative']} | {e['others']}"
+        for e in record["float64"]
     ]
     return (
         "Casts from double, on a sample: every value and midpoint of the format and its two double neighbours, "

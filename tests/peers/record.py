@@ -83,7 +83,8 @@ def make(names: Sequence[str], processes: int = 2, say=print) -> dict[str, Any]:
     entries = []
     for name, found, seconds in walk([n for n in names if peers[n].source == "float32"], processes):
         entries.append(entry(peers[name], found, seconds))
-        say(f"{name}: {found.differing} of {found.inputs} differ, {len(found.intervals) + found.dropped} intervals, {seconds:.0f} s")
+        count = len(found.intervals) + found.dropped
+        say(f"{name}: {found.differing} of {found.inputs} inputs differ, in {count} intervals, {seconds:.0f} s")
     return {
         "kind": "apscope against its peers on all inputs", "date": datetime.date.today().isoformat(), "inputs": ALL,
         "apscope": apscope.__version__, "processor": processor(), "processes": processes,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import time
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from .compare import Found, compare
-from .everyone import everyone
+from .everyone import find
 from .peer import Peer
 
 ALL = 2**32
@@ -25,15 +26,19 @@ def stretch(peer: Peer, begin: int, end: int, chunk: int = CHUNK) -> Found:
     return found
 
 
+def _one_thread() -> None:
+    os.environ["OMP_NUM_THREADS"] = "1"  # read when torch is imported, later
+
+
 def _task(arguments: tuple[str, int, int]) -> Found:
     name, begin, end = arguments
-    return stretch(everyone()[0][name], begin, end)
+    return stretch(find(name), begin, end)
 
 
 def walk(names: Sequence[str], processes: int = 2, end: int = ALL, task: int = TASK) -> Iterator[tuple[str, Found, float]]:
     """Name, what was found on the patterns below `end`, and the seconds it took, one peer after the other."""
-    # A fresh interpreter each: torch's threads do not survive a fork.
-    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+    # A fresh interpreter each, since torch's threads do not survive a fork; and one thread in each.
+    with multiprocessing.get_context("spawn").Pool(processes, _one_thread) as pool:
         for name in names:
             began = time.perf_counter()
             found = Found()
