@@ -21,7 +21,9 @@ def main() -> int:
     does = parser.add_subparsers(dest="does", required=True)
     walker = does.add_parser("walk", help="compare on all 2^32 inputs; exits with 1 if a difference has no known reason")
     walker.add_argument("peers", nargs="*", metavar="PEER", help="names, with * and ?; all that are here if none")
-    walker.add_argument("--json", type=Path, metavar="FILE", help="write the record; the page's is tests/peers/recorded.json")
+    walker.add_argument(
+        "--json", type=Path, metavar="FILE", help="the record, such as tests/peers/recorded.json; keeps entries of other PEERs"
+    )
     walker.add_argument("--processes", type=int, default=2, metavar="N")
     writer = does.add_parser("page", help="put the record's tables into the page")
     writer.add_argument("--json", type=Path, default=record.RECORD, metavar="FILE", help="the record")
@@ -39,7 +41,8 @@ def main() -> int:
         return 2
     made = record.make(chosen, args.processes, lambda line: print(line, flush=True))
     if args.json:
-        record.write(made, args.json)
+        keep = args.peers and args.json.is_file()
+        record.write(record.update(record.read(args.json), made) if keep else made, args.json)
     unknown = 0
     for e in made["float32"]:
         if e["intervals_left_out"] or None in [reason(e["name"], i) for i in record.intervals(e)]:

@@ -45,6 +45,8 @@ def _ml_dtypes_peer(name: str, dtype: np.dtype, version: str) -> Peer:
 def torch_peers() -> list[Peer]:
     """torch's types of at most 16 bits on the CPU; float4_e2m1fn_x2 has no conversion from float32."""
     torch = _import("torch")
+    # Which of its loops runs decides what a NaN becomes.
+    version = f"{torch.__version__}, {torch.backends.cpu.get_cpu_capability()}"
 
     def peer(name: str, format: str) -> Peer:
         dtype = getattr(torch, name)
@@ -54,6 +56,6 @@ def torch_peers() -> list[Peer]:
             return torch.from_numpy(x).to(dtype).view(word).numpy()
 
         overflow = "saturate" if name in TORCH_SATURATES else "ieee"
-        return Peer(f"torch.{name}", torch.__version__, format, codes, overflow=overflow)
+        return Peer(f"torch.{name}", version, format, codes, overflow=overflow)
 
     return [peer(name, format) for name, format in TORCH.items() if hasattr(torch, name)]

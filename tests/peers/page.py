@@ -20,9 +20,12 @@ def _head(record: dict[str, Any]) -> str:
     differing = [e for e in record["float32"] if e["differing"]]
     against = sum(e["example"]["apscope"] != e["example"]["mpfr"] for p in differing for e in p["intervals"])
     judged = sum(len(p["intervals"]) for p in differing)
+    dates = sorted({e["date"] for e in record["float32"]})
+    minutes = sum(e["seconds"] for e in record["float32"]) / 60
     return (
-        f"{record['date']}, apscope {record['apscope']}, {record['processes']} processes on one {record['processor']}: "
-        f"{len(record['float32'])} casts, {record['inputs']} inputs each, {record['seconds'] / 60:.0f} minutes. "
+        f"{' to '.join(sorted({dates[0], dates[-1]}))}, apscope {record['apscope']}, "
+        f"{record['processes']} processes on one {record['processor']}: "
+        f"{len(record['float32'])} casts, {record['inputs']} inputs each, {minutes:.0f} minutes. "
         f"{len(record['float32']) - len(differing)} casts agree at every input, {len(differing)} differ, in {judged} "
         f"intervals of inputs; at their examples MPFR agrees with apscope in {judged - against} of {judged}."
     )

@@ -17,7 +17,7 @@ class Peer:
     name : str
         ``package.what``, unique among the peers.
     version : str
-        Of the package, of the headers or of the processor's instruction set.
+        Of the package, of the headers or of the processor's instruction set; with all on which results depend.
     format, rounding, overflow : str
         What apscope is asked for.
     codes : callable

@@ -55,6 +55,7 @@ def entry(peer: Peer, found: Found, seconds: float) -> dict[str, Any]:
     return {
         "name": peer.name, "version": peer.version, "format": peer.format, "rounding": peer.rounding, "overflow": peer.overflow,
         "inputs": found.inputs, "differing": found.differing, "seconds": round(seconds, 1),
+        "date": datetime.date.today().isoformat(),
         "intervals": [
             {"first": f"{i.first:#010x}", "last": f"{i.last:#010x}", "inputs": i.last - i.first + 1, "kind": i.kind,
              "example": example(peer, i)}
@@ -86,11 +87,29 @@ def make(names: Sequence[str], processes: int = 2, say=print) -> dict[str, Any]:
         count = len(found.intervals) + found.dropped
         say(f"{name}: {found.differing} of {found.inputs} inputs differ, in {count} intervals, {seconds:.0f} s")
     return {
-        "kind": "apscope against its peers on all inputs", "date": datetime.date.today().isoformat(), "inputs": ALL,
-        "apscope": apscope.__version__, "processor": processor(), "processes": processes,
-        "seconds": round(sum(e["seconds"] for e in entries), 1), "missing": missing,
+        "kind": "apscope against its peers on all inputs", "inputs": ALL, "apscope": apscope.__version__,
+        "processor": processor(), "processes": processes, "missing": missing,
         "float32": entries, "float64": [float64_entry(peers[n]) for n in names if peers[n].source == "float64"],
     }  # fmt: skip
+
+
+def update(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """The new record, with the old one's entries of the peers that the new walk left out, in the old order.
+
+    Raises
+    ------
+    ValueError
+        The old record is of another apscope or another processor: they do not belong into one table.
+    """
+    for key in ("kind", "inputs", "apscope", "processor", "processes"):
+        if old.get(key) != new[key]:
+            raise ValueError(f"the record has {key} '{old.get(key)}', the walk '{new[key]}'; walk all peers, or write a new file")
+    merged = dict(new)
+    for source in ("float32", "float64"):
+        entries = {e["name"]: e for e in old[source]}
+        entries.update({e["name"]: e for e in new[source]})
+        merged[source] = list(entries.values())
+    return merged
 
 
 def processor() -> str:
