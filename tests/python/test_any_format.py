@@ -36,16 +36,10 @@ def made(f: Format) -> apscope.FloatFormat:
     return apscope.FloatFormat(**fields)
 
 
-def has_a_gap_beyond_its_values(f: Format) -> bool:
-    """All values are subnormal, and the next code would lie more than a step above the largest."""
-    return f.subnormals and f.subnormal_exponent == -f.bias and f.top == (1 << f.mantissa_bits) - 1
-
-
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(formats(), st.data())
 def test_casts_to_any_format_are_the_specification(f, data):
     format = made(f)
-    assume(not has_a_gap_beyond_its_values(f))
     assert format.largest == float(f.value(f.top))
     assert format.smallest_positive == float(f.smallest_positive) and format.smallest_normal == float(f.smallest_normal)
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
@@ -73,7 +67,7 @@ def test_casts_to_any_format_are_the_specification(f, data):
     words = np.uint32 if dtype == np.float32 else np.uint64
     wrong = got.view(words) != expected.view(words)
     assert not wrong.any(), (format.to_json(), r, x[wrong][0].hex(), got[wrong][0], expected[wrong][0])
-    if f.has_nan and not (f.nan_at_negative_zero and f.nan_codes):  # where NaNs of both kinds exist encode prefers one
+    if f.has_nan:
         back = apscope.decode(apscope.encode(x, format, **settings), format, keep_payload=keep)
         narrow = expected.astype(back.dtype)  # nothing is lost but a NaN's low bits
         assert back.view(back.dtype.str.replace("f", "u")).tolist() == narrow.view(back.dtype.str.replace("f", "u")).tolist()
