@@ -77,6 +77,18 @@ struct Cast {
     Bits nan_kept;           // the bits of a NaN that stay: sign and leading payload, or none
 };
 
+// Most casts have no irregular gap, flush nothing and keep no payload. Loops take such a Cast by
+// known<true>(), whose zeros the compiler sees: what they would steer is left out of the vector code.
+template <class Real>
+APSCOPE_HD bool is_plain(const Cast<Real>& c) {
+    return c.gap_high == 0 && c.input_floor == 0 && c.result_floor == 0 && c.nan_kept == 0;
+}
+template <bool Plain, class Real>
+APSCOPE_HD Cast<Real> known(Cast<Real> c) {
+    if (Plain) c.gap_high = c.input_floor = c.result_floor = c.nan_kept = 0;
+    return c;
+}
+
 template <class Real>
 inline constexpr BitsOf<Real> sign_bit = BitsOf<Real>{1} << (sizeof(Real) * 8 - 1);
 template <class Real>

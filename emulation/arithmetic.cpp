@@ -50,11 +50,8 @@ void load(std::span<const Real> operand, std::size_t first, std::size_t count, d
 // row = round(row), with the vector loop for the mode.
 void round_row(double* row, std::size_t count, const Cast<double>& cast, RoundingMode mode, const RandomStream& stream, std::uint64_t first) {
     dispatch(mode, [&]<RoundingMode M>() {
-        if (cast.gap_high != 0) {
-            simd::run<RoundRow<M, true>>(row, count, &cast, &stream, first);
-        } else {
-            simd::run<RoundRow<M, false>>(row, count, &cast, &stream, first);
-        }
+        is_plain(cast) ? simd::run<RoundRow<M, true>>(row, count, &cast, &stream, first)
+                       : simd::run<RoundRow<M, false>>(row, count, &cast, &stream, first);
     });
 }
 

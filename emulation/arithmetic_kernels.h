@@ -35,12 +35,11 @@ struct OperateToOdd {
 };
 
 // row = round(row).
-template <RoundingMode M, bool HasGap>
+template <RoundingMode M, bool Plain>
 struct RoundRow {
     static APSCOPE_INLINE void run(double* row, std::size_t count, const Cast<double>* given, const RandomStream* stream,
                                    std::uint64_t first) {
-        Cast<double> cast = *given;
-        if (!HasGap) cast.gap_high = 0;  // lets the compiler drop the branch
+        const Cast<double> cast = known<Plain>(*given);
         if constexpr (is_stochastic(M)) {
             RandomWords words(*stream);
             for (std::size_t i = 0; i < count; ++i) row[i] = round_to_format<M, double>(row[i], cast, words.at(first + i));
