@@ -37,9 +37,11 @@ APSCOPE_HD Significand53 significand53(std::uint64_t magnitude) {
     return {fraction << up, -1074 - up};
 }
 
-// With the leading one at bit 125; nothing is cut off, as bits above it are at most one, over a zero.
+// With the leading one at bit 125. A carry of a sum may have put it at bit 126: what then falls off at
+// the bottom goes into the sticky bit.
 APSCOPE_HD WideNumber aligned(unsigned __int128 significand, int unit, bool negative) {
     const int up = 125 - leading_bit(significand);
+    if (up < 0) return {significand >> 1 | (significand & 1), unit + 1, negative};
     return {significand << up, unit - up, negative};
 }
 APSCOPE_HD WideNumber wide(double x) {
