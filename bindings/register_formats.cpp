@@ -36,6 +36,7 @@ FloatFormat from_fields(int exponent_bits, int mantissa_bits, std::optional<int>
     }
     if (subnormals) f.subnormals = *subnormals;
     if (subnormal_exponent) f.subnormal_exponent = *subnormal_exponent;
+    if (!f.subnormals) f.subnormal_exponent = 1 - f.bias;  // there is no field 0 to have it
     if (zero) f.zero = parse_zero(*zero);
     if (nan_codes) f.nan_codes = *nan_codes;
     if (has_infinity) f.has_infinity = *has_infinity;

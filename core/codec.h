@@ -21,7 +21,7 @@ struct BasicCodec {
     Bits infinity_code, nan_code;  // meaningless where absent
     bool has_infinity, has_nan, nan_at_negative_zero;
     bool has_negative_zero;      // otherwise the code of -0 is NaN or a second code of 0
-    bool nan_has_sign;           // a NaN code for either sign
+    bool nan_has_sign;           // a NaN code for either sign, and no other
     bool nan_has_payload;        // all significands but 0 of the top exponent field are NaN (IEEE 754)
     bool keep_payload;           // decode_one() gives a NaN its code's sign and payload
 };
@@ -69,7 +69,7 @@ APSCOPE_HD Real decode_one(BitsOf<Real> code, const BasicCodec<Real>& codec) {
     if (negative && magnitude == 0 && !codec.has_negative_zero) return codec.nan_at_negative_zero ? nan : Real{0};
     if (magnitude > codec.top_finite) {
         if (codec.has_infinity && magnitude == codec.infinity_code) return bits_cast<Real>(infinity_bits<Real> | (negative ? sign_bit<Real> : 0));
-        if (!codec.keep_payload) return nan;
+        if (!codec.keep_payload || !codec.nan_has_sign) return nan;
         const Bits payload = codec.nan_has_payload ? (magnitude - codec.infinity_code) << (L::fraction_bits - codec.mantissa_bits) : 0;
         return bits_cast<Real>(nan_bits<Real> | payload | (negative ? sign_bit<Real> : 0));
     }

@@ -1,5 +1,6 @@
 #include "core/named_formats.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
@@ -174,6 +175,15 @@ std::optional<FloatFormat> parse_family(std::string_view name) {
     return make_format(*exponent_bits, *mantissa_bits, Specials::finite);
 }
 
+// Does the table, or the list of ambiguous names, give `name` another meaning than `f`? OCP's e2m1fn has
+// no NaN, and e8m0 is its scale.
+bool means_another(std::string_view name, const FloatFormat& f) {
+    for (const NamedFormat& row : table()) {
+        if (row.name == name || lists(row.aliases, name)) return row.format != f;
+    }
+    return std::ranges::any_of(ambiguous, [&](const Ambiguous& row) { return lists(row.names, name); });
+}
+
 // The general form of `f`, starting from the family of specials that needs the fewest words.
 std::string general_name(const FloatFormat& f) {
     std::string best;
@@ -200,7 +210,7 @@ std::string general_name(const FloatFormat& f) {
         else if (f.nan_codes != base.nan_codes) name += "nan" + std::to_string(f.nan_codes);
         if (f.has_infinity != base.has_infinity) name += f.has_infinity ? "inf" : "noinf";
         if (f.even_code_ties) name += "eventies";
-        if (best.empty() || name.size() < best.size()) best = name;
+        if (!means_another(name, f) && (best.empty() || name.size() < best.size())) best = name;
     }
     return best;
 }

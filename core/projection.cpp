@@ -42,6 +42,12 @@ Overflow parse_overflow(std::string_view name) {
 }
 Underflow parse_underflow(std::string_view name) { return parse<Underflow>(name, underflow_names, "underflow"); }
 
+void require_counted(RoundingMode mode, std::string_view what) {
+    if (mode != RoundingMode::stochastic_exact) return;
+    throw std::invalid_argument("rounding='stochastic_exact' is for quantize and encode, whose results have a last digit, not for " +
+                                std::string(what) + "; use 'stochastic' with random_bits=64");
+}
+
 void validate(const Projection& projection, const FloatFormat& format) {
     const bool integer_count = projection.rounding == RoundingMode::stochastic_b || projection.rounding == RoundingMode::stochastic_c;
     const int most = integer_count ? 62 : 64;  // the count is rounded, for which two bits more are looked at

@@ -77,6 +77,10 @@ RoundingMode parse_rounding(std::string_view name);
 Overflow parse_overflow(std::string_view name);
 Underflow parse_underflow(std::string_view name);
 
+// Throws std::invalid_argument if the mode is stochastic_exact, whose probability only a cast can have:
+// a quotient or a root has no last digit.
+void require_counted(RoundingMode mode, std::string_view what);
+
 struct FloatFormat;
 // Throws std::invalid_argument if `format` cannot do what `projection` asks.
 void validate(const Projection& projection, const FloatFormat& format);

@@ -42,7 +42,7 @@ Cast<Real> make_cast(const FloatFormat& f, const Projection& p) {
     c.one = 1;
     c.input_floor = p.flushes_input() ? bits_of<Real>(f.smallest_normal()) : 0;
     c.result_floor = p.flushes_result() ? bits_of<Real>(f.smallest_normal()) : 0;
-    if (p.keep_payload && f.is_signed && f.nan_codes > 0) {
+    if (p.keep_payload && f.is_signed && f.nan_codes > 0 && !f.nan_at_negative_zero) {
         // One NaN a sign keeps the sign; the whole set of IEEE 754, as many payload bits as codes have.
         const bool has_payloads = f.has_infinity && f.nan_codes + 1 == std::uint64_t{1} << f.mantissa_bits;
         const int lost = Layout<Real>::fraction_bits - f.mantissa_bits;
@@ -53,11 +53,10 @@ Cast<Real> make_cast(const FloatFormat& f, const Projection& p) {
     c.largest = largest;
     if (f.subnormals && f.subnormal_exponent != f.emin()) {
         const std::uint64_t first_normal = std::uint64_t{1} << f.mantissa_bits;
-        if (f.top_finite_code() >= first_normal) {
-            c.gap_low = bits_of<Real>(f.magnitude(first_normal - 1));
-            c.gap_high = bits_of<Real>(f.magnitude(first_normal));
-            c.gap_low_odd = (first_normal - 1) & 1;
-        }
+        // Codes go on above the largest finite one: the gap is there without a normal number too.
+        c.gap_low = bits_of<Real>(f.magnitude(first_normal - 1));
+        c.gap_high = bits_of<Real>(f.magnitude(first_normal));
+        c.gap_low_odd = (first_normal - 1) & 1;
     } else if (!f.subnormals && (f.zero != Zero::none || f.mantissa_bits > 0)) {
         // Nothing below the smallest value, though the quantum there is finer. (At precision 1
         // without a zero the two coincide: E8M0.)

@@ -77,6 +77,18 @@ struct Cast {
     Bits nan_kept;           // the bits of a NaN that stay: sign and leading payload, or none
 };
 
+// Most casts have no irregular gap, flush nothing and keep no payload. Loops take such a Cast by
+// known<true>(), whose zeros the compiler sees: what they would steer is left out of the vector code.
+template <class Real>
+APSCOPE_HD bool is_plain(const Cast<Real>& c) {
+    return c.gap_high == 0 && c.input_floor == 0 && c.result_floor == 0 && c.nan_kept == 0;
+}
+template <bool Plain, class Real>
+APSCOPE_HD Cast<Real> known(Cast<Real> c) {
+    if (Plain) c.gap_high = c.input_floor = c.result_floor = c.nan_kept = 0;
+    return c;
+}
+
 template <class Real>
 inline constexpr BitsOf<Real> sign_bit = BitsOf<Real>{1} << (sizeof(Real) * 8 - 1);
 template <class Real>
@@ -133,6 +145,27 @@ APSCOPE_HD UpCount up_count(RoundingMode mode, Eta eta, int random_bits) {
         case RoundingMode::stochastic_exact: return up_count<RoundingMode::stochastic_exact>(eta, random_bits);
         default: return up_count<RoundingMode::stochastic>(eta, random_bits);
     }
+}
+
+// Whether a magnitude that lies eta of a step above its lower neighbour rounds up, for numbers that are
+// not bits of a Real: inside an irregular gap, and exact results wider than fp64. (stochastic_exact
+// asks for more digits.)
+template <RoundingMode M>
+APSCOPE_HD bool eta_rounds_up(Eta eta, bool odd, bool negative, int random_bits, std::uint64_t random) {
+    constexpr std::uint64_t half = std::uint64_t{1} << 63;
+    const bool inexact = (eta.digits != 0) | eta.below;
+    const bool tie = (eta.digits == half) & !eta.below;
+    const bool above = (eta.digits >= half) & !tie;
+    if constexpr (M == RoundingMode::ties_to_even) return above | (tie & odd);
+    if constexpr (M == RoundingMode::ties_to_away) return above | tie;
+    if constexpr (M == RoundingMode::ties_to_zero) return above;
+    if constexpr (M == RoundingMode::toward_zero) return false;
+    if constexpr (M == RoundingMode::toward_positive) return inexact & !negative;
+    if constexpr (M == RoundingMode::toward_negative) return inexact & negative;
+    if constexpr (M == RoundingMode::away_from_zero) return inexact;
+    if constexpr (M == RoundingMode::to_odd) return inexact & !odd;
+    const UpCount up = up_count(M, eta, random_bits);
+    return up.all | (up.count + random < up.count);
 }
 
 // The digits of a random number U in [0, 1), 64 at a time. One word alone is followed by zeros; a
@@ -322,19 +355,8 @@ APSCOPE_HD BitsOf<Real> round_in_gap(BitsOf<Real> magnitude, bool negative, cons
             up = drawn < digits;
             if (drawn != digits) break;
         }
-    } else if constexpr (is_stochastic(M)) {
-        const UpCount count = up_count<M>(next_digits(place), cast.random_bits);
-        up = count.all | (count.count + random < count.count);
-    } else if constexpr (M == RoundingMode::ties_to_even || M == RoundingMode::ties_to_away || M == RoundingMode::ties_to_zero) {
-        // Twice the numerator against the denominator, of which it is less than two: with two places
-        // dropped it is less than a half.
-        if (place.drop < 2) {
-            const unsigned __int128 twice = place.numerator << (1 - place.drop);
-            up = twice > place.denominator || (twice == place.denominator &&
-                 (M == RoundingMode::ties_to_away || (M == RoundingMode::ties_to_even && cast.gap_low_odd)));
-        }
     } else {
-        up = round_up<M, BitsOf<Real>>(1, 1, 1, 1, cast.gap_low_odd, negative, cast.random_bits, random);
+        up = eta_rounds_up<M>(next_digits(place), cast.gap_low_odd, negative, cast.random_bits, random);
     }
     return up ? cast.gap_high : cast.gap_low;
 }

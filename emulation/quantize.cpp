@@ -62,12 +62,22 @@ void check_words(const RandomSource& random, std::size_t count, const Projection
 }
 
 template <class Real>
+QuantizePath choose_path(const FloatFormat& format, const Projection& projection, const Cast<Real>& cast) {
+    if (projection.rounding == RoundingMode::stochastic_exact) return QuantizePath::digits;
+    if (is_stochastic(projection.rounding)) return QuantizePath::stochastic;
+    if constexpr (std::is_same_v<Real, float>) {
+        if (magic_addition_serves(format, projection, cast)) return QuantizePath::addition;
+    }
+    return QuantizePath::rule;
+}
+
+template <class Real>
 QuantizeJob<Real> make_job(std::size_t count, const FloatFormat& format, const Projection& projection, const RandomSource& random) {
     if constexpr (std::is_same_v<Real, float>) require_fp32(format, "an array of fp32 numbers");
     validate(projection, format);
     check_words(random, count, projection);
-    return {make_cast<Real>(format, projection), projection.rounding, quantize_path<Real>(format, projection),
-            array_stream(random.seed, projection.drawn_bits()), random};
+    const Cast<Real> cast = make_cast<Real>(format, projection);
+    return {cast, projection.rounding, choose_path(format, projection, cast), array_stream(random.seed, projection.drawn_bits()), random};
 }
 
 template <class Real>
@@ -83,12 +93,7 @@ void quantize_array(std::span<const Real> in, std::span<Real> out, const FloatFo
 
 template <class Real>
 QuantizePath quantize_path(const FloatFormat& format, const Projection& projection) {
-    if (projection.rounding == RoundingMode::stochastic_exact) return QuantizePath::digits;
-    if (is_stochastic(projection.rounding)) return QuantizePath::stochastic;
-    if constexpr (std::is_same_v<Real, float>) {
-        if (magic_addition_serves(format, projection, make_cast<float>(format, projection))) return QuantizePath::addition;
-    }
-    return QuantizePath::rule;
+    return choose_path(format, projection, make_cast<Real>(format, projection));
 }
 template QuantizePath quantize_path<float>(const FloatFormat&, const Projection&);
 template QuantizePath quantize_path<double>(const FloatFormat&, const Projection&);

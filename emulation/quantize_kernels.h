@@ -12,21 +12,20 @@
 namespace apscope {
 
 // The rule itself, deterministic modes.
-template <RoundingMode M, class Real, bool HasGap>
+template <RoundingMode M, class Real, bool Plain>
 struct QuantizeByRule {
     static APSCOPE_INLINE void run(const Real* in, Real* out, std::size_t count, const Cast<Real>* given) {
-        Cast<Real> cast = *given;
-        if (!HasGap) cast.gap_high = 0;  // lets the compiler drop the branch
+        const Cast<Real> cast = known<Plain>(*given);
         for (std::size_t i = 0; i < count; ++i) out[i] = round_to_format<M, Real>(in[i], cast, std::uint64_t{0});
     }
 };
 
 // The rule with random integers from a stream, whose blocks serve several elements each.
-template <RoundingMode M, class Real>
+template <RoundingMode M, class Real, bool Plain>
 struct QuantizeStochastic {
     static APSCOPE_INLINE void run(const Real* in, Real* out, std::size_t count, const Cast<Real>* given,
                                    const RandomStream* given_stream, std::uint64_t first) {
-        const Cast<Real> cast = *given;
+        const Cast<Real> cast = known<Plain>(*given);
         const RandomStream stream = *given_stream;
         const int slots = RandomStream::slots(stream.random_bits);
         std::size_t i = 0;

@@ -17,16 +17,6 @@ struct QuantizeJob {
     RandomSource random;
 };
 
-// The rule as vector code: a loop each for formats with an irregular gap, and without.
-template <RoundingMode M, class Real>
-void quantize_by_rule_loop(const Real* in, Real* out, std::size_t count, const Cast<Real>& cast) {
-    if (cast.gap_high != 0) {
-        simd::run<QuantizeByRule<M, Real, true>>(in, out, count, &cast);
-    } else {
-        simd::run<QuantizeByRule<M, Real, false>>(in, out, count, &cast);
-    }
-}
-
 // `in` and `out` point to elements begin .. begin + count - 1 of a whole array.
 template <class Real>
 void quantize_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin, std::size_t count);
@@ -47,10 +37,12 @@ void quantize_piece_loop(const QuantizeJob<Real>& job, const Real* in, Real* out
             if (job.random.words) {
                 simd::run<QuantizeGivenWords<M, Real>>(in, out, count, &job.cast, job.random.words->data() + begin);
             } else {
-                simd::run<QuantizeStochastic<M, Real>>(in, out, count, &job.cast, &job.stream, first);
+                is_plain(job.cast) ? simd::run<QuantizeStochastic<M, Real, true>>(in, out, count, &job.cast, &job.stream, first)
+                                   : simd::run<QuantizeStochastic<M, Real, false>>(in, out, count, &job.cast, &job.stream, first);
             }
         } else {
-            quantize_by_rule_loop<M, Real>(in, out, count, job.cast);
+            is_plain(job.cast) ? simd::run<QuantizeByRule<M, Real, true>>(in, out, count, &job.cast)
+                               : simd::run<QuantizeByRule<M, Real, false>>(in, out, count, &job.cast);
         }
     });
 }

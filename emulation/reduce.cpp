@@ -28,11 +28,8 @@ public:
         if (moments_ != nullptr && is_stochastic(accumulator_.rounding)) note_moments(target, source, sign);
         dispatch(accumulator_.rounding, [&]<RoundingMode M>() {
             const std::uint64_t first = first_;
-            if (accumulator_.cast.gap_high != 0) {
-                simd::run<AddRow<M, true>>(target, source, sign, count_, &accumulator_.cast, &stream, first);
-            } else {
-                simd::run<AddRow<M, false>>(target, source, sign, count_, &accumulator_.cast, &stream, first);
-            }
+            is_plain(accumulator_.cast) ? simd::run<AddRow<M, true>>(target, source, sign, count_, &accumulator_.cast, &stream, first)
+                                        : simd::run<AddRow<M, false>>(target, source, sign, count_, &accumulator_.cast, &stream, first);
         });
     }
 
@@ -103,6 +100,7 @@ void reduce_tile(const Topology& topology, const ReductionProgram& program, std:
 }  // namespace
 
 Accumulator make_accumulator(const FloatFormat& format, const Projection& projection) {
+    require_counted(projection.rounding, "sums");
     return {make_cast<double>(format, projection), projection.rounding, clamps(projection.overflow)};
 }
 
@@ -110,11 +108,8 @@ void encode_row(std::span<const float> in, double* out, double scale, const Cast
                 PhiloxKey key, std::uint32_t worker, std::uint64_t first) {
     const RandomStream stream{key, worker, stage_and_hop(Stage::wire, 0), cast.random_bits};
     dispatch(rounding, [&]<RoundingMode M>() {
-        if (cast.gap_high != 0) {
-            simd::run<EncodeRow<M, true>>(in.data(), out, in.size(), scale, &cast, &stream, first);
-        } else {
-            simd::run<EncodeRow<M, false>>(in.data(), out, in.size(), scale, &cast, &stream, first);
-        }
+        is_plain(cast) ? simd::run<EncodeRow<M, true>>(in.data(), out, in.size(), scale, &cast, &stream, first)
+                       : simd::run<EncodeRow<M, false>>(in.data(), out, in.size(), scale, &cast, &stream, first);
     });
 }
 

@@ -15,12 +15,13 @@ from .inputs import _as_array, _input, _is_torch, _like, _narrow, _run, _torch_t
 __all__ = ["allreduce", "decode", "encode", "quantize"]
 
 
-def _random_words(random: Any, shape: tuple[int, ...]) -> np.ndarray | None:
+_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+
+
+def _random_words(random: Any, shape: tuple[int, ...]) -> np.ndarray:
     """The caller's random integers as uint64, flat."""
-    if random is None:
-        return None
     a = _torch_to_numpy(random, "random") if _is_torch(random) else np.asarray(random)
-    if a.dtype.kind not in "iu":
+    if a.dtype.kind not in "iu" and a.size:
         raise TypeError(f"random has dtype {a.dtype}; give integers")
     if a.shape != shape:
         raise ValueError(f"random has shape {a.shape}, x {shape}; they must agree")
@@ -29,9 +30,14 @@ def _random_words(random: Any, shape: tuple[int, ...]) -> np.ndarray | None:
     return np.ascontiguousarray(a, dtype=np.uint64).reshape(-1)
 
 
-def _storage(a: np.ndarray, f: FloatFormat) -> np.dtype:
-    """What holds the results: float32 if the input and the format's values both fit it."""
-    return np.dtype(np.float32 if a.dtype == np.float32 and f.fits_fp32 else np.float64)
+def _values(x: Any, f: FloatFormat, *integer_settings: Any) -> np.ndarray:
+    """x in what will hold the results too: float32 if the values and the format's both fit it, else float64."""
+    a = x if type(x) is np.ndarray else _as_array(x, "x")
+    if a.dtype.kind in "iu" and beyond_float64(a):
+        return _round_integers(a, f, *integer_settings)
+    if not ((a.dtype is _FLOAT32 or a.dtype is _FLOAT64) and a.flags.c_contiguous):
+        a = _input(a)
+    return a if a.dtype != _FLOAT32 or f.fits_fp32 else _widened(a)
 
 
 def _rounder(
@@ -47,17 +53,13 @@ def _rounder(
     threads: int,
 ) -> tuple[Callable[..., None], np.ndarray]:
     """The values of x, and call(function, target, *more), which runs a function of _core over them."""
-    *words, drawn_from, bits, count = settings(rounding, overflow, underflow, seed, random_bits, threads)
-    words.append(flag("keep_payload", keep_payload))
-    a = _as_array(x, "x")
-    integers = np.ascontiguousarray(_round_integers(a, f, rounding, overflow, underflow, seed, random_bits, random, threads)) if beyond_float64(a) else None
-    values = _input(x) if integers is None else integers
-    if values.dtype == np.float32 and not f.fits_fp32:
-        values = _widened(values)
-    given = _random_words(random, values.shape)
+    rounding, overflow, underflow, seed, bits, threads = settings(rounding, overflow, underflow, seed, random_bits, threads)
+    payload = flag("keep_payload", keep_payload)
+    values = _values(x, f, rounding, overflow, underflow, seed, bits, random, threads)
+    words = None if random is None else _random_words(random, values.shape)
 
     def call(function: Callable, target: np.ndarray, *more: Any) -> None:
-        function(values.reshape(-1), target, f, *words, drawn_from, bits, given, count, *more)
+        function(values.reshape(-1), target, f, rounding, overflow, underflow, payload, seed, bits, words, threads, *more)
 
     return call, values
 
@@ -163,7 +165,7 @@ def quantize(
     """
     f = as_format(format)
     call, values = _rounder(x, f, rounding, overflow, underflow, keep_payload, seed, random_bits, random, threads)
-    return _run(lambda flat: call(_core.quantize, flat), x, _storage(values, f), out, values.shape)
+    return _run(lambda flat: call(_core.quantize, flat), x, values.dtype, out, values.shape)
 
 
 def _code_dtype(f: FloatFormat) -> np.dtype:

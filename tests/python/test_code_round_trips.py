@@ -10,7 +10,8 @@ from tests.reference.nans import code, has_every_nan, kept, of_code
 
 EVERY = FORMATS | EXOTIC | FP64_FORMATS
 # Widths between the named ones: 20 to 63 bits.
-BETWEEN = {f"e{e}m{m}": ieee(e, m) for e, m in [(5, 14), (8, 16), (6, 25), (8, 24), (9, 23), (7, 40), (11, 36), (10, 52), (11, 51)]}
+WIDTHS = [(5, 14), (8, 16), (6, 25), (8, 24), (9, 23), (7, 40), (11, 36), (10, 52), (11, 51)]
+BETWEEN = {f"e{e}m{m}": ieee(e, m) for e, m in WIDTHS}
 FP32_NAMES = {name for name in (FORMATS | EXOTIC)} | {"e5m14", "e8m16"}
 
 
@@ -24,7 +25,8 @@ def codes_of(f: Format) -> np.ndarray:
         return np.arange(1 << f.storage_bits).astype(code_dtype(f))
     rng, m = np.random.default_rng(f.storage_bits), 1 << f.mantissa_bits
     places = [0, m // 2, m, 2 * m, f.magnitude_codes // 2, f.top, f.top + 2, f.top + m // 2, f.magnitude_codes - 1]
-    codes = {p + d for p in places for d in (-2, -1, 0, 1, 2)} | {int.from_bytes(rng.bytes(8)) % f.magnitude_codes for _ in range(60)}
+    codes = {p + d for p in places for d in (-2, -1, 0, 1, 2)}
+    codes |= {int.from_bytes(rng.bytes(8)) % f.magnitude_codes for _ in range(60)}
     codes = [c for c in codes if 0 <= c < f.magnitude_codes]
     return np.array(sorted(codes + [c + f.magnitude_codes for c in codes if f.is_signed]), code_dtype(f))
 
@@ -83,7 +85,12 @@ def test_all_codes_of_16_bits(name):
 
 @pytest.mark.parametrize(
     ("name", "dtype", "bits"),
-    [("fp16", np.float16, np.uint16), ("fp32", np.float32, np.uint32), ("fp64", np.float64, np.uint64), ("bf16", ml_dtypes.bfloat16, np.uint16)],
+    [
+        ("fp16", np.float16, np.uint16),
+        ("fp32", np.float32, np.uint32),
+        ("fp64", np.float64, np.uint64),
+        ("bf16", ml_dtypes.bfloat16, np.uint16),
+    ],
 )
 def test_the_interchange_formats_are_numpys_bits(name, dtype, bits):
     width = np.iinfo(bits).bits

@@ -68,6 +68,21 @@ def test_integers_come_in_any_dtype_order_and_layout():
     assert scalar == 0.1015625
 
 
+def test_tensors_take_tensors():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    x, random = torch.from_numpy(X), torch.tensor([[3, 250, 0], [255, 17, 128]])
+    settings = dict(rounding="stochastic", random_bits=8)
+    got = apscope.quantize(x, "e4m3", **settings, random=random)
+    assert got.numpy().tobytes() == apscope.quantize(X, "e4m3", **settings, random=random.numpy()).tobytes()
+    assert apscope.quantize(x, "e11m4", **settings, random=random).dtype == torch.float64
+    out = torch.zeros((2, 3), dtype=torch.float64)
+    assert apscope.quantize(x, "fp64", out=out) is out and torch.equal(out, x.double())
+    assert torch.equal(apscope.decode(apscope.encode(x, "fp64"), "fp64"), x.double())
+    for dtype, name in ((torch.float16, "fp16"), (torch.bfloat16, "bf16")):
+        nans = torch.tensor([-1, 0x7FC1 if name == "bf16" else 0x7E01], dtype=torch.int16)
+        assert torch.equal(apscope.encode(nans.view(dtype), name, keep_payload=True).view(torch.int16), nans)
+
+
 @pytest.mark.parametrize(
     ("settings", "error"),
     [
@@ -99,14 +114,16 @@ def test_wrong_integers_are_refused_in_one_sentence_and_nothing_is_written(setti
         apscope.encode(X, "e4m3", **settings)
 
 
-@pytest.mark.parametrize("name", ["e4m3", "e5m2ub10nosub", "e3m3ub3sub-3", "e11m51", "e11m4b1070nosub", "fp32", "e0m3finite", "binary8p1uf"])
+@pytest.mark.parametrize(
+    "name", ["e4m3", "e5m2ub10nosub", "e3m3ub3sub-3", "e11m51", "e11m4b1070nosub", "fp32", "e0m3finite", "binary8p1uf"]
+)
 def test_exact_rounding_goes_up_with_probability_eta(name):
     f, draws = EVERY[name], 20_000
     first = 1 << f.mantissa_bits
     codes = {c for c in (0, first // 2, first - 1, first + 1, f.top - 1) if 0 <= c < f.top}
     for low, high in [(f.value(c), f.value(c + 1)) for c in sorted(codes)]:
-        for wanted in (Fraction(1, 1 << 20), Fraction(1, 1000), Fraction(1, 3), Fraction(1, 2), Fraction(9, 10), 1 - Fraction(1, 1 << 20)):
-            x = float(low + wanted * (high - low))
+        for wanted in (2.0**-20, 0.001, 1 / 3, 0.5, 0.9, 1 - 2.0**-20):
+            x = float(low + Fraction(wanted) * (high - low))
             eta = (Fraction(x) - low) / (high - low)
             for sign in (1, -1) if f.is_signed else (1,):
                 got = apscope.quantize(np.full(draws, sign * x), name, rounding="stochastic_exact", seed=draws + sign)

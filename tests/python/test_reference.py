@@ -67,7 +67,7 @@ def same(got, expected):
 @pytest.mark.parametrize("name", [*FORMATS, *EXOTIC])
 def test_casts_are_those_in_fractions(name):
     f, rng = (FORMATS | EXOTIC)[name], np.random.default_rng(1)
-    x = numbers(f, 8)
+    x = numbers(f, 5)
     overflows = ["ieee", "saturate", "propagate"] + ["infinity"] * f.has_infinity + ["nan"] * f.has_nan
     for mode in MODES:
         for overflow, underflow in zip(rng.choice(overflows, 2), rng.choice(UNDERFLOWS, 2)):
@@ -81,8 +81,8 @@ def test_casts_are_those_in_fractions(name):
 @pytest.mark.parametrize("name", FP64_FORMATS)
 def test_casts_of_fp64_numbers_are_those_in_fractions(name):
     f, rng = FP64_FORMATS[name], np.random.default_rng(2)
-    x = np.concatenate([rng.integers(0, 2**64, 30, dtype=np.uint64), [1, 2, 3, 2**52 - 1, 2**52, 2**63 + 1], 0x7FF0000000000000 - np.arange(3)])
-    x = x.astype(np.uint64).view(np.float64)
+    special = np.uint64([1, 2, 3, 2**52 - 1, 2**52, 2**63 + 1, 0x7FF0000000000000, 0x7FEFFFFFFFFFFFFF])
+    x = np.concatenate([rng.integers(0, 2**64, 30, dtype=np.uint64), special]).view(np.float64)
     for mode in MODES:
         bits = EXACT_BITS if mode == "stochastic_exact" else 64 if mode[-1] == "l" else 62
         random = [int.from_bytes(rng.bytes(8)) >> 64 - bits if bits <= 64 else int.from_bytes(rng.bytes(bits // 8)) for _ in x]

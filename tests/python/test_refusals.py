@@ -49,7 +49,10 @@ def test_formats_that_cannot_be(fields, word):
     assert word in sentence(caught)
 
 
-@pytest.mark.parametrize("name", ["e12m3", "e11m53", "e4m3b9999", "e11m52nosub", "e11m52fn", "e1m0", "binary70p3se", "binary20p3se", "e4m3nan127", "fp65", ""])
+@pytest.mark.parametrize(
+    "name",
+    ["e12m3", "e11m53", "e4m3b9999", "e11m52nosub", "e11m52fn", "e1m0", "binary70p3se", "binary20p3se", "e4m3nan127", "fp65", ""],
+)
 def test_names_of_formats_that_cannot_be(name):
     with pytest.raises(ValueError) as caught:
         apscope.quantize(X, name)

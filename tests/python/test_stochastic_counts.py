@@ -1,6 +1,7 @@
 """Stochastic rounding counted, not sampled: which of all 2^N random integers round up."""
 
 import bisect
+import functools
 from fractions import Fraction
 
 import numpy as np
@@ -47,29 +48,35 @@ def result(magnitude: Fraction, negative: bool, f: Format, overflow: str) -> flo
     return -float(magnitude) if negative else float(magnitude)
 
 
-def cases(f: Format, bits: int, mode: str, overflow: str) -> list[tuple[float, int, float, float]]:
-    """(x, count, what x becomes without the draw, and with it)."""
+@functools.cache
+def places(name: str, bits: int) -> list[tuple[float, Fraction, Fraction, Fraction]]:
+    """(x, its neighbours, eta), eta being that of x, which fp64 may have rounded."""
+    f = SMALL[name]
     values = [Fraction(0)] * (f.zero == "none") + [f.value(c) for c in range(f.top + 2)]
     found = []
-    for low, high in intervals(f):
-        for eta in etas(bits):
-            x = float(low + eta * (high - low))
-            lower, upper = bracket(Fraction(x), values)
-            count = count_of((Fraction(x) - lower) / (upper - lower), mode, bits)
-            for negative in (False, True):
-                if x == 0 and f.zero == "none":
-                    continue  # no rounding there
-                found.append((-x if negative else x, count, *(result(v, negative, f, overflow) for v in (lower, upper))))
+    for x in {float(low + eta * (high - low)) for low, high in intervals(f) for eta in etas(bits)}:
+        if x == 0 and f.zero == "none":
+            continue  # no rounding there
+        lower, upper = bracket(Fraction(x), values)
+        found.append((x, lower, upper, (Fraction(x) - lower) / (upper - lower)))
     return found
+
+
+def cases(name: str, bits: int, mode: str, overflow: str) -> list[tuple[float, int, float, float]]:
+    """(x, count, what x becomes without the draw, and with it)."""
+    return [
+        (-x if negative else x, count_of(eta, mode, bits), *(result(v, negative, SMALL[name], overflow) for v in (lower, upper)))
+        for x, lower, upper, eta in places(name, bits)
+        for negative in (False, True)
+    ]
 
 
 @pytest.mark.parametrize("mode", COUNTED)
 @pytest.mark.parametrize("name", SMALL)
 def test_exactly_the_largest_count_integers_round_up(name, mode):
-    f = SMALL[name]
     for bits in (1, 4, 8):
-        for overflow in ("ieee", "saturate"):
-            x, count, down, up = (np.array(column) for column in zip(*cases(f, bits, mode, overflow)))
+        for overflow in ("ieee", "saturate") if bits == 4 else ("ieee",):
+            x, count, down, up = (np.array(column) for column in zip(*cases(name, bits, mode, overflow)))
             integers = np.arange(1 << bits)
             repeated, random = np.meshgrid(x, integers, indexing="ij")
             expected = np.where(integers >= (1 << bits) - count[:, None], up[:, None], down[:, None])
@@ -85,13 +92,13 @@ def test_exactly_the_largest_count_integers_round_up(name, mode):
 
 
 @pytest.mark.parametrize("mode", COUNTED)
-@pytest.mark.parametrize("name", ["e4m3", "e5m2ub10nosub", "e3m3ub3sub-3", "bf16", "fp16", "e8m0fnu", "e11m4b1070nosub", "fp32"])
+@pytest.mark.parametrize("name", ["e4m3", "e5m2ub10nosub", "e3m3ub3sub-3", "bf16", "e8m0fnu", "e11m4b1070nosub", "fp32"])
 def test_the_first_integer_that_rounds_up_at_every_number_of_bits(name, mode):
     """R = 2^N - count is up, one less is not."""
     f, rng = (FORMATS | EXOTIC | FP64_FORMATS)[name], np.random.default_rng(3)
     first = 1 << f.mantissa_bits
     most = 62 if mode in ("stochastic_b", "stochastic_c") else 64
-    for bits in [*range(1, 20), 24, 31, 32, 33, 47, 52, 53, 61, 62, 63, 64]:
+    for bits in [*range(1, 18), 24, 31, 32, 33, 47, 53, 61, 62, 63, 64]:
         if bits > most:
             continue
         x, random, expected = [], [], []

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from .casts import Rounding, cast, exact, moments, project
+from .casts import Rounding, cast, exact, flushed, moments, project
 from .random_words import REDUCE, WIRE, random_integers, words_of
 from .rounding import Format
 from .topologies import rank_order_sum, reduce
@@ -20,10 +20,11 @@ class Adder:
         self.bias, self.variance, self.risky = [Fraction(0)] * n, [Fraction(0)] * n, False
 
     def __call__(self, a: np.ndarray, b: np.ndarray, hop: int, elements: np.ndarray) -> np.ndarray:
+        (exact_a, a), (exact_b, b) = (flushed(exact(x), x, self.f, self.r) for x in (a, b))
         rough = a + b
         if self.r.mode == "toward_negative":  # IEEE 754-2019, 6.3: x - x is -0 in this direction
             rough = np.where((rough == 0) & (np.signbit(a) | np.signbit(b)), -0.0, rough)
-        whole = np.where(np.isfinite(rough), exact(a) + exact(b), 0)
+        whole = np.where(np.isfinite(rough), exact_a + exact_b, 0)
         random = None
         if self.r.is_stochastic:
             random = random_integers(self.key, elements, self.r.drawn_bits, REDUCE, hop=hop)

@@ -192,11 +192,16 @@ def cast(x: np.ndarray, f: Format, r: Rounding, random: list[int] | None = None)
 
 def cast_units(k: np.ndarray, rough: np.ndarray, f: Format, r: Rounding, random: list[int] | None = None) -> np.ndarray:
     """`project` for numbers that come from outside: small ones are flushed first where the rule says so."""
-    if r.flushes_input:
-        least = Limits.of(f).smallest_normal
-        small = np.array([abs(v) < least for v in k.flat], bool).reshape(k.shape)
-        k, rough = np.where(small, 0, k), np.where(small & np.isfinite(rough), np.copysign(0.0, rough), rough)
-    return project(k, rough, f, r, random)
+    return project(*flushed(k, rough, f, r), f, r, random)
+
+
+def flushed(k: np.ndarray, rough: np.ndarray, f: Format, r: Rounding) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs as a cast, an operation or an addition takes them: those below the smallest normal as zeros."""
+    if not r.flushes_input:
+        return k, rough
+    least = Limits.of(f).smallest_normal
+    small = np.array([abs(v) < least for v in k.flat], bool).reshape(k.shape)
+    return np.where(small, 0, k), np.where(small & np.isfinite(rough), np.copysign(0.0, rough), rough)
 
 
 def moments(k: np.ndarray, rounded: np.ndarray, f: Format, r: Rounding) -> tuple[list, list, bool]:

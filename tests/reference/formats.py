@@ -33,9 +33,7 @@ def fnuz(exponent_bits: int, mantissa_bits: int, bias: int) -> Format:
 
 def zeroless(exponent_bits: int, mantissa_bits: int, bias: int, nan_codes: int = 0, has_infinity: bool = False) -> Format:
     """Unsigned, every code of field 0 an ordinary value."""
-    return Format(
-        exponent_bits, mantissa_bits, bias, is_signed=False, subnormals=False, zero="none", nan_codes=nan_codes, has_infinity=has_infinity
-    )
+    return Format(exponent_bits, mantissa_bits, bias, False, False, zero="none", nan_codes=nan_codes, has_infinity=has_infinity)
 
 
 FORMATS = {

@@ -33,12 +33,12 @@ class NaN:
 
 def has_every_nan(f: Format) -> bool:
     """IEEE 754's set: the top exponent field with every fraction but infinity's."""
-    return f.has_infinity and f.nan_codes == (1 << f.mantissa_bits) - 1 and f.is_signed and f.nan_codes > 0
+    return not f.nan_at_negative_zero and f.has_infinity and f.nan_codes == (1 << f.mantissa_bits) - 1 and f.is_signed and f.nan_codes > 0
 
 
 def kept(nan: NaN, f: Format, keep_payload: bool = True) -> NaN:
     """The NaN of the format that an input NaN becomes."""
-    if not keep_payload or not f.is_signed or f.nan_codes == 0:
+    if not keep_payload or not f.is_signed or f.nan_codes == 0 or f.nan_at_negative_zero:
         return NaN()
     if not has_every_nan(f):
         return NaN(nan.negative)
