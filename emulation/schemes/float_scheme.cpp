@@ -21,6 +21,7 @@ void build_float(const SchemeArguments& arguments, Scheme& scheme) {
     grid.projection.rounding = parse_rounding(arguments.text("rounding"));
     grid.projection.overflow = parse_overflow(arguments.text("overflow"));
     grid.projection.random_bits = static_cast<int>(arguments.integer("random_bits", 1, 64));
+    require_counted(grid.projection.rounding, "schemes");
     validate(grid.projection, grid.format);
 
     Reduction reduction;
@@ -31,6 +32,7 @@ void build_float(const SchemeArguments& arguments, Scheme& scheme) {
     reduction.projection = grid.projection;
     const std::string& hop = arguments.text("hop_rounding");
     if (hop != "same") reduction.projection.rounding = parse_rounding(hop);
+    require_counted(reduction.projection.rounding, "schemes");
     validate(reduction.projection, reduction.accumulate);
 
     scheme.grid = grid;
