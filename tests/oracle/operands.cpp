@@ -28,8 +28,8 @@ private:
 };
 
 template <class Real>
-Operands<Real>::Operands(const FloatFormat& format, Operation operation, bool exhaustive, std::uint64_t seed)
-    : format_(format), operation_(operation), count_(operand_count(operation)), seed_(seed) {
+Operands<Real>::Operands(const FloatFormat& format, Operation operation, const Projection& projection, bool exhaustive, std::uint64_t seed)
+    : format_(format), operation_(operation), projection_(projection), count_(operand_count(operation)), seed_(seed) {
     const int most_bits = count_ == 1 ? full_storage_bits : count_ == 2 ? 8 : exhaustive ? 6 : 4;
     if (format.storage_bits() <= most_bits) {
         for (std::uint64_t code = 0; code < std::uint64_t{1} << format.storage_bits(); ++code) list_.push_back(value(code));
@@ -89,8 +89,8 @@ std::uint64_t Operands<Real>::code_below(double magnitude) const {
 }
 
 template <class Real>
-std::array<Real, 3> Operands<Real>::at(std::uint64_t number) const {
-    if (number >= listed_) return sample(number);
+std::array<Real, 3> Operands<Real>::at(std::uint64_t number, std::uint64_t word) const {
+    if (number >= listed_) return sample(number, word);
     std::array<Real, 3> result{};
     for (int i = 0; i < count_; ++i, number /= list_.size()) result[i] = list_[number % list_.size()];
     return result;
@@ -176,10 +176,39 @@ std::array<Real, 3> Operands<Real>::near_tie(Draws& draws, bool of_format) const
     return x;
 }
 
+// Sums at, just above or just below a value and that part of the step to the next at which the random
+// integer R decides: eta = (2^N - R) 2^-N, and half a unit more and less of N + 1 bits.
 template <class Real>
-std::array<Real, 3> Operands<Real>::sample(std::uint64_t number) const {
+std::array<Real, 3> Operands<Real>::at_the_turn(Draws& draws, std::uint64_t word) const {
+    __extension__ using Wide = unsigned __int128;
+    const int n = projection_.random_bits, unit = -n - 1;
+    const std::uint64_t code = draws.below(format_.top_finite_code() + 1), halves = draws.below(5);
+    const double low = format_.magnitude(code), step = format_.magnitude(code + 1) - low;
+    const Wide most = Wide{2} << n;
+    const Wide part = std::clamp<Wide>(most - 2 * Wide{word >> (64 - n)} + halves, 2, most + 2) - 2;  // in 2^-(N+1) of the step
+    const double sign = format_.is_signed && draws.below(2) != 0 ? -1 : 1;
+    // What Real holds together with the value, and the rest.
+    const int together = std::clamp(std::numeric_limits<Real>::digits - format_.mantissa_bits - 2, 0, n + 2);
+    const Wide rest = part & ((Wide{1} << (n + 2 - together)) - 1);
+    const double a = sign * (low + std::ldexp(static_cast<double>(part - rest), unit) * step);
+    const double b = sign * std::ldexp(static_cast<double>(rest), unit) * step;
+    if (operation_ != Operation::fma) return {static_cast<Real>(a), static_cast<Real>(operation_ == Operation::subtract ? -b : b), Real{}};
+    // The whole part as a product of two numbers of Real, or, failing that, the rest as one times one.
+    const Wide one = Wide{1} << std::numeric_limits<Real>::digits, least = part / one + 2;
+    for (Wide divisor = least; divisor < least + 512 && divisor < one && step >= 0x1p-60; ++divisor) {
+        if (part % divisor != 0 || part < divisor) continue;
+        return {static_cast<Real>(std::ldexp(static_cast<double>(part / divisor), unit)), static_cast<Real>(sign * static_cast<double>(divisor) * step),
+                static_cast<Real>(sign * low)};
+    }
+    return {static_cast<Real>(b), Real{1}, static_cast<Real>(a)};
+}
+
+template <class Real>
+std::array<Real, 3> Operands<Real>::sample(std::uint64_t number, std::uint64_t word) const {
     Draws draws(Draws(seed_).next() ^ number * 0xD6E8FEB86659FD93);
     const bool of_format = number % 4 != 3;
+    const bool sums = operation_ == Operation::add || operation_ == Operation::subtract || operation_ == Operation::fma;
+    if (number % 4 == 2 && sums && is_stochastic(projection_.rounding)) return at_the_turn(draws, word);
     switch (number / 4 % 4) {
         case 0: return near_cancellation(draws, of_format);
         case 1: return near_tie(draws, of_format);

@@ -96,18 +96,19 @@ public:
         const std::size_t count = last - first;
         for (std::vector<Real>& row : rows_) row.resize(count);
         out_.resize(count);
+        const std::uint64_t seed = options_.seed + first;  // other random words for every array
+        const RandomStream words = array_stream(seed, projection_.drawn_bits());
+        const auto word = [&](std::size_t i) { return is_stochastic(projection_.rounding) ? words.at(i) : 0; };
         for (std::size_t i = 0; i < count; ++i) {
-            const std::array<Real, 3> x = operands_.at(first + i);
+            const std::array<Real, 3> x = operands_.at(first + i, word(i));
             for (std::size_t k = 0; k < 3; ++k) rows_[k][i] = x[k];
         }
-        const std::uint64_t seed = options_.seed + first;  // other random words for every array
         arithmetic(operation_, std::span<const Real>(rows_[0]), std::span<const Real>(rows_[1]), std::span<const Real>(rows_[2]),
                    std::span<Real>(out_), format_, projection_, seed, threads);
-        const RandomStream words = array_stream(seed, projection_.drawn_bits());
         OperationTally tally;
         tally.cases = count;
         for (std::size_t i = 0; i < count; ++i) {
-            const std::uint64_t random = is_stochastic(projection_.rounding) ? words.at(i) : 0;
+            const std::uint64_t random = word(i);
             const Real expected = truth(rows_[0][i], rows_[1][i], rows_[2][i], random);
             if (bits_of(expected) == bits_of(out_[i])) continue;
             if (tally.mismatches++ > 0) continue;
@@ -142,7 +143,7 @@ template <class Real>
 OperationResult run(const FloatFormat& format, Operation operation, const Projection& projection, const OperationOptions& options,
                     const Progress& progress) {
     constexpr std::uint64_t chunk = 1 << 15;  // two pieces of arithmetic(), so that threads matter
-    const Operands<Real> operands(format, operation, options.exhaustive, options.seed);
+    const Operands<Real> operands(format, operation, projection, options.exhaustive, options.seed);
     OperationResult result;
     const OperationTally tally = in_chunks<OperationTally>(operands.listed() + options.samples, chunk, options.threads, progress, result.stopped, [&] {
         return [&, worker = std::make_shared<Worker<Real>>(format, operation, projection, options, operands)](std::uint64_t first, std::uint64_t last) {

@@ -183,7 +183,7 @@ bool BasicRationalOracle<Real>::takes_upper(const Neighbours& n, const Magnitude
 }
 
 template <class Real>
-Real BasicRationalOracle<Real>::project(Real x, std::uint64_t random) const {
+std::optional<Real> BasicRationalOracle<Real>::special(Real x) const {
     const bool negative = std::signbit(x);
     if (std::isnan(x)) {
         if (!projection_.keep_payload) return std::numeric_limits<Real>::quiet_NaN();
@@ -192,28 +192,42 @@ Real BasicRationalOracle<Real>::project(Real x, std::uint64_t random) const {
         return nan(negative, std::bit_cast<Bits>(x) % (Bits{1} << payload_bits), payload_bits);
     }
     if (std::isinf(x)) return out_of_range(negative, true);
-
-    Magnitude<Real> magnitude = to_magnitude(x);
-    if (projection_.flushes_input() && magnitude < smallest_normal_) {
-        magnitude = 0;
-        x = 0;
-    }
     // Without a zero, 0 has no counterpart and everything negative lies below the lowest value.
-    const bool zeroless = format_.zero == Zero::none;
-    if (zeroless && x == 0) {
-        const bool nan = format_.has_nan() && !clamps(projection_.overflow);
-        return nan ? std::numeric_limits<Real>::quiet_NaN() : to_real<Real>(value(0));
+    if (format_.zero != Zero::none) return std::nullopt;
+    if (x == 0) {
+        const bool to_nan = format_.has_nan() && !clamps(projection_.overflow);
+        return to_nan ? std::numeric_limits<Real>::quiet_NaN() : to_real<Real>(value(0));
     }
-    if (zeroless && negative) return out_of_range(true, false);
+    if (negative) return out_of_range(true, false);
+    return std::nullopt;
+}
 
+template <class Real>
+void BasicRationalOracle<Real>::project(Real x, std::span<const std::uint64_t> words, std::span<Real> results) const {
+    const bool finite = std::isfinite(x), negative = std::signbit(x);
+    if (finite && projection_.flushes_input() && to_magnitude(x) < smallest_normal_) x = std::copysign(Real{0}, x);
+    if (const std::optional<Real> result = special(x)) {
+        std::fill_n(results.begin(), words.size(), *result);
+        return;
+    }
+    const Magnitude<Real> magnitude = to_magnitude(x);
     const Neighbours n = neighbours(x);
-    Magnitude<Real> rounded = takes_upper(n, magnitude, negative, random) ? n.upper : n.lower;
-    if (zeroless && rounded == 0) rounded = value(0);
-    if (projection_.flushes_result() && rounded < smallest_normal_) rounded = 0;
-    if (rounded == 0) return negative && format_.zero == Zero::both_signs ? Real{-0.0} : Real{0};
-    const bool in_range = !(negative && !format_.is_signed) && rounded <= largest_;
-    if (!in_range) return out_of_range(negative, false);
-    return negative ? -to_real<Real>(rounded) : to_real<Real>(rounded);
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        Magnitude<Real> rounded = takes_upper(n, magnitude, negative, words[i]) ? n.upper : n.lower;
+        if (format_.zero == Zero::none && rounded == 0) rounded = value(0);
+        if (projection_.flushes_result() && rounded < smallest_normal_) rounded = 0;
+        const bool in_range = !(negative && !format_.is_signed) && rounded <= largest_;
+        if (rounded == 0) results[i] = negative && format_.zero == Zero::both_signs ? Real{-0.0} : Real{0};
+        else if (!in_range) results[i] = out_of_range(negative, false);
+        else results[i] = negative ? -to_real<Real>(rounded) : to_real<Real>(rounded);
+    }
+}
+
+template <class Real>
+Real BasicRationalOracle<Real>::project(Real x, std::uint64_t random) const {
+    Real result{};
+    project(x, {&random, 1}, {&result, 1});
+    return result;
 }
 
 template <class Real>

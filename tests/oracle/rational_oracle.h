@@ -9,6 +9,8 @@
 
 #include <boost/multiprecision/cpp_int.hpp>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <type_traits>
 
 #include "core/float_format.h"
@@ -37,6 +39,8 @@ public:
 
     // x as the format holds it; `random` as in MpfrOracle.
     Real project(Real x, std::uint64_t random) const;
+    // The same for several words, with one search.
+    void project(Real x, std::span<const std::uint64_t> words, std::span<Real> results) const;
 
     struct Neighbours {
         Magnitude<Real> lower, upper;   // lower <= |x| < upper
@@ -52,6 +56,7 @@ public:
 
 private:
     Magnitude<Real> value(std::uint64_t code) const;
+    std::optional<Real> special(Real x) const;  // what does not lie between two neighbours
     Real out_of_range(bool negative, bool infinite_input) const;
     Real nan(bool negative, std::uint64_t payload, int payload_bits) const;
     bool takes_upper(const Neighbours& n, const Magnitude<Real>& magnitude, bool negative, std::uint64_t random) const;
