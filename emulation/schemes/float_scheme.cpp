@@ -19,6 +19,7 @@ std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own, std::string_view r
 void build_float(const SchemeArguments& arguments, Scheme& scheme) {
     FloatGrid grid{*arguments.format, {}};
     grid.projection.rounding = parse_rounding(arguments.text("rounding"));
+    require_counted(grid.projection.rounding, "schemes");
     grid.projection.overflow = parse_overflow(arguments.text("overflow"));
     grid.projection.random_bits = static_cast<int>(arguments.integer("random_bits", 1, 64));
     require_counted(grid.projection.rounding, "schemes");

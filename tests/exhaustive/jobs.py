@@ -47,14 +47,14 @@ def all_inputs(formats: list[str], part: str) -> Iterator[Job]:
 
 
 def p3109_formats() -> list[str]:
-    """Every P3109 format of 3 to 16 bits whose values fp32 holds."""
+    """Every P3109 format of 3 to 16 bits whose values fp64 holds."""
     names = []
     for bits in range(3, 17):
         for sign in "su":
             for precision in range(1, bits + (sign == "u")):
                 for domain in "ef":
                     name = f"binary{bits}p{precision}{sign}{domain}"
-                    if (f := _format(name)) is not None and f.fits_fp32:
+                    if _format(name) is not None:
                         names.append(name)
     return names
 
@@ -111,5 +111,9 @@ def main_jobs() -> list[Job]:
 
 
 def p3109_jobs(shard: int, shards: int) -> list[Job]:
-    """Every `shards`-th P3109 format, from number `shard`, on all fp32 inputs."""
-    return list(all_inputs(p3109_formats()[shard::shards], "P3109, all inputs"))
+    """Every `shards`-th P3109 format, from number `shard`: on all fp32 inputs, or as those beyond fp32 are."""
+    names = p3109_formats()[shard::shards]
+    narrow = [name for name in names if FloatFormat(name).fits_fp32]
+    wide = [name for name in names if name not in narrow]
+    jobs = list(all_inputs(narrow, "P3109, all inputs"))
+    return jobs + [Job("P3109 beyond fp32", name, lambda name=name: verify(name, samples=WIDE_SAMPLES)) for name in wide]
