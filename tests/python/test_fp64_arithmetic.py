@@ -210,6 +210,16 @@ def test_sums_inside_an_irregular_gap_that_carry():
     assert apscope.add(-third, -third, "dlfloat16") == -3 * third
 
 
+def test_exact_sums_see_the_smallest_number_beside_the_largest():
+    largest, least = 1.7976931348623157e308, 5e-324
+    assert apscope.sum([1.0, 2.0**-53, least], "fp64", order="exact") == 1 + 2.0**-52
+    assert apscope.sum([1.0, 2.0**-53, -least], "fp64", order="exact") == 1.0
+    assert apscope.dot([largest, least, -largest], [largest, least, largest], "fp64", order="exact", rounding="away_from_zero") == least
+    assert apscope.dot([largest, 1.0, -largest], [largest, least, largest], "fp64", order="exact") == least
+    assert apscope.sum([largest, largest, -largest], "fp64", order="exact") == largest
+    assert apscope.sum([largest, largest, -largest], "fp64") == math.inf
+
+
 ORDERS = ["sequential", "pairwise", "chunked:3", "kahan", "exact"]
 MIXED = [("fp64", None, None), ("e11m30", None, "fp64"), ("e9m23", "e11m30", "e10m52"), ("bf16", "fp32", "fp64"), ("e11m4b1070nosub", "e11m51nosub", None)]
 
