@@ -2,8 +2,8 @@
 // independent of order, and rounded once at its end.
 //
 // Bit 0 weighs 2^-Origin. Digits of 32 bits lie in signed 64-bit limbs, whose upper halves collect
-// carries. Two widths: products of fp32 numbers reach from 2^-298 to
-// 2^256, products of fp64 numbers from 2^-2148 to 2^2048; both leave room for 2^111 of them.
+// carries. Two widths: products of fp32 numbers reach from 2^-298 to 2^256, products of fp64 numbers from
+// 2^-2148 to 2^2048; both leave room for 2^111 of them.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,6 @@
 #include "core/exact_arithmetic.h"
 
 namespace apscope {
-
-// A nonzero wide number rounded to odd to 53 bits; its exponent must be far inside fp64's range.
-APSCOPE_HD double wide_to_odd(const WideNumber& w) {
-    using Wide = unsigned __int128;
-    const int leading = leading_bit(w.significand);
-    const int drop = leading > 52 ? leading - 52 : 0;
-    const std::uint64_t sticky = (w.significand & ((Wide{1} << drop) - 1)) != 0 ? 1 : 0;
-    const double magnitude = static_cast<double>(static_cast<std::uint64_t>(w.significand >> drop) | sticky) *
-                             bits_cast<double>(static_cast<std::uint64_t>(w.unit + drop + 1023) << 52);
-    return w.negative ? -magnitude : magnitude;
-}
 
 template <int Origin, int LimbCount>
 class ExactAccumulator {

@@ -3,9 +3,12 @@
 //      (-1)^negative * significand * 2^unit         significand   0|0|1xxxxxxxxxxxx...xxxs
 //                                                   bit           127 125               0
 //
-// s = 1 says that something below it was cut off. Of the 125 bits above it a rounding looks at
-// precision + N + 2 at most (Boldo and Melquiond, IEEE TC 57(4), 2008; 53 + 64 + 2 = 119), so that
-// rounding a wide number is rounding the exact one.
+// s = 1 says that something below it was cut off: the exact number lies strictly between the two wide
+// numbers next to it, both even. What a rounding to precision p with N random bits compares with (the
+// values of the format, their middles, the k 2^-N of a step) has p + N + 2 <= 53 + 64 + 2 = 119 bits at
+// most. A wide number has 122 at least (a root; a quotient 124, the others 125), so an odd one is none of
+// those and on the same side of each as the exact number: rounding it is rounding that one (Boldo and
+// Melquiond, IEEE TC 57(4), 2008).
 #pragma once
 
 #include "core/rounding.h"
@@ -52,9 +55,10 @@ APSCOPE_HD WideNumber wide(double x) {
     return aligned(s.bits, s.unit, negative);
 }
 
-// The sum of two aligned numbers, or of one and zero. Where the smaller one loses bits it is below
-// 2^-20 of the larger (a product has 106 bits of the 126, an fp64 number 53), and the sum's leading
-// bit stays at 124 at least.
+// The sum of two aligned numbers, or of one and zero. A product has 106 of the 126 bits, an fp64 number
+// 53, so the lowest 20 of both are zeros. Where the smaller one loses bits it was therefore moved down by
+// more than 20, is below 2^-20 of the larger, and cancels one bit at most: the leading bit stays at 124 at
+// least. The last bit is then sticky: the larger one's is 0, and `low` is made odd.
 APSCOPE_HD WideNumber add_aligned(WideNumber x, WideNumber y) {
     using Wide = unsigned __int128;
     if (y.significand == 0) return x;

@@ -69,6 +69,7 @@ Operation parse_operation(std::string_view name) {
 int operand_count(Operation operation) { return operation == Operation::sqrt ? 1 : operation == Operation::fma ? 3 : 2; }
 
 Rounder make_rounder(const FloatFormat& format, const Projection& projection, bool narrow) {
+    const FloatEnvironment environment;  // limits may be fp64 subnormals, which a caller may flush
     validate(projection, format);
     require_counted(projection.rounding, "arithmetic");
     Rounder rounder{make_cast<double>(format, projection), projection.rounding, narrow, 0};

@@ -137,6 +137,7 @@ void all_reduce(std::span<const float> in, std::size_t workers, std::span<double
     Projection hop = options.projection;
     if (options.hop_rounding) hop.rounding = *options.hop_rounding;
     const FloatFormat& accumulator_format = options.accumulate ? *options.accumulate : format;
+    require_counted(options.projection.rounding, "all-reduces");
     validate(options.projection, format);
     validate(hop, accumulator_format);
     const Accumulator accumulator = make_accumulator(accumulator_format, hop);

@@ -15,13 +15,14 @@ __all__ = ["add", "divide", "fma", "multiply", "sqrt", "subtract"]
 
 
 def _operand(x: Any, what: str) -> np.ndarray:
-    """A contiguous array of the operand's values: float32 where every one is a float32 value, else float64."""
+    """A contiguous array of the operand's values: float32 if all of them are float32 values, else float64."""
     a = _input(x, what)
     if a.dtype == np.float32:
         return a
-    with np.errstate(over="ignore", invalid="ignore"):
-        narrow = a.astype(np.float32)
-    return a if (~((narrow == a) | np.isnan(a))).any() else narrow
+    narrow = _narrow(a)
+    # By their bits: a comparison of numbers would read subnormals as zeros where the caller does.
+    same = _widened(narrow).view(np.uint64) == a.view(np.uint64)
+    return narrow if (same | np.isnan(a)).all() else a
 
 
 def _same_storage(arrays: list[np.ndarray], *formats: FloatFormat | None) -> list[np.ndarray]:
@@ -110,9 +111,9 @@ def add(
     format : FloatFormat or str
         The result's format.
     rounding, overflow : str
-        As for `quantize`, but for ``stochastic_exact``, which is for casts only. `overflow` concerns exact infinities too: in a format without infinity
-        ``1 / 0`` is NaN, or the largest value where the format has no NaN or the rule is
-        ``saturate``.
+        As for `quantize`, but for ``stochastic_exact``, which is for casts only. `overflow` concerns
+        exact infinities too: in a format without infinity ``1 / 0`` is NaN, or the largest value where
+        the format has no NaN or the rule is ``saturate`` or ``propagate``.
     underflow : str
         As for `quantize`; with ``flush_input`` operands below the smallest normal number of `format`
         count as zeros.
@@ -126,8 +127,9 @@ def add(
     Returns
     -------
     array or tensor of the broadcast shape
-        float32 if the format's values are float32 numbers (``format.fits_fp32``), else float64. A tensor if an operand is one; a number if all are. Every element is a value of `format`, an
-        infinity or NaN.
+        float32 if the format's values are float32 numbers (``format.fits_fp32``), else float64. A tensor
+        if an operand is one; a number if all are. Every element is a value of `format`, an infinity or
+        NaN.
 
     Notes
     -----

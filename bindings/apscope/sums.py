@@ -59,8 +59,9 @@ def sum(
     Parameters
     ----------
     x : array_like or torch.Tensor, any shape
-        float32, or narrower floats and integers; float64 only if every value is a float32 value.
-        Terms enter as they are: quantize them first for terms of a format. Not changed.
+        Floats of any width, and integers. Terms enter as they are: quantize them first for terms of a
+        format. Float64 values that are no float32 values, and formats that float32 does not hold, take
+        a slower exact path. Not changed.
     format : FloatFormat or str
         The result's format.
     axis : int, optional
@@ -86,7 +87,8 @@ def sum(
     Returns
     -------
     array or tensor of x's shape without `axis`; of shape () if all is summed
-        float32 if the format's values are float32 numbers (``format.fits_fp32``), else float64. Every element is a value of `format`, an infinity or NaN. A sum of no terms is that of +0.
+        float32 if the format's values are float32 numbers (``format.fits_fp32``), else float64. Every
+        element is a value of `format`, an infinity or NaN. A sum of no terms is that of +0.
 
     Raises
     ------

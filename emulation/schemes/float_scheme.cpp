@@ -22,6 +22,7 @@ void build_float(const SchemeArguments& arguments, Scheme& scheme) {
     require_counted(grid.projection.rounding, "schemes");
     grid.projection.overflow = parse_overflow(arguments.text("overflow"));
     grid.projection.random_bits = static_cast<int>(arguments.integer("random_bits", 1, 64));
+    require_counted(grid.projection.rounding, "schemes");
     validate(grid.projection, grid.format);
 
     Reduction reduction;

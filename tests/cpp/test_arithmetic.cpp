@@ -38,7 +38,7 @@ struct Table {
     std::vector<float> operands;           // every value, both signs, infinities, NaN
 
     explicit Table(const char* name) : format(parse_format(name)) {
-        unit_bits = static_cast<int>(-std::log2(format.smallest_positive()));
+        unit_bits = -std::ilogb(format.smallest_positive()) + (format.subnormals ? 0 : format.mantissa_bits);
         for (std::uint64_t code = 0; code <= format.top_finite_code(); ++code) add(format.magnitude(code));
         const double largest = format.largest();
         magnitudes.push_back(magnitudes.back() + units(std::ldexp(1.0, std::ilogb(largest) - format.mantissa_bits)));
@@ -181,8 +181,8 @@ struct Pairs {
 };
 
 constexpr Operation binary_operations[] = {Operation::add, Operation::subtract, Operation::multiply, Operation::divide};
-constexpr const char* small_formats[] = {"e4m3",     "e4m3fn", "e5m2",   "e3m0",        "e2m1fn",
-                                         "binary8p3se", "e3m4",   "e3m2fn", "binary8p4se", "e4m3fnuz"};
+constexpr const char* small_formats[] = {"e4m3",   "e4m3fn",      "e5m2",     "e3m0",         "e2m1fn",      "binary8p3se",        "e3m4",
+                                         "e3m2fn", "binary8p4se", "e4m3fnuz", "hfp8_forward", "e4m3fnnosub", "e4m3finiteb20sub-20"};
 
 }  // namespace
 
@@ -199,15 +199,20 @@ TEST(Arithmetic, EveryPairOfOperandsInEveryMode) {
 }
 
 TEST(Arithmetic, StochasticBeyondFp64sBits) {
-    for (const char* name : {"e4m3", "e3m0", "e2m1fn"}) {
+    for (const char* name : {"e4m3", "e3m0", "e2m1fn", "hfp8_forward", "e4m3finiteb20sub-20"}) {
         const Table table(name);
         const Pairs pairs(table);
-        for (const Operation op : binary_operations) check(op, table, RoundingMode::stochastic, 60, pairs.a, pairs.b, {});
+        for (const Operation op : binary_operations) {
+            for (const RoundingMode mode :
+                 {RoundingMode::stochastic, RoundingMode::stochastic_b, RoundingMode::stochastic_c, RoundingMode::stochastic_equal}) {
+                check(op, table, mode, 60, pairs.a, pairs.b, {});
+            }
+        }
     }
 }
 
 TEST(Arithmetic, EveryTripleOfFourBits) {
-    for (const char* name : {"e2m1fn", "e3m0", "binary4p2sf"}) {
+    for (const char* name : {"e2m1fn", "e3m0", "binary4p2sf", "e2m1finiteb2nosub"}) {
         const Table table(name);
         std::vector<float> a, b, c;
         for (const float x : table.operands) {

@@ -93,7 +93,7 @@ constexpr RoundingMode all_counted_modes[] = {
 // one sign too, which carry.
 TEST(WideArithmetic, NarrowPathsAndWideNumbersAgreeOnFp32Operands) {
     Operands draw;
-    for (const char* name : {"e4m3", "bf16", "fp32", "tf32", "dlfloat16", "hfp8_forward", "e5m2ub10nosub", "e4m3b3sub-3", "e4m3finiteb20sub-20"}) {
+    for (const char* name : {"e4m3", "bf16", "fp32", "tf32", "dlfloat16", "hfp8_forward", "e5m2ub10nosub", "e4m3b3sub-3", "e4m3finiteb20sub-20", "binary8p1uf"}) {
         const int low = std::ilogb(parse_format(name).smallest_normal());
         for (const RoundingMode mode : all_counted_modes) {
             const Cast<double> cast = make_cast<double>(parse_format(name), {mode, Overflow::ieee, 12});
@@ -123,6 +123,40 @@ TEST(WideArithmetic, NarrowPathsAndWideNumbersAgreeOnFp32Operands) {
             });
         }
     }
+}
+
+// a / b = (q + 1 / b) 2^-116 with b of 53 bits: past the middle of two counts of 62 random bits by less
+// than 2^-168, which only the sticky bit of the quotient knows.
+TEST(WideArithmetic, QuotientsBarelyPastAMiddleRoundUp) {
+    constexpr int bits = 62;
+    const Cast<double> cast = make_cast<double>(parse_format("fp64"), {RoundingMode::stochastic_c, Overflow::ieee, bits});
+    Operands draw;
+    int even_counts = 0;
+    for (int i = 0; i < 4000; ++i) {
+        using Wide = unsigned __int128;
+        const std::uint64_t b = (draw.bits() >> 11) | std::uint64_t{1} << 52 | 1;
+        // a 2^116 = 1 modulo b: halve 1 as often, adding b where it is odd.
+        std::uint64_t a = 1;
+        for (int k = 0; k < 116; ++k) a = a % 2 == 0 ? a / 2 : (a + b) / 2;
+        if (a <= b / 2) continue;  // the quotient's unit is 2^-53, eta 2^63 the last 63 bits of q
+        std::uint64_t q = 0;       // the last 64 bits of the quotient
+        Wide rest = a;
+        for (int k = 0; k < 116; ++k) {
+            rest *= 2;
+            q = q << 1 | (rest >= b ? 1 : 0);
+            if (rest >= b) rest -= b;
+        }
+        ASSERT_TRUE(rest == 1);
+        if (q % 2 == 0) continue;
+        const std::uint64_t count = (q >> 1 & ((std::uint64_t{1} << bits) - 1)) + 1, first_up = (std::uint64_t{1} << bits) - count;
+        even_counts += count % 2 == 1;  // the one below is even: a tie would stay there
+        const auto divide = [&](std::uint64_t random) {
+            return operate_wide<Operation::divide, RoundingMode::stochastic_c>(static_cast<double>(a), static_cast<double>(b), 0, cast, random << (64 - bits));
+        };
+        if (first_up == 0) continue;
+        ASSERT_EQ(bits_cast<std::uint64_t>(divide(first_up)), bits_cast<std::uint64_t>(divide(first_up - 1)) + 1) << a << " / " << b;
+    }
+    EXPECT_GT(even_counts, 300);
 }
 
 TEST(WideArithmetic, ExactSumsOfProductsCancelToTheLastBit) {

@@ -179,6 +179,13 @@ def project(
     exact = abs(Fraction(x))
     if underflow in ("flush_input", "flush_both") and exact < f.smallest_normal:
         exact = Fraction(0)
+    return project_magnitude(exact, negative, f, mode, overflow, random, underflow)
+
+
+def project_magnitude(
+    exact: Fraction, negative: bool, f: Format, mode: str, overflow: str, random: Random | None, underflow: str
+) -> float:
+    """A magnitude and a sign as the format holds them."""
     if f.zero == "none" and exact == 0:
         return math.nan if f.has_nan and not clamps(overflow) else float(f.value(0))
     if f.zero == "none" and negative:
