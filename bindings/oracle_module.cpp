@@ -100,7 +100,7 @@ py::dict verify(const std::string& format, const std::string& rounding, const st
 py::dict verify_operation(const std::string& format, const std::string& operation, const std::string& rounding, const std::string& overflow,
                           const std::string& underflow, int random_bits, bool exhaustive, int threads, std::size_t samples,
                           std::uint64_t seed, const py::object& progress) {
-    const oracle::OperationOptions options{exhaustive, threads, samples, seed};
+    const oracle::OperationOptions options{exhaustive, threads, samples, seed, {}};
     const FloatFormat f = parse_format(format);
     const Operation op = parse_operation(operation);
     const Projection p = make_projection(rounding, overflow, random_bits, underflow);

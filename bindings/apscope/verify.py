@@ -79,7 +79,8 @@ def verify(
     patterns; all at subnormal and overflow edges, NaN patterns, both zeros and infinities, in fp32
     (where it holds the format) and in fp64. Every overflow and underflow rule that the format allows
     is checked, those other than ``ieee`` and ``gradual`` fully near the edges, where alone they
-    differ, and at a sample elsewhere. Encode and decode are checked at every code (wide formats: at
+    differ, and at a sample elsewhere (so are the stochastic roundings of formats of more than 12
+    bits, each input with the random integers between which its result changes). Encode and decode are checked at every code (wide formats: at
     random codes).
 
     Arithmetic: all operands of formats of up to 8 bits (fma: 4; the others, and fma, at boundary
@@ -183,12 +184,14 @@ def _casts(name: str, exhaustive: bool, oracle: str | None, samples: int | None)
     rest = 97  # every so-many-th case, away from the edges
 
     def prove(shared: dict[str, Any]) -> Findings:
+        # A stochastic rounding is tried with several random integers an input.
+        some = 17 if f.storage_bits > 12 and shared["rounding"].startswith("stochastic") else 1
         if samples is not None:
             shared["random_cases"] = samples
         for overflow in _oracle.overflow_rules(name):
             first = overflow == "ieee"
             yield _oracle.verify(
-                name, overflow=overflow, exhaustive=exhaustive and first, exhaustive_oracle=oracle == "mpfr", thinning=1 if first else rest, **shared
+                name, overflow=overflow, exhaustive=exhaustive and first, exhaustive_oracle=oracle == "mpfr", thinning=some if first else rest, **shared
             )
         for underflow in _core.underflow_modes()[1:] if f.smallest_normal > 0 else []:
             yield _oracle.verify(name, underflow=underflow, thinning=rest, **shared)

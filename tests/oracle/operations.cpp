@@ -10,52 +10,17 @@
 #include <vector>
 
 #include "tests/oracle/chunks.h"
-#include "tests/oracle/mpfr_oracle.h"
 #include "tests/oracle/operands.h"
 #include "tests/oracle/tally.h"
 
 namespace apscope::oracle {
 namespace {
 
-// The exact result, cut off towards zero.
-class ExactOperation {
-public:
-    explicit ExactOperation(Operation operation) : operation_(operation) {
-        mpfr_inits2(std::numeric_limits<double>::digits, a_, b_, c_, static_cast<mpfr_ptr>(nullptr));
-        mpfr_init2(result_, MpfrOracle::most_precision);
-    }
-    ~ExactOperation() { mpfr_clears(a_, b_, c_, result_, static_cast<mpfr_ptr>(nullptr)); }
-    ExactOperation(const ExactOperation&) = delete;
-    ExactOperation& operator=(const ExactOperation&) = delete;
-
-    // Whether the exact magnitude is larger than that of result().
-    bool compute(double a, double b, double c, bool toward_negative) {
-        mpfr_set_d(a_, a, MPFR_RNDN);
-        mpfr_set_d(b_, b, MPFR_RNDN);
-        mpfr_set_d(c_, c, MPFR_RNDN);
-        const bool cut = apply(MPFR_RNDZ) != 0;
-        // The sign of an exact zero sum is the one thing that the direction changes here.
-        if (toward_negative && !cut && mpfr_zero_p(result_)) apply(MPFR_RNDD);
-        return cut;
-    }
-    mpfr_srcptr result() const { return result_; }
-
-private:
-    int apply(mpfr_rnd_t direction) {
-        switch (operation_) {
-            case Operation::add: return mpfr_add(result_, a_, b_, direction);
-            case Operation::subtract: return mpfr_sub(result_, a_, b_, direction);
-            case Operation::multiply: return mpfr_mul(result_, a_, b_, direction);
-            case Operation::divide: return mpfr_div(result_, a_, b_, direction);
-            case Operation::sqrt: return mpfr_sqrt(result_, a_, direction);
-            case Operation::fma: return mpfr_fma(result_, a_, b_, c_, direction);
-        }
-        throw std::logic_error("unknown operation");
-    }
-
-    const Operation operation_;
-    mpfr_t a_, b_, c_, result_;
-};
+// Operands are what a flushing projection takes for inputs; its exact result is not.
+Projection of_results(Projection projection) {
+    projection.underflow = projection.flushes_result() ? Underflow::flush_result : Underflow::gradual;
+    return projection;
+}
 
 struct OperationTally {
     std::uint64_t cases = 0, mismatches = 0, first_place = std::numeric_limits<std::uint64_t>::max();
@@ -71,12 +36,6 @@ struct OperationTally {
     }
 };
 
-// Operands are what a flushing projection takes for inputs; its exact result is not.
-Projection of_results(Projection projection) {
-    projection.underflow = projection.flushes_result() ? Underflow::flush_result : Underflow::gradual;
-    return projection;
-}
-
 template <class Real>
 constexpr bool has_arithmetic = requires(std::span<const Real> in, std::span<Real> out) {
     arithmetic(Operation::add, in, in, in, out, FloatFormat{}, Projection{}, std::uint64_t{0}, 1);
@@ -89,7 +48,7 @@ public:
     Worker(const FloatFormat& format, Operation operation, const Projection& projection, const OperationOptions& options,
            const Operands<Real>& operands)
         : format_(format), operation_(operation), projection_(projection), options_(options), operands_(operands),
-          exact_(operation), oracle_(format, of_results(projection)) {}
+          oracle_(format, operation, projection) {}
 
     // Cases first .. last - 1, which are one array.
     OperationTally operator()(std::uint64_t first, std::uint64_t last, int threads) {
@@ -103,13 +62,18 @@ public:
             const std::array<Real, 3> x = operands_.at(first + i, word(i));
             for (std::size_t k = 0; k < 3; ++k) rows_[k][i] = x[k];
         }
-        arithmetic(operation_, std::span<const Real>(rows_[0]), std::span<const Real>(rows_[1]), std::span<const Real>(rows_[2]),
-                   std::span<Real>(out_), format_, projection_, seed, threads);
+        const std::span<const Real> rows[] = {rows_[0], rows_[1], rows_[2]};
+        bool done = false;
+        if constexpr (std::is_same_v<Real, float>) {
+            done = static_cast<bool>(options_.instead);
+            if (done) options_.instead(operation_, rows[0], rows[1], rows[2], out_, format_, projection_, seed, threads);
+        }
+        if (!done) arithmetic(operation_, rows[0], rows[1], rows[2], std::span<Real>(out_), format_, projection_, seed, threads);
         OperationTally tally;
         tally.cases = count;
         for (std::size_t i = 0; i < count; ++i) {
             const std::uint64_t random = word(i);
-            const Real expected = truth(rows_[0][i], rows_[1][i], rows_[2][i], random);
+            const Real expected = oracle_.result(rows_[0][i], rows_[1][i], rows_[2][i], random);
             if (bits_of(expected) == bits_of(out_[i])) continue;
             if (tally.mismatches++ > 0) continue;
             tally.first_place = first + i;
@@ -120,22 +84,12 @@ public:
     }
 
 private:
-    Real truth(Real a, Real b, Real c, std::uint64_t random) {
-        const bool cut = exact_.compute(input(a), input(b), input(c), projection_.rounding == RoundingMode::toward_negative);
-        return static_cast<Real>(oracle_.project(exact_.result(), cut, random));
-    }
-    double input(Real x) const {
-        const bool flushed = projection_.flushes_input() && std::fabs(x) < format_.smallest_normal();
-        return static_cast<double>(flushed ? std::copysign(Real{0}, x) : x);
-    }
-
     const FloatFormat format_;
     const Operation operation_;
     const Projection projection_;
     const OperationOptions options_;
     const Operands<Real>& operands_;
-    ExactOperation exact_;
-    MpfrOracle oracle_;
+    OperationOracle<Real> oracle_;
     std::vector<Real> rows_[3], out_;
 };
 
@@ -157,6 +111,53 @@ OperationResult run(const FloatFormat& format, Operation operation, const Projec
 }
 
 }  // namespace
+
+template <class Real>
+OperationOracle<Real>::OperationOracle(const FloatFormat& format, Operation operation, const Projection& projection)
+    : operation_(operation), projection_(projection), smallest_normal_(format.smallest_normal()), oracle_(format, of_results(projection)) {
+    mpfr_inits2(std::numeric_limits<double>::digits, a_, b_, c_, static_cast<mpfr_ptr>(nullptr));
+    mpfr_init2(result_, MpfrOracle::most_precision);
+}
+
+template <class Real>
+OperationOracle<Real>::~OperationOracle() {
+    mpfr_clears(a_, b_, c_, result_, static_cast<mpfr_ptr>(nullptr));
+}
+
+template <class Real>
+double OperationOracle<Real>::input(Real x) const {
+    const auto wide = static_cast<double>(x);
+    const bool flushed = projection_.flushes_input() && std::fabs(wide) < smallest_normal_;
+    return flushed ? std::copysign(0.0, wide) : wide;
+}
+
+// Not 0 if something was cut off.
+template <class Real>
+int OperationOracle<Real>::apply(mpfr_rnd_t direction) {
+    switch (operation_) {
+        case Operation::add: return mpfr_add(result_, a_, b_, direction);
+        case Operation::subtract: return mpfr_sub(result_, a_, b_, direction);
+        case Operation::multiply: return mpfr_mul(result_, a_, b_, direction);
+        case Operation::divide: return mpfr_div(result_, a_, b_, direction);
+        case Operation::sqrt: return mpfr_sqrt(result_, a_, direction);
+        case Operation::fma: return mpfr_fma(result_, a_, b_, c_, direction);
+    }
+    throw std::logic_error("unknown operation");
+}
+
+template <class Real>
+Real OperationOracle<Real>::result(Real a, Real b, Real c, std::uint64_t random) {
+    mpfr_set_d(a_, input(a), MPFR_RNDN);
+    mpfr_set_d(b_, input(b), MPFR_RNDN);
+    mpfr_set_d(c_, input(c), MPFR_RNDN);
+    const bool cut = apply(MPFR_RNDZ) != 0;
+    // The sign of an exact zero sum is the one thing that the direction changes then.
+    if (projection_.rounding == RoundingMode::toward_negative && !cut && mpfr_zero_p(result_)) apply(MPFR_RNDD);
+    return static_cast<Real>(oracle_.project(result_, cut, random));
+}
+
+template class OperationOracle<float>;
+template class OperationOracle<double>;
 
 OperationResult verify_operation(const FloatFormat& format, Operation operation, const Projection& projection,
                                  const OperationOptions& options, const Progress& progress) {

@@ -6,11 +6,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "core/float_format.h"
 #include "emulation/arithmetic.h"
+#include "tests/oracle/mpfr_oracle.h"
 #include "tests/oracle/verify.h"
 
 namespace apscope::oracle {
@@ -22,6 +25,32 @@ struct OperationOptions {
     // numbers that the format does not hold.
     std::size_t samples = 100'000;
     std::uint64_t seed = 1;   // of the samples and of stochastic rounding
+    // What is verified in place of arithmetic() on fp32 numbers: something with an error to be found.
+    std::function<void(Operation, std::span<const float>, std::span<const float>, std::span<const float>, std::span<float>,
+                       const FloatFormat&, const Projection&, std::uint64_t, int)> instead = {};
+};
+
+// What an operation should give: MPFR's exact result, cut off, and its projection.
+template <class Real>
+class OperationOracle {
+public:
+    OperationOracle(const FloatFormat& format, Operation operation, const Projection& projection);
+    ~OperationOracle();
+    OperationOracle(const OperationOracle&) = delete;
+    OperationOracle& operator=(const OperationOracle&) = delete;
+
+    // `random` as in MpfrOracle; operands that the operation does not take may be any.
+    Real result(Real a, Real b, Real c, std::uint64_t random);
+
+private:
+    int apply(mpfr_rnd_t direction);
+    double input(Real x) const;
+
+    const Operation operation_;
+    const Projection projection_;
+    const double smallest_normal_;
+    MpfrOracle oracle_;
+    mpfr_t a_, b_, c_, result_;
 };
 
 struct OperationMismatch {

@@ -93,11 +93,13 @@ private:
         std::vector<Real> inputs = cases<Real>(format_, random, options_.seed);
         const std::size_t thinning = options_.thinning * fp64_thinning();
         if (thinning <= 1) return inputs;
-        const double near_largest = format_.largest() / 2, near_zero = 4 * std::max(format_.smallest_positive(), format_.smallest_normal());
+        // The edges, of 64 steps each way: zero, the smallest normal number, the largest.
+        const double least = 64 * format_.smallest_positive(), normal = format_.smallest_normal(), largest = format_.largest();
+        const double last_step = std::ldexp(64.0, format_.emax() - format_.mantissa_bits);
         std::size_t kept = 0, seen = 0;
         for (const Real x : inputs) {
             const double magnitude = std::fabs(static_cast<double>(x));
-            const bool inside = magnitude > near_zero && magnitude < near_largest;
+            const bool inside = magnitude > least && std::fabs(magnitude - normal) > least && magnitude < largest - last_step;
             if (!inside || seen++ % thinning == 0) inputs[kept++] = x;
         }
         inputs.resize(kept);
