@@ -5,10 +5,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import apscope
+from apscope.inputs import as_format
+from tests.python.test_any_format import formats, made
 from tests.reference.casts import Rounding
 from tests.reference.exact_operations import OrderedSum, operate
 from tests.reference.formats import EXOTIC, FORMATS, FP64_FORMATS, ieee
@@ -86,10 +88,11 @@ def operands_of(op, f, rng, count):
     return [a, b, c][: OPERATIONS[op]]
 
 
-def check(op, operands, name, r):
-    f = EVERY[name]
+def check(op, operands, name, r, f=None):
+    """Every element of one call; `name` is EVERY's, or a FloatFormat that is the reference's f."""
+    f = f or EVERY[name]
     got = np.asarray(getattr(apscope, op)(*operands, name, **keywords(r)))
-    assert got.dtype == (np.float32 if apscope.FloatFormat(name).fits_fp32 else np.float64)
+    assert got.dtype == (np.float32 if as_format(name).fits_fp32 else np.float64)
     for i, numbers_of_one in enumerate(zip(*(x.tolist() for x in operands))):
         word = random_integer(SEED, i, r.bits) if r.is_stochastic else None
         wanted = operate(op, list(numbers_of_one), f, r, word)
@@ -129,6 +132,22 @@ def test_any_operands_into_any_format(data):
     else:
         operands = operands_of(op, f, np.random.default_rng(data.draw(st.integers(0, 2**32))), size)
     check(op, operands, name, Rounding(mode, overflow, n, underflow))
+
+
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@given(formats(), st.data())
+def test_operations_into_formats_that_nobody_has_named(f, data):
+    format = made(f)
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    mode = data.draw(st.sampled_from([*DETERMINISTIC, *COUNTED]))
+    overflow = data.draw(st.sampled_from(["ieee", "saturate", "propagate"] + ["infinity"] * f.has_infinity + ["nan"] * f.has_nan))
+    underflow = data.draw(st.sampled_from(UNDERFLOWS)) if f.smallest_normal else "gradual"
+    op, n = data.draw(st.sampled_from(sorted(OPERATIONS))), data.draw(st.integers(1, 62 if mode[-2:] in ("_b", "_c") else 64))
+    operands = operands_of(op, f, rng, 8)
+    if data.draw(st.booleans()) and format.fits_fp32:
+        with np.errstate(all="ignore"):
+            operands = [x.astype(np.float32) for x in operands]
+    check(op, operands, format, Rounding(mode, overflow, n, underflow), f)
 
 
 def two_factors(k):
