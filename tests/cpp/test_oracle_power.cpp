@@ -7,8 +7,8 @@
 #include <cmath>
 #include <limits>
 #include <span>
-#include <bit>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/named_formats.h"
