@@ -200,7 +200,7 @@ APSCOPE_HD bool round_up(Word one, Word rest, int shift, Word capped_shift, Word
         if constexpr (M == RoundingMode::ties_to_even) {
             return twice + odd > unit;  // both are even, or the rest is 0 of unit 1
         } else if constexpr (M == RoundingMode::ties_to_away) {
-            return twice >= unit;
+            return twice + one > unit;  // twice >= unit, which vectorisers take for something else
         } else {
             return twice > unit;
         }

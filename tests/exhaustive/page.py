@@ -36,7 +36,9 @@ def summary(record: dict[str, Any]) -> str:
 def write(record_file: Path, page: Path) -> None:
     """Puts the tables of the record between the page's marks."""
     record = json.loads(record_file.read_text())
-    words = f"On {record['machine']}, {record['simd']}; sources {record['sources'][:12]}.\n\n{summary(record)}"
+    kinds = {(f["simd"], f["processors"], f["sources"]) for f in record["jobs"].values()}
+    on = "; ".join(f"{simd}, {processors} processors, sources {sources}" for simd, processors, sources in sorted(kinds))
+    words = f"On {on}.\n\n{summary(record)}"
     text = page.read_text()
     new, found = re.subn(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: f"{BEGIN}\n\n{words}\n\n{END}", text, flags=re.S)
     if found != 1:
