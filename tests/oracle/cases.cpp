@@ -144,9 +144,12 @@ std::vector<Real> cases(const FloatFormat& format, std::size_t random_cases, std
         inputs.beside(low + step / 4);
         inputs.beside(low + step / 65536);
     }
-    // Real itself: every power of two with its neighbours, subnormals included.
+    // Real itself: every power of two with its neighbours, subnormals included; of fp64's, far from the
+    // format's range, every 16th.
+    const int low = std::ilogb(smallest) - 64, high = std::ilogb(largest) + 64;
     for (int exponent = narrow ? -149 : -1074; exponent <= (narrow ? 127 : 1023); ++exponent) {
-        inputs.around(std::ldexp(1.0, exponent), 1);
+        const bool far = !narrow && (exponent < low || exponent > high);
+        if (!far || exponent % 16 == 0) inputs.around(std::ldexp(1.0, exponent), 1);
     }
     inputs.around(std::numeric_limits<Real>::max(), 4);
     const Bits subnormals = (Bits{1} << fraction_bits<Real>) - 1;

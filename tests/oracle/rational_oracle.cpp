@@ -99,16 +99,15 @@ Real BasicRationalOracle<Real>::nan(bool negative, std::uint64_t payload, int pa
     const Real canonical = std::numeric_limits<Real>::quiet_NaN();
     const std::uint64_t codes = std::uint64_t{1} << format_.mantissa_bits;  // in one exponent field
     if (!projection_.keep_payload || !format_.is_signed || format_.nan_codes == 0) return canonical;
-    std::uint64_t fraction = 0;  // in m bits
+    using Bits = std::conditional_t<std::is_same_v<Real, float>, std::uint32_t, std::uint64_t>;
+    constexpr int real_bits = precision<Real> - 1;
+    Bits fraction = Bits{1} << (real_bits - 1);
     if (format_.has_infinity && format_.nan_codes + 1 == codes) {
         const int more = format_.mantissa_bits - payload_bits;
-        fraction = more >= 0 ? payload << more : payload >> -more;
+        const std::uint64_t leading = more >= 0 ? payload << more : payload >> -more;  // in m bits
+        fraction |= static_cast<Bits>(leading << (real_bits - format_.mantissa_bits));
     }
-    if (fraction < codes / 2) fraction += codes / 2;
-    using Bits = std::conditional_t<std::is_same_v<Real, float>, std::uint32_t, std::uint64_t>;
-    const int more = precision<Real> - 1 - format_.mantissa_bits;
-    const Bits infinity = std::bit_cast<Bits>(std::numeric_limits<Real>::infinity());
-    const Real positive = std::bit_cast<Real>(infinity + static_cast<Bits>(fraction << more));
+    const Real positive = std::bit_cast<Real>(std::bit_cast<Bits>(std::numeric_limits<Real>::infinity()) + fraction);
     return std::copysign(positive, negative ? Real{-1} : Real{1});
 }
 
