@@ -80,26 +80,39 @@ APSCOPE_HD WideNumber divide_wide(double a, double b) {
     return {quotient | (rest % divisor != 0 ? 1 : 0), x.unit - y.unit - 124, x.negative != y.negative};
 }
 
-// The root of a positive number digit by digit: 122 of them, the last sticky.
+// An integer's root, rounded down, and what its square leaves: rest = x - root^2 <= 2 root.
+struct Root {
+    unsigned __int128 root;
+    __int128 rest;
+};
+// That of x 4^digits, for 2^digits <= root: the quotient q of the rest and twice the root gives the next
+// digits, or one unit too much where q^2 exceeds what is left (Zimmermann, INRIA RR-3805, 1999).
+APSCOPE_HD Root with_more_digits(Root x, int digits) {
+    using Wide = unsigned __int128;
+    const Wide rest = static_cast<Wide>(x.rest) << digits, q = rest / (x.root << 1);
+    Root next{(x.root << digits) + q, static_cast<__int128>((rest - q * (x.root << 1)) << digits) - static_cast<__int128>(q * q)};
+    if (next.rest < 0) {
+        next.rest += static_cast<__int128>((next.root << 1) - 1);
+        --next.root;
+    }
+    return next;
+}
+
+// 122 bits of the root of a positive number, the last sticky: 53 from fp64's root, then 9 and 60 more.
 APSCOPE_HD WideNumber sqrt_wide(double x) {
     using Wide = unsigned __int128;
     const Significand53 s = significand53(bits_cast<std::uint64_t>(x));
-    // The radicand is an even power of two times 54 bits, read two at a time, then zeros.
     const int parity = s.unit & 1;
-    const std::uint64_t radicand = s.bits << parity;
-    constexpr int leading_pairs = 27, digits = 122;
-    Wide root = 0, rest = 0;
-    for (int i = 0; i < digits; ++i) {
-        const std::uint64_t pair = i < leading_pairs ? radicand >> (2 * (leading_pairs - 1 - i)) & 3 : 0;
-        rest = rest << 2 | pair;
-        const Wide trial = root << 2 | 1;
-        root <<= 1;
-        if (rest >= trial) {
-            rest -= trial;
-            root |= 1;
-        }
+    const std::uint64_t radicand = s.bits << parity;  // times an even power of two
+    // fp64's root of at least 2^26 counts units of 2^-26, and is one unit too large at most.
+    const auto rounded = static_cast<std::uint64_t>(__builtin_sqrt(static_cast<double>(radicand)) * 0x1p26);
+    Root root{rounded, static_cast<__int128>(static_cast<Wide>(radicand) << 52) - static_cast<__int128>(static_cast<Wide>(rounded) * rounded)};
+    if (root.rest < 0) {
+        root.rest += static_cast<__int128>(2 * rounded - 1);
+        --root.root;
     }
-    return {root | (rest != 0 ? 1 : 0), (s.unit - parity) / 2 - (digits - leading_pairs), false};
+    root = with_more_digits(with_more_digits(root, 9), 60);
+    return {root.root | (root.rest != 0 ? 1 : 0), (s.unit - parity) / 2 - (26 + 9 + 60), false};
 }
 
 template <Operation Op>

@@ -19,9 +19,10 @@ int operand_count(Operation operation);
 
 // How an operation is computed, which makes its one rounding right.
 enum class ArithmeticPath {
-    exact,  // the fp64 result is exact: a product of two fp32 numbers has 48 bits
-    odd,    // the fp64 result of fp32 numbers rounded to odd, with two bits more than are looked at
-    wide,   // 128-bit integers, with a sticky bit below all that is looked at
+    exact,  // the fp64 result is exact: a product of two fp32 numbers has 48 bits, its exponent is -298 to 255
+    odd,    // the fp64 result of fp32 numbers rounded to odd (exponents stay far inside fp64's). A rounding to
+            // precision p with N random bits compares with numbers of p + N + 2 <= 53 bits: none is odd there
+    wide,   // 128-bit integers with a sticky bit below all that is compared with: any fp64 operands, any format
 };
 
 // One rounding, ready to be applied to rows: a format and a projection.

@@ -159,6 +159,35 @@ TEST(WideArithmetic, QuotientsBarelyPastAMiddleRoundUp) {
     EXPECT_GT(even_counts, 300);
 }
 
+// Digit by digit, as by hand: 122 binary digits of the root, and whether anything is left.
+WideNumber root_by_hand(double x) {
+    using Wide = unsigned __int128;
+    const Significand53 s = significand53(bits_cast<std::uint64_t>(x));
+    const int parity = s.unit & 1;
+    Wide root = 0, rest = 0;
+    for (int i = 0; i < 122; ++i) {
+        rest = rest << 2 | (i < 27 ? s.bits << parity >> (52 - 2 * i) & 3 : 0);
+        root <<= 1;
+        if (rest > root << 1) {
+            rest -= root << 1 | 1;
+            root |= 1;
+        }
+    }
+    return {root | (rest != 0 ? 1 : 0), (s.unit - parity) / 2 - 95, false};
+}
+
+TEST(WideArithmetic, RootsAreThoseByHand) {
+    Operands draw;
+    for (int i = 0; i < 300'000; ++i) {
+        // Squares of short numbers and their neighbours; powers of two and theirs; anything.
+        const double short_root = static_cast<double>(draw.bits() >> (38 + draw.bits() % 20)), any = std::abs(draw.any());
+        const double x = i % 3 == 0 ? draw.near(short_root * short_root) : i % 3 == 1 ? draw.near(std::ldexp(1.0, i % 200 - 100)) : any;
+        if (!is_finite(x) || !(x > 0)) continue;
+        const WideNumber got = sqrt_wide(x), right = root_by_hand(x);
+        ASSERT_TRUE(got.significand == right.significand && got.unit == right.unit) << std::hexfloat << x;
+    }
+}
+
 TEST(WideArithmetic, ExactSumsOfProductsCancelToTheLastBit) {
     Fp64ProductSum sum;
     const double tiny = 0x1.8p-1074, huge = 0x1.fffffffffffffp1023, odd = 0x1.0000000000001p500;
