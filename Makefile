@@ -22,7 +22,7 @@ trace_files := $(shell find $(traces:%=notebooks/data/%) -type f)
 help:
 	@echo "make report      replay the bundled recorded traces into out/ and write out/report.html"
 	@echo "make test        build everything and run the C++ tests, the Python tests and the notebooks"
-	@echo "make exhaustive  apscope verify --rounding all --exhaustive for every named format (hours)"
+	@echo "make exhaustive  the long proofs, recorded in docs/conformance.md; SHARD=I/N: P3109's formats, a part of them"
 	@echo "make picture     draw the picture of README.md again"
 	@echo "make stubs       write the type stubs of the extension modules again"
 	@echo "make clean       remove all that these commands made: build/ out/ .venv/ .stamps/"
@@ -86,9 +86,9 @@ test-python: .stamps/tests-built
 
 # ---- More -------------------------------------------------------------------------------------
 
+# Resumes where it was stopped. SHARD=I/N takes every N-th of the P3109 formats instead.
 exhaustive: .stamps/installed
-	@for format in $$($(VENV)/python -c 'from apscope.formats import named_formats; print(*named_formats())'); do \
-	   $(VENV)/apscope verify $$format --rounding all --exhaustive || exit 1; done
+	@$(VENV)/python -m tests.exhaustive $(if $(SHARD),--shard $(SHARD))
 
 # The picture of README.md, from the RESULTS folder of make report.
 picture: out/report.html

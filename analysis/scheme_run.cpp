@@ -30,7 +30,7 @@ SchemeRun::SchemeRun(const Scheme& scheme, const Decision& decision, std::span<c
         const bool exact = topology.kind == Topology::Kind::exact || scheme.reduction.exact;
         // Gathering narrows the decoded values to fp32 even where there is nothing to add.
         const bool has_hops = topology.kind == Topology::Kind::gather || (!exact && item.workers > 1);
-        const bool hops_draw = has_hops && scheme.reduction.projection.rounding == RoundingMode::stochastic;
+        const bool hops_draw = has_hops && is_stochastic(scheme.reduction.projection.rounding);
         hops_draw_ = hops_draw_ || hops_draw;
         if (!stochastic_ && !hops_draw) r.moments = Moments::deterministic;
         else if (!has_hops || hops_draw) r.moments = Moments::closed_form;
@@ -63,10 +63,10 @@ void SchemeRun::encode(std::size_t w, std::size_t first, std::size_t count, std:
                static_cast<std::uint32_t>(w), first);
     for (std::size_t i = 0; i < count; ++i) decoded_[w][i] = decode(codes_[w][i]);
     if (!moments) return;
-    const bool saturates = float_grid_->projection.overflow == Overflow::saturate;
+    const bool saturates = clamps(float_grid_->projection.overflow);
     for (std::size_t i = 0; i < count; ++i) {
         if (stochastic_) {
-            const RoundingMoments m = stochastic_moments(in[i] * decision_.scale, scale_.cast, saturates);
+            const RoundingMoments m = stochastic_moments(in[i] * decision_.scale, scale_.cast, float_grid_->projection.rounding, saturates);
             bias_[i] = decode(m.bias);
             variance_[i] = decode(decode(m.variance));
             wire_moments_defined_ = wire_moments_defined_ && m.defined;

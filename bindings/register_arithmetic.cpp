@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,66 +17,91 @@ using namespace apscope;
 
 namespace {
 
-using Array = py::array_t<float>;
+template <class T>
+std::span<const T> span_of(const py::array_t<T>& a) { return {a.data(), static_cast<std::size_t>(a.size())}; }
+template <class T>
+std::span<T> span_of(py::array_t<T>& a) { return {a.mutable_data(), static_cast<std::size_t>(a.size())}; }
 
-std::span<const float> span_of(const Array& a) { return {a.data(), static_cast<std::size_t>(a.size())}; }
-
-std::span<float> span_of(Array& a) { return {a.mutable_data(), static_cast<std::size_t>(a.size())}; }
+Projection make_projection(const std::string& rounding, const std::string& overflow, const std::string& underflow, int random_bits) {
+    return {parse_rounding(rounding), parse_overflow(overflow), random_bits, parse_underflow(underflow)};
+}
 
 SumOptions make_options(const FloatFormat& format, const std::string& order, std::optional<FloatFormat> accumulate,
-                        std::optional<FloatFormat> product, const std::string& rounding, const std::string& overflow,
-                        std::uint64_t seed, int random_bits, int threads) {
-    const Projection projection{parse_rounding(rounding), parse_overflow(overflow), random_bits};
+                        std::optional<FloatFormat> product, const Projection& projection, std::uint64_t seed, int threads) {
     return {parse_sum_order(order), format, accumulate, product, projection, seed, threads};
+}
+
+template <class T>
+void define_operations(py::module_& m) {
+    using Array = py::array_t<T>;
+    m.def("arithmetic", [](const std::string& operation, const Array& a, const Array& b, const Array& c, Array& out,
+                           const FloatFormat& format, const std::string& rounding, const std::string& overflow,
+                           const std::string& underflow, std::uint64_t seed, int random_bits, int threads) {
+        const Operation op = parse_operation(operation);
+        const Projection p = make_projection(rounding, overflow, underflow, random_bits);
+        const std::span<const T> x = span_of(a), y = span_of(b), z = span_of(c);
+        const std::span<T> result = span_of(out);
+        const py::gil_scoped_release release;
+        arithmetic(op, x, y, z, result, format, p, seed, threads);
+    }, py::arg("operation"), py::arg("a").noconvert(), py::arg("b").noconvert(), py::arg("c").noconvert(),
+       py::arg("out").noconvert(), py::arg("format"), py::arg("rounding"), py::arg("overflow"), py::arg("underflow"), py::arg("seed"),
+       py::arg("random_bits"), py::arg("threads"));
+}
+
+template <class T>
+void define_sums(py::module_& m) {
+    using Array = py::array_t<T>;
+    using Numbers = std::span<const T>;
+    m.def("ordered_sum", [](const Array& x, std::size_t terms, Array& out, const FloatFormat& format, const std::string& order,
+                            std::optional<FloatFormat> accumulate, const std::string& rounding, const std::string& overflow,
+                            const std::string& underflow, std::uint64_t seed, int random_bits, int threads) {
+        const SumOptions options =
+            make_options(format, order, accumulate, {}, make_projection(rounding, overflow, underflow, random_bits), seed, threads);
+        const Numbers terms_of_x = span_of(x);
+        const std::span<T> result = span_of(out);
+        const py::gil_scoped_release release;
+        ordered_sum<T>(terms_of_x, terms, result, options);
+    }, py::arg("x").noconvert(), py::arg("terms"), py::arg("out").noconvert(), py::arg("format"), py::arg("order"),
+       py::arg("accumulate"), py::arg("rounding"), py::arg("overflow"), py::arg("underflow"), py::arg("seed"), py::arg("random_bits"),
+       py::arg("threads"));
+
+    const auto define_products = [&](const char* name, auto function) {
+        m.def(name, [function](const Array& a, const Array& b, std::size_t batches, std::size_t size, Array& out, const FloatFormat& format,
+                               const std::string& order, std::optional<FloatFormat> accumulate, std::optional<FloatFormat> product,
+                               const std::string& rounding, const std::string& overflow, const std::string& underflow,
+                               std::uint64_t seed, int random_bits, int threads) {
+            const SumOptions options =
+                make_options(format, order, accumulate, product, make_projection(rounding, overflow, underflow, random_bits), seed, threads);
+            const Numbers x = span_of(a), y = span_of(b);
+            const std::span<T> result = span_of(out);
+            const py::gil_scoped_release release;
+            function(x, y, batches, size, result, options);
+        }, py::arg("a").noconvert(), py::arg("b").noconvert(), py::arg("batches"), py::arg("size"), py::arg("out").noconvert(),
+           py::arg("format"), py::arg("order"), py::arg("accumulate"), py::arg("product"), py::arg("rounding"), py::arg("overflow"),
+           py::arg("underflow"), py::arg("seed"), py::arg("random_bits"), py::arg("threads"));
+    };
+    // size: the number of terms; of matrix products, the number of rows of one of a's matrices.
+    define_products("ordered_dot", [](Numbers a, Numbers b, std::size_t, std::size_t terms, std::span<T> out, const SumOptions& options) {
+        ordered_dot<T>(a, b, terms, out, options);
+    });
+    define_products("ordered_matmul", [](Numbers a, Numbers b, std::size_t batches, std::size_t rows, std::span<T> out, const SumOptions& options) {
+        const std::size_t all_rows = batches * rows;
+        ordered_matmul<T>(a, b, batches, rows, all_rows == 0 ? 0 : a.size() / all_rows, out, options);
+    });
 }
 
 }  // namespace
 
 void register_arithmetic(py::module_& m) {
-    m.def("arithmetic", [](const std::string& operation, const Array& a, const Array& b, const Array& c, Array& out,
-                           const FloatFormat& format, const std::string& rounding, const std::string& overflow,
-                           std::uint64_t seed, int random_bits, int threads) {
-        const Operation op = parse_operation(operation);
-        const Projection p{parse_rounding(rounding), parse_overflow(overflow), random_bits};
-        const auto x = span_of(a), y = span_of(b), z = span_of(c);
-        const auto result = span_of(out);
-        const py::gil_scoped_release release;
-        arithmetic(op, x, y, z, result, format, p, seed, threads);
-    }, py::arg("operation"), py::arg("a").noconvert(), py::arg("b").noconvert(), py::arg("c").noconvert(),
-       py::arg("out").noconvert(), py::arg("format"), py::arg("rounding"), py::arg("overflow"), py::arg("seed"),
-       py::arg("random_bits"), py::arg("threads"));
-
-    m.def("ordered_sum", [](const Array& x, std::size_t terms, Array& out, const FloatFormat& format, const std::string& order,
-                            std::optional<FloatFormat> accumulate, const std::string& rounding, const std::string& overflow,
-                            std::uint64_t seed, int random_bits, int threads) {
-        const SumOptions options = make_options(format, order, accumulate, {}, rounding, overflow, seed, random_bits, threads);
-        const auto terms_of_x = span_of(x);
-        const auto result = span_of(out);
-        const py::gil_scoped_release release;
-        ordered_sum(terms_of_x, terms, result, options);
-    }, py::arg("x").noconvert(), py::arg("terms"), py::arg("out").noconvert(), py::arg("format"), py::arg("order"),
-       py::arg("accumulate"), py::arg("rounding"), py::arg("overflow"), py::arg("seed"), py::arg("random_bits"), py::arg("threads"));
-
-    const auto define_products = [&](const char* name, auto function) {
-        m.def(name, [function](const Array& a, const Array& b, std::size_t size, Array& out, const FloatFormat& format,
-                               const std::string& order, std::optional<FloatFormat> accumulate, std::optional<FloatFormat> product,
-                               const std::string& rounding, const std::string& overflow, std::uint64_t seed, int random_bits,
-                               int threads) {
-            const SumOptions options = make_options(format, order, accumulate, product, rounding, overflow, seed, random_bits, threads);
-            const auto x = span_of(a), y = span_of(b);
-            const auto result = span_of(out);
-            const py::gil_scoped_release release;
-            function(x, y, size, result, options);
-        }, py::arg("a").noconvert(), py::arg("b").noconvert(), py::arg("size"), py::arg("out").noconvert(), py::arg("format"),
-           py::arg("order"), py::arg("accumulate"), py::arg("product"), py::arg("rounding"), py::arg("overflow"), py::arg("seed"),
-           py::arg("random_bits"), py::arg("threads"));
-    };
-    using Numbers = std::span<const float>;
-    // size: the number of terms; of a matrix product, the number of rows of a.
-    define_products("ordered_dot", [](Numbers a, Numbers b, std::size_t terms, std::span<float> out, const SumOptions& options) {
-        ordered_dot(a, b, terms, out, options);
-    });
-    define_products("ordered_matmul", [](Numbers a, Numbers b, std::size_t rows, std::span<float> out, const SumOptions& options) {
-        ordered_matmul(a, b, rows, rows == 0 ? 0 : a.size() / rows, out, options);
-    });
+    define_operations<float>(m);
+    define_operations<double>(m);
+    define_sums<float>(m);
+    define_sums<double>(m);
+    m.def("arithmetic_path", [](const std::string& operation, const FloatFormat& format, const std::string& rounding, const std::string& overflow,
+                                const std::string& underflow, int random_bits, bool narrow) {
+        constexpr std::array names = {"exact", "odd", "wide"};
+        const Rounder rounder = make_rounder(format, make_projection(rounding, overflow, underflow, random_bits), narrow && format.fits_fp32());
+        return names[static_cast<std::size_t>(rounder.path(parse_operation(operation)))];
+    }, py::arg("operation"), py::arg("format"), py::arg("rounding"), py::arg("overflow"), py::arg("underflow"), py::arg("random_bits"),
+       py::arg("narrow"));
 }

@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,42 +28,57 @@ std::span<T> out_span(py::array_t<T>& a) {
     return {a.mutable_data(), static_cast<std::size_t>(a.size())};
 }
 
-Projection make_projection(const FloatFormat& format, const std::string& rounding, const std::string& overflow, int random_bits) {
-    const Projection p{parse_rounding(rounding), parse_overflow(overflow), random_bits};
+// The settings that quantize and encode share, as the package's checks.py lists them.
+struct Settings {
+    Projection projection;
+    RandomSource random;
+    int threads;
+};
+using Words = std::optional<py::array_t<std::uint64_t>>;
+
+Settings make_settings(const FloatFormat& format, const std::string& rounding, const std::string& overflow, const std::string& underflow,
+                       bool keep_payload, std::uint64_t seed, int random_bits, const Words& random, int threads) {
+    const Projection p{parse_rounding(rounding), parse_overflow(overflow), random_bits, parse_underflow(underflow), keep_payload};
     validate(p, format);
-    return p;
+    RandomSource source{seed, 0, {}};
+    if (random) source.words = in_span(*random);
+    return {p, source, threads};
 }
 
 template <class T>
 void define_quantize(py::module_& m) {
     m.def("quantize", [](const py::array_t<T>& x, py::array_t<T>& out, const FloatFormat& format, const std::string& rounding,
-                         const std::string& overflow, std::uint64_t seed, int random_bits, int threads) {
-        const Projection p = make_projection(format, rounding, overflow, random_bits);
+                         const std::string& overflow, const std::string& underflow, bool keep_payload, std::uint64_t seed,
+                         int random_bits, const Words& random, int threads) {
+        const Settings s = make_settings(format, rounding, overflow, underflow, keep_payload, seed, random_bits, random, threads);
         const auto in = in_span(x);
         const auto result = out_span(out);
         const py::gil_scoped_release release;
-        quantize(in, result, format, p, seed, threads);
+        quantize(in, result, format, s.projection, s.random, s.threads);
     }, py::arg("x").noconvert(), py::arg("out").noconvert(), py::arg("format"), py::arg("rounding"), py::arg("overflow"),
-       py::arg("seed"), py::arg("random_bits"), py::arg("threads"));
+       py::arg("underflow"), py::arg("keep_payload"), py::arg("seed"), py::arg("random_bits"), py::arg("random").noconvert(),
+       py::arg("threads"));
 }
 
-template <class Code>
+template <class T, class Code>
 void define_codes(py::module_& m) {
-    m.def("encode", [](const py::array_t<float>& x, py::array_t<Code>& out, const FloatFormat& format, const std::string& rounding,
-                       const std::string& overflow, std::uint64_t seed, int random_bits, std::optional<std::uint32_t> nan, int threads) {
-        const Projection p = make_projection(format, rounding, overflow, random_bits);
+    m.def("encode", [](const py::array_t<T>& x, py::array_t<Code>& out, const FloatFormat& format, const std::string& rounding,
+                       const std::string& overflow, const std::string& underflow, bool keep_payload, std::uint64_t seed,
+                       int random_bits, const Words& random, int threads, std::optional<std::uint64_t> nan) {
+        const Settings s = make_settings(format, rounding, overflow, underflow, keep_payload, seed, random_bits, random, threads);
         const auto in = in_span(x);
         const auto result = out_span(out);
         const py::gil_scoped_release release;
-        encode(in, result, format, p, nan, seed, threads);
+        encode<T, Code>(in, result, format, s.projection, nan, s.random, s.threads);
     }, py::arg("x").noconvert(), py::arg("out").noconvert(), py::arg("format"), py::arg("rounding"), py::arg("overflow"),
-       py::arg("seed"), py::arg("random_bits"), py::arg("nan"), py::arg("threads"));
-    m.def("decode", [](const py::array_t<Code>& codes, py::array_t<float>& out, const FloatFormat& format, int threads) {
+       py::arg("underflow"), py::arg("keep_payload"), py::arg("seed"), py::arg("random_bits"), py::arg("random").noconvert(),
+       py::arg("threads"), py::arg("nan"));
+    m.def("decode", [](const py::array_t<Code>& codes, py::array_t<T>& out, const FloatFormat& format, bool keep_payload, int threads) {
         const auto in = in_span(codes);
         const auto result = out_span(out);
         const py::gil_scoped_release release;
-        decode(in, result, format, threads);
-    }, py::arg("codes").noconvert(), py::arg("out").noconvert(), py::arg("format"), py::arg("threads"));
+        decode<Code, T>(in, result, format, keep_payload, threads);
+    }, py::arg("codes").noconvert(), py::arg("out").noconvert(), py::arg("format"), py::arg("keep_payload"), py::arg("threads"));
 }
 
 }  // namespace
@@ -70,10 +86,23 @@ void define_codes(py::module_& m) {
 void register_arrays(py::module_& m) {
     define_quantize<float>(m);
     define_quantize<double>(m);
-    define_codes<std::uint8_t>(m);
-    define_codes<std::uint16_t>(m);
-    define_codes<std::uint32_t>(m);
+    define_codes<float, std::uint8_t>(m);
+    define_codes<float, std::uint16_t>(m);
+    define_codes<float, std::uint32_t>(m);
+    define_codes<double, std::uint8_t>(m);
+    define_codes<double, std::uint16_t>(m);
+    define_codes<double, std::uint32_t>(m);
+    define_codes<double, std::uint64_t>(m);
 
+    m.def("quantize_path", [](const FloatFormat& format, const std::string& rounding, const std::string& overflow, const std::string& underflow,
+                              bool keep_payload, int random_bits, bool in_float64) {
+        constexpr std::array names = {"addition", "rule", "stochastic", "digits"};
+        const Projection p = make_settings(format, rounding, overflow, underflow, keep_payload, 0, random_bits, {}, 1).projection;
+        return names[static_cast<std::size_t>(in_float64 ? quantize_path<double>(format, p) : quantize_path<float>(format, p))];
+    }, py::arg("format"), py::arg("rounding"), py::arg("overflow"), py::arg("underflow"), py::arg("keep_payload"), py::arg("random_bits"),
+       py::arg("in_float64"));
+    m.def("widen", [](const py::array_t<float>& x, py::array_t<double>& out) { widen(in_span(x), out_span(out)); },
+          py::arg("x").noconvert(), py::arg("out").noconvert());
     m.def("narrow", [](const py::array_t<double>& x, py::array_t<float>& out) { narrow(in_span(x), out_span(out)); },
           py::arg("x").noconvert(), py::arg("out").noconvert());
 
@@ -83,7 +112,10 @@ void register_arrays(py::module_& m) {
                           std::uint64_t seed, int random_bits, int threads) {
         AllReduceOptions options;
         options.topology = parse_topology(topology);
-        options.projection = make_projection(format, rounding, overflow, random_bits);
+        require_fp32(format, "allreduce");
+        if (accumulate) require_fp32(*accumulate, "allreduce");
+        options.projection = {parse_rounding(rounding), parse_overflow(overflow), random_bits};
+        validate(options.projection, format);
         options.accumulate = accumulate;
         if (hop_rounding) options.hop_rounding = parse_rounding(*hop_rounding);
         options.input_cast = input_cast;

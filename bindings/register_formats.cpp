@@ -36,6 +36,7 @@ FloatFormat from_fields(int exponent_bits, int mantissa_bits, std::optional<int>
     }
     if (subnormals) f.subnormals = *subnormals;
     if (subnormal_exponent) f.subnormal_exponent = *subnormal_exponent;
+    if (!f.subnormals) f.subnormal_exponent = 1 - f.bias;  // there is no field 0 to have it
     if (zero) f.zero = parse_zero(*zero);
     if (nan_codes) f.nan_codes = *nan_codes;
     if (has_infinity) f.has_infinity = *has_infinity;
@@ -72,8 +73,8 @@ binary8p3se, or e<E>m<M>[fn|fnuz|finite][u][b<bias>]. FloatFormat(exponent_bits=
 
 Parameters
 ----------
-exponent_bits : int, 0 to 8
-mantissa_bits : int, 0 to 23
+exponent_bits : int, 0 to 11
+mantissa_bits : int, 0 to 52
     Stored significand bits: the precision less one.
 bias : int, optional
     Value = 2^(field - bias) (1 + fraction).
@@ -94,7 +95,7 @@ has_infinity, nan_at_negative_zero, even_code_ties : bool, optional
 Raises
 ------
 ValueError
-    An unknown or ambiguous name; fields that contradict each other; a format with values that fp32
+    An unknown or ambiguous name; fields that contradict each other; a format with values that fp64
     does not hold.
 
 Notes
@@ -120,6 +121,7 @@ to_json() and from_json() the fields.)")
         .def_readonly("nan_at_negative_zero", &FloatFormat::nan_at_negative_zero)
         .def_readonly("even_code_ties", &FloatFormat::even_code_ties)
         .def_property_readonly("has_nan", &FloatFormat::has_nan)
+        .def_property_readonly("fits_fp32", &FloatFormat::fits_fp32)
         .def_property_readonly("storage_bits", &FloatFormat::storage_bits)
         .def_property_readonly("precision", &FloatFormat::precision)
         .def_property_readonly("emin", &FloatFormat::emin)
@@ -156,6 +158,11 @@ to_json() and from_json() the fields.)")
     m.def("rounding_modes", [] {
         std::vector<std::string> names;
         for (int i = 0; i < rounding_mode_count; ++i) names.emplace_back(to_string(static_cast<RoundingMode>(i)));
+        return names;
+    });
+    m.def("underflow_modes", [] {
+        std::vector<std::string> names;
+        for (int i = 0; i < underflow_count; ++i) names.emplace_back(to_string(static_cast<Underflow>(i)));
         return names;
     });
     m.def("overflow_modes", [] {

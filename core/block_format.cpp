@@ -206,6 +206,8 @@ BlockFormat parse_block_format(std::string_view name) {
 void validate(const BlockFormat& f) {
     validate(f.element);
     validate(f.scale);
+    require_fp32(f.element, "a block format");
+    require_fp32(f.scale, "a block format");
     if (f.block_size < 1 || f.block_size > largest_block) {
         refuse("block_size=" + std::to_string(f.block_size) + " is not between 1 and 2^30");
     }

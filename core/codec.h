@@ -9,60 +9,87 @@
 
 namespace apscope {
 
-// A format, made ready for coding.
-struct Codec {
+// A format, made ready for coding from and to values held as Real.
+template <class Real>
+struct BasicCodec {
+    using Bits = BitsOf<Real>;
     int mantissa_bits, exponent_bits, bias;
     int subnormal_exponent;      // of exponent field 0
     bool subnormals, is_signed, code_zero_is_zero;
-    std::uint32_t sign_code;     // the sign bit's place, 0 if unsigned
-    std::uint32_t top_finite;    // magnitude code of the largest finite value
-    std::uint32_t infinity_code, nan_code;  // meaningless where absent
+    Bits sign_code;              // the sign bit's place, 0 if unsigned
+    Bits top_finite;             // magnitude code of the largest finite value
+    Bits infinity_code, nan_code;  // meaningless where absent
     bool has_infinity, has_nan, nan_at_negative_zero;
     bool has_negative_zero;      // otherwise the code of -0 is NaN or a second code of 0
+    bool nan_has_sign;           // a NaN code for either sign, and no other
+    bool nan_has_payload;        // all significands but 0 of the top exponent field are NaN (IEEE 754)
+    bool keep_payload;           // decode_one() gives a NaN its code's sign and payload
 };
+using Codec = BasicCodec<float>;
 
-Codec make_codec(const FloatFormat& format);
+// The format's values must be numbers of Real.
+template <class Real = float>
+BasicCodec<Real> make_codec(const FloatFormat& format);
 
 // `value` must be a value of the format, an infinity only if the format has one, and NaN only if
 // it has one (nan_code of `codec` is written otherwise: callers put the caller's choice there).
-APSCOPE_HD std::uint32_t encode_one(float value, const Codec& codec) {
-    const std::uint32_t bits = bits_cast<std::uint32_t>(value);
-    const std::uint32_t magnitude = bits & 0x7FFFFFFF;
-    const std::uint32_t sign = bits >> 31 ? codec.sign_code : 0;
-    if (magnitude > 0x7F800000) return codec.nan_code;
-    if (magnitude == 0x7F800000) return codec.infinity_code | sign;
+template <class Real>
+APSCOPE_HD BitsOf<Real> encode_one(Real value, const BasicCodec<Real>& codec) {
+    using Bits = BitsOf<Real>;
+    using L = Layout<Real>;
+    constexpr Bits one = 1, fraction_mask = (one << L::fraction_bits) - 1;
+    const Bits bits = bits_cast<Bits>(value);
+    const Bits magnitude = bits & ~sign_bit<Real>;
+    const Bits sign = (bits & sign_bit<Real>) != 0 ? codec.sign_code : 0;
+    const Bits fraction = magnitude & fraction_mask;
+    if (magnitude > infinity_bits<Real>) {
+        // The payload's leading bits are the code's; the quiet bit alone is the canonical NaN.
+        const Bits code = codec.nan_has_payload ? codec.infinity_code + (fraction >> (L::fraction_bits - codec.mantissa_bits)) : codec.nan_code;
+        return codec.nan_has_sign ? code | sign : code;
+    }
+    if (magnitude == infinity_bits<Real>) return codec.infinity_code | sign;
     if (magnitude == 0) return sign;
-    const int exponent = exponent_of<float>(magnitude);
-    const std::uint32_t fraction = magnitude & 0x7FFFFF;
-    // Left-aligned to 24 bits with the leading one at bit 23, for fp32 subnormals too.
-    const std::uint32_t significand = magnitude >= 0x800000 ? fraction | 0x800000 : fraction << (-126 - exponent);
+    const int exponent = exponent_of<Real>(magnitude);
+    // Left-aligned with the leading one at bit fraction_bits, for subnormals of Real too.
+    const Bits significand = magnitude > fraction_mask ? fraction | one << L::fraction_bits : fraction << (1 - L::bias - exponent);
     const int field = exponent + codec.bias;
     if (codec.subnormals && field < 1) {
-        return sign | significand >> (23 - codec.mantissa_bits + codec.subnormal_exponent - exponent);
+        return sign | significand >> (L::fraction_bits - codec.mantissa_bits + codec.subnormal_exponent - exponent);
     }
-    return sign | static_cast<std::uint32_t>(field) << codec.mantissa_bits |
-           (significand & 0x7FFFFF) >> (23 - codec.mantissa_bits);
+    return sign | static_cast<Bits>(field) << codec.mantissa_bits | (significand & fraction_mask) >> (L::fraction_bits - codec.mantissa_bits);
 }
 
-APSCOPE_HD float decode_one(std::uint32_t code, const Codec& codec) {
+template <class Real>
+APSCOPE_HD Real decode_one(BitsOf<Real> code, const BasicCodec<Real>& codec) {
+    using Bits = BitsOf<Real>;
+    using L = Layout<Real>;
     const bool negative = (code & codec.sign_code) != 0;
-    const std::uint32_t magnitude = code & ~codec.sign_code;
-    const float nan = bits_cast<float>(nan_bits<float>);
-    if (negative && magnitude == 0 && !codec.has_negative_zero) return codec.nan_at_negative_zero ? nan : 0.0f;
+    const Bits magnitude = code & ~codec.sign_code;
+    const Real nan = bits_cast<Real>(nan_bits<Real>);
+    if (negative && magnitude == 0 && !codec.has_negative_zero) return codec.nan_at_negative_zero ? nan : Real{0};
     if (magnitude > codec.top_finite) {
-        if (!codec.has_infinity || magnitude != codec.infinity_code) return nan;
-        return bits_cast<float>(infinity_bits<float> | (negative ? 0x80000000u : 0));
+        if (codec.has_infinity && magnitude == codec.infinity_code) return bits_cast<Real>(infinity_bits<Real> | (negative ? sign_bit<Real> : 0));
+        if (!codec.keep_payload || !codec.nan_has_sign) return nan;
+        const Bits payload = codec.nan_has_payload ? (magnitude - codec.infinity_code) << (L::fraction_bits - codec.mantissa_bits) : 0;
+        return bits_cast<Real>(nan_bits<Real> | payload | (negative ? sign_bit<Real> : 0));
     }
-    const std::uint32_t field = magnitude >> codec.mantissa_bits;
-    const std::uint32_t fraction = magnitude & ((1u << codec.mantissa_bits) - 1);
+    const Bits field = magnitude >> codec.mantissa_bits;
+    const Bits fraction = magnitude & ((Bits{1} << codec.mantissa_bits) - 1);
     const bool subnormal = field == 0 && codec.subnormals;
-    std::uint32_t significand = subnormal ? fraction : fraction | 1u << codec.mantissa_bits;
+    Bits significand = subnormal ? fraction : fraction | Bits{1} << codec.mantissa_bits;
     int unit = (subnormal ? codec.subnormal_exponent : static_cast<int>(field) - codec.bias) - codec.mantissa_bits;
     if (magnitude == 0 && codec.code_zero_is_zero) significand = 0;
     // significand * 2^unit, both exact in fp64; 2^unit by its exponent field.
-    const double scale = bits_cast<double>(static_cast<std::uint64_t>(unit + 1023) << 52);
-    const float value = static_cast<float>(static_cast<double>(significand) * scale);
-    return negative ? -value : value;
+    double value = static_cast<double>(significand);
+    if constexpr (std::is_same_v<Real, double>) {
+        constexpr int least = -1022;  // 2^unit itself may be subnormal: in two steps
+        const int below = unit < least ? unit - least : 0;
+        unit -= below;
+        value *= bits_cast<double>(static_cast<std::uint64_t>(below + 1023) << 52);
+    }
+    value *= bits_cast<double>(static_cast<std::uint64_t>(unit + 1023) << 52);
+    const Real result = static_cast<Real>(value);
+    return negative ? -result : result;
 }
 
 }  // namespace apscope

@@ -1,71 +1,62 @@
-// ExactAccumulator: a fixed-point number wide enough for any sum of products of fp32 numbers, so that
-// a sum is exact, independent of order, and rounded once at its end.
+// ExactAccumulator: a fixed-point number wide enough for any sum of products, so that a sum is exact,
+// independent of order, and rounded once at its end.
 //
-// Bit 0 weighs 2^-400; the least bit of a product's fp64 significand weighs 2^-350, its leading bit
-// at most 2^255. Digits of 32 bits lie in signed 64-bit limbs, whose upper halves collect carries.
+// Bit 0 weighs 2^-Origin. Digits of 32 bits lie in signed 64-bit limbs, whose upper halves collect
+// carries. Two widths: products of fp32 numbers reach from 2^-298 to 2^256, products of fp64 numbers from
+// 2^-2148 to 2^2048; both leave room for 2^111 of them.
 #pragma once
 
 #include <cstdint>
 
-#include "core/exact_sum.h"
+#include "core/exact_arithmetic.h"
 
 namespace apscope {
 
-// A nonzero wide number rounded to odd to 53 bits.
-APSCOPE_HD double wide_to_odd(const WideSum& w) {
-    using Wide = unsigned __int128;
-    const std::uint64_t top = static_cast<std::uint64_t>(w.significand >> 64);
-    const int leading = top != 0 ? 127 - __builtin_clzll(top) : 63 - __builtin_clzll(static_cast<std::uint64_t>(w.significand));
-    const int drop = leading > 52 ? leading - 52 : 0;
-    const std::uint64_t sticky = (w.significand & ((Wide{1} << drop) - 1)) != 0 ? 1 : 0;
-    const double magnitude = static_cast<double>(static_cast<std::uint64_t>(w.significand >> drop) | sticky) *
-                             bits_cast<double>(static_cast<std::uint64_t>(w.unit + drop + 1023) << 52);
-    return w.negative ? -magnitude : magnitude;
-}
-
+template <int Origin, int LimbCount>
 class ExactAccumulator {
 public:
-    // x is 0, infinite, NaN or a product of two fp32 numbers.
     void add(double x) {
+        if (x == 0 || !is_finite(x)) return add_special(x);
         const std::uint64_t bits = bits_cast<std::uint64_t>(x);
-        const bool negative = bits >> 63 != 0;
-        const int field = static_cast<int>(bits >> 52 & 0x7FF);
-        if (field == 0 || field == 0x7FF) {
-            // A sum of zeros of one sign keeps it; a sum of infinities of both is NaN, as fp64 has it.
-            (field == 0 ? (negative ? minus_zero_ : plus_zero_) : not_finite_) = true;
-            if (field != 0) special_ += x;
-            return;
-        }
-        const std::uint64_t significand = (bits & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1} << 52;
-        const int position = field - 1023 - 52 + origin;
-        const auto digits = static_cast<unsigned __int128>(significand) << (position & 31);
-        std::int64_t* limb = limbs_ + (position >> 5);
-        const std::int64_t sign = negative ? -1 : 1;
-        for (int i = 0; i < 3; ++i) limb[i] += sign * static_cast<std::int64_t>(static_cast<std::uint32_t>(digits >> (32 * i)));
-        nonzero_ = true;
-        if (++since_carry_ == 1 << 30) carry();
+        const Significand53 s = significand53(bits & ~sign_bit<double>);
+        add_digits<3>(s.bits, s.unit, bits >> 63 != 0);
+    }
+    void add_product(double a, double b) {
+        if (is_special<Operation::multiply>(a, b, 0)) return add_special(a * b);
+        const std::uint64_t x = bits_cast<std::uint64_t>(a), y = bits_cast<std::uint64_t>(b);
+        const Significand53 s = significand53(x & ~sign_bit<double>), t = significand53(y & ~sign_bit<double>);
+        add_digits<5>(static_cast<unsigned __int128>(s.bits) * t.bits, s.unit + t.unit, (x ^ y) >> 63 != 0);
     }
 
     bool finite() const { return !not_finite_; }
     double special() const { return special_; }
-    // The sum, with 95 bits or more, the last sticky; significand 0 if it is zero.
-    WideSum total() {
+    // The sum, aligned, its last bit sticky; significand 0 if it is zero.
+    WideNumber total() {
         carry();
-        const bool negative = limbs_[limb_count - 1] < 0;
-        if (negative) {
-            for (std::int64_t& limb : limbs_) limb = -limb;
-            carry();
-        }
-        int high = limb_count - 1;
+        const bool negative = limbs_[LimbCount - 1] < 0;
+        if (negative) negate();
+        int high = LimbCount - 1;
         while (high > 0 && limbs_[high] == 0) --high;
-        unsigned __int128 significand = 0;
-        for (int i = high; i > high - 4; --i) significand = significand << 32 | static_cast<std::uint64_t>(i >= 0 ? limbs_[i] : 0);
-        bool sticky = (significand & 3) != 0;
-        for (int i = high - 4; i >= 0; --i) sticky |= limbs_[i] != 0;
-        if (negative) {
-            for (std::int64_t& limb : limbs_) limb = -limb;
+        // 128 bits, of which the highest limb fills 1 to 32, and the 32 below them.
+        unsigned __int128 top = 0;
+        for (int i = high; i > high - 4; --i) top = top << 32 | digit(i);
+        WideNumber sum{0, 0, negative};
+        if (top != 0) {
+            const int up = 125 - leading_bit(top);
+            const std::uint64_t next = digit(high - 4);
+            bool sticky = false;
+            if (up >= 0) {
+                top = top << up | next >> (32 - up);
+                sticky = (next & ((std::uint64_t{1} << (32 - up)) - 1)) != 0;
+            } else {
+                sticky = (top & ((1u << -up) - 1)) != 0 || next != 0;
+                top >>= -up;
+            }
+            for (int i = high - 5; i >= 0; --i) sticky |= limbs_[i] != 0;
+            sum = {top | (sticky ? 1 : 0), 32 * (high - 3) - Origin - up, negative};
         }
-        return {significand >> 2 | (sticky ? 1 : 0), 32 * (high - 3) - origin + 2, negative};
+        if (negative) negate();
+        return sum;
     }
     // The sign of an exact zero (IEEE 754 6.3): that of zeros of one sign, else by direction.
     double zero(bool toward_negative) const {
@@ -74,9 +65,39 @@ public:
     }
 
 private:
+    // significand 2^unit, in as many digits as a significand of 53 or 106 bits may touch.
+    template <int Digits>
+    void add_digits(unsigned __int128 significand, int unit, bool negative) {
+        const int bit = unit + Origin, offset = bit & 31;
+        std::int64_t* limb = limbs_ + (bit >> 5);
+        const std::int64_t sign = negative ? -1 : 1;
+        const unsigned __int128 digits = significand << offset;
+        for (int i = 0; i < (Digits < 4 ? Digits : 4); ++i) {
+            limb[i] += sign * static_cast<std::int64_t>(static_cast<std::uint32_t>(digits >> (32 * i)));
+        }
+        if constexpr (Digits == 5) {
+            if (offset != 0) limb[4] += sign * static_cast<std::int64_t>(significand >> (128 - offset));
+        }
+        nonzero_ = true;
+        if (++since_carry_ == 1 << 30) carry();
+    }
+    // A sum of zeros of one sign keeps it; a sum of infinities of both is NaN, as fp64 has it.
+    void add_special(double x) {
+        if (x == 0) {
+            (bits_cast<std::uint64_t>(x) >> 63 != 0 ? minus_zero_ : plus_zero_) = true;
+        } else {
+            not_finite_ = true;
+            special_ += x;
+        }
+    }
+    std::uint64_t digit(int i) const { return i >= 0 ? static_cast<std::uint64_t>(limbs_[i]) : 0; }
+    void negate() {
+        for (std::int64_t& limb : limbs_) limb = -limb;
+        carry();
+    }
     // Leaves every digit in [0, 2^32); the last limb carries the sign.
     void carry() {
-        for (int i = 0; i + 1 < limb_count; ++i) {
+        for (int i = 0; i + 1 < LimbCount; ++i) {
             const std::int64_t over = limbs_[i] >> 32;
             limbs_[i] -= over * (std::int64_t{1} << 32);
             limbs_[i + 1] += over;
@@ -84,11 +105,14 @@ private:
         since_carry_ = 0;
     }
 
-    static constexpr int origin = 400, limb_count = 24;  // up to 2^367: 2^111 products
-    std::int64_t limbs_[limb_count] = {};
+    std::int64_t limbs_[LimbCount] = {};
     int since_carry_ = 0;
     bool nonzero_ = false, plus_zero_ = false, minus_zero_ = false, not_finite_ = false;
     double special_ = 0;
 };
+
+// Normalised, the least significands count units of 2^-350 and 2^-2252.
+using Fp32ProductSum = ExactAccumulator<400, 24>;   // of fp32 numbers, or of products of two, held in fp64
+using Fp64ProductSum = ExactAccumulator<2272, 139>;  // of any fp64 numbers and their products
 
 }  // namespace apscope

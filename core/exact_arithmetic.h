@@ -1,10 +1,9 @@
 // Sum, product, quotient, root and fused multiply-add, each rounded once.
 //
-// Operands are fp32 numbers held in fp64. Fast path: the exact result (a product has 48 bits), or
-// the exact result rounded to odd in fp64's 53 bits, which serves every later rounding that needs
-// at most 51 of them (Boldo and Melquiond, IEEE TC 57(4), 2008). Stochastic rounding with more
-// random bits takes the result as a 128-bit integer with a sticky bit instead. Infinities, NaN and
-// signs of zero are those of IEEE 754's operations on fp64, which the final cast then projects.
+// Of fp32 numbers (held in fp64): the exact result (a product has 48 bits), or the exact result rounded
+// to odd in fp64's 53 bits, which serves every later rounding that needs at most 51 of them (Boldo and
+// Melquiond, IEEE TC 57(4), 2008). Of any fp64 numbers, and for more bits: a wide number. Infinities,
+// NaN and signs of zero are those of IEEE 754's operations on fp64, which the final cast then projects.
 #pragma once
 
 #include "core/exact_sum.h"
@@ -25,14 +24,6 @@ APSCOPE_HD double step_to_odd(double x, bool farther, bool nearer) {
 // x without its last `bits` significand bits: the high part of an exact product of two halves.
 APSCOPE_HD double high_part(double x, int bits) {
     return bits_cast<double>(bits_cast<std::uint64_t>(x) & ~std::uint64_t{0} << bits);
-}
-
-// The sum of two numbers of at most 53 bits. IEEE 754 6.3: an exact zero from operands of different
-// signs is -0 when rounding `down` (toward_negative), else +0.
-APSCOPE_HD double sum_to_odd(double a, double b, bool down) {
-    const double odd = add_to_odd(a, b);
-    const bool opposite = ((bits_cast<std::uint64_t>(a) ^ bits_cast<std::uint64_t>(b)) >> 63) != 0;
-    return down & opposite & (odd == 0.0) ? -0.0 : odd;
 }
 
 // The remainder a - q b is exact without a fused multiply-add: 29 and 24 bits of q times 24 of b.
@@ -56,7 +47,7 @@ APSCOPE_HD double sqrt_to_odd(double x) {
     return step_to_odd(r, rest > square, rest < square);
 }
 
-// The exact result, or the odd one. Unused operands are ignored.
+// The exact result, or the odd one, of fp32 numbers. Unused operands are ignored.
 template <Operation Op>
 APSCOPE_HD double to_odd(double a, double b, double c, bool down) {
     if constexpr (Op == Operation::add) return sum_to_odd(a, b, down);
@@ -67,81 +58,102 @@ APSCOPE_HD double to_odd(double a, double b, double c, bool down) {
     if constexpr (Op == Operation::fma) return sum_to_odd(a * b, c, down);
 }
 
-// 24 significand bits and the exponent of the last of them, of a nonzero fp32 number.
-struct Significand24 {
-    std::uint64_t significand;
-    int unit;
+// Wide results, of finite fp64 numbers ----------------------------------------------------------------
+
+// All 106 bits.
+APSCOPE_HD WideNumber multiply_wide(double a, double b) {
+    const WideNumber x = wide(a), y = wide(b);
+    const bool negative = x.negative != y.negative;
+    if (x.significand == 0 || y.significand == 0) return {0, 0, negative};
+    // Both have 53 bits from bit 73 up.
+    return aligned((x.significand >> 73) * (y.significand >> 73), x.unit + y.unit + 2 * 73, negative);
+}
+
+// 124 or 125 bits of the quotient of two numbers that are not zero, the last sticky: 64 and then 60 more.
+APSCOPE_HD WideNumber divide_wide(double a, double b) {
+    using Wide = unsigned __int128;
+    const WideNumber x = wide(a), y = wide(b);
+    const auto divisor = static_cast<std::uint64_t>(y.significand >> 73);
+    const Wide dividend = x.significand >> 73 << 64;
+    const Wide rest = (dividend % divisor) << 60;
+    const Wide quotient = (dividend / divisor) << 60 | rest / divisor;
+    return {quotient | (rest % divisor != 0 ? 1 : 0), x.unit - y.unit - 124, x.negative != y.negative};
+}
+
+// An integer's root, rounded down, and what its square leaves: rest = x - root^2 <= 2 root.
+struct Root {
+    unsigned __int128 root;
+    __int128 rest;
 };
-APSCOPE_HD Significand24 significand24(double x) {
-    const std::uint64_t bits = bits_cast<std::uint64_t>(x);
-    const std::uint64_t fraction = bits & ((std::uint64_t{1} << 52) - 1);
-    return {(fraction | std::uint64_t{1} << 52) >> 29, static_cast<int>(bits >> 52 & 0x7FF) - 1023 - 23};
-}
-
-// The quotient with 102 or 103 bits, the last sticky.
-APSCOPE_HD WideSum divide_wide(double a, double b) {
+// That of x 4^digits, for 2^digits <= root: the quotient q of the rest and twice the root gives the next
+// digits, or one unit too much where q^2 exceeds what is left (Zimmermann, INRIA RR-3805, 1999).
+APSCOPE_HD Root with_more_digits(Root x, int digits) {
     using Wide = unsigned __int128;
-    const Significand24 x = significand24(a), y = significand24(b);
-    const Wide dividend = static_cast<Wide>(x.significand) << 102;
-    const Wide quotient = dividend / y.significand;
-    const Wide sticky = quotient * y.significand != dividend ? 1 : 0;
-    const bool negative = ((bits_cast<std::uint64_t>(a) ^ bits_cast<std::uint64_t>(b)) >> 63) != 0;
-    return {quotient | sticky, x.unit - y.unit - 102, negative};
-}
-
-// The root of a positive number digit by digit, with 104 bits or so, the last sticky.
-APSCOPE_HD WideSum sqrt_wide(double x) {
-    using Wide = unsigned __int128;
-    const Significand24 s = significand24(x);
-    // The radicand is an even power of two times 26 bits, read two at a time, then zeros.
-    const int parity = s.unit & 1;
-    const std::uint64_t radicand = s.significand << parity;
-    constexpr int leading_pairs = 13, digits = 104;
-    Wide root = 0, rest = 0;
-    for (int i = 0; i < digits; ++i) {
-        const std::uint64_t pair = i < leading_pairs ? radicand >> (2 * (leading_pairs - 1 - i)) & 3 : 0;
-        rest = rest << 2 | pair;
-        const Wide trial = root << 2 | 1;
-        root <<= 1;
-        if (rest >= trial) {
-            rest -= trial;
-            root |= 1;
-        }
+    const Wide rest = static_cast<Wide>(x.rest) << digits, q = rest / (x.root << 1);
+    Root next{(x.root << digits) + q, static_cast<__int128>((rest - q * (x.root << 1)) << digits) - static_cast<__int128>(q * q)};
+    if (next.rest < 0) {
+        next.rest += static_cast<__int128>((next.root << 1) - 1);
+        --next.root;
     }
-    return {root | (rest != 0 ? 1 : 0), (s.unit - parity) / 2 - (digits - leading_pairs), false};
+    return next;
+}
+
+// 122 bits of the root of a positive number, the last sticky: 53 from fp64's root, then 9 and 60 more.
+APSCOPE_HD WideNumber sqrt_wide(double x) {
+    using Wide = unsigned __int128;
+    const Significand53 s = significand53(bits_cast<std::uint64_t>(x));
+    const int parity = s.unit & 1;
+    const std::uint64_t radicand = s.bits << parity;  // times an even power of two
+    // fp64's root of at least 2^26 counts units of 2^-26, and is one unit too large at most.
+    const auto rounded = static_cast<std::uint64_t>(__builtin_sqrt(static_cast<double>(radicand)) * 0x1p26);
+    Root root{rounded, static_cast<__int128>(static_cast<Wide>(radicand) << 52) - static_cast<__int128>(static_cast<Wide>(rounded) * rounded)};
+    if (root.rest < 0) {
+        root.rest += static_cast<__int128>(2 * rounded - 1);
+        --root.root;
+    }
+    root = with_more_digits(with_more_digits(root, 9), 60);
+    return {root.root | (root.rest != 0 ? 1 : 0), (s.unit - parity) / 2 - (26 + 9 + 60), false};
 }
 
 template <Operation Op>
-APSCOPE_HD WideSum exact_wide(double a, double b, double c) {
-    if constexpr (Op == Operation::subtract) return add_wide(a, -b);
+APSCOPE_HD WideNumber exact_wide(double a, double b, double c) {
+    if constexpr (Op == Operation::add) return add_aligned(wide(a), wide(b));
+    if constexpr (Op == Operation::subtract) return add_aligned(wide(a), wide(-b));
+    if constexpr (Op == Operation::multiply) return multiply_wide(a, b);
     if constexpr (Op == Operation::divide) return divide_wide(a, b);
     if constexpr (Op == Operation::sqrt) return sqrt_wide(a);
-    if constexpr (Op == Operation::fma) return add_wide(a * b, c);
-    return add_wide(a, b);
+    if constexpr (Op == Operation::fma) return add_aligned(multiply_wide(a, b), wide(c));
 }
 
-// A nonzero wide number into the cast's format, which must have no irregular gap.
-template <RoundingMode M>
-APSCOPE_HD double wide_to_format(const WideSum& exact, const Cast<double>& cast, std::uint64_t random) {
-    const std::uint64_t rounded = bits_cast<std::uint64_t>(round_wide<M>(exact, cast, random));
-    return bits_cast<double>(
-        finish<double>(rounded, bits_cast<std::uint64_t>(1.0), exact.negative ? sign_bit<double> : 0, cast));
-}
+APSCOPE_HD bool is_finite(double x) { return (bits_cast<std::uint64_t>(x) & ~sign_bit<double>) < infinity_bits<double>; }
 
-// The rule of arithmetic: one operation, one rounding. Where a format has an irregular gap, the odd
-// number must suffice (odd_sum_suffices); callers refuse more random bits.
-template <Operation Op, RoundingMode M>
-APSCOPE_HD double operate(double a, double b, double c, const Cast<double>& cast, std::uint64_t random) {
-    const double odd = to_odd<Op>(a, b, c, M == RoundingMode::toward_negative);
-    if constexpr (M == RoundingMode::stochastic && Op != Operation::multiply) {
-        const std::uint64_t magnitude = bits_cast<std::uint64_t>(odd) & ~sign_bit<double>;
-        if (!odd_sum_suffices(cast.mantissa_bits, M, cast.random_bits) && cast.gap_high == 0 && magnitude != 0 &&
-            magnitude < infinity_bits<double>) {
-            // A sum with an infinite operand is not finite; a quotient by one is zero.
-            return wide_to_format<M>(exact_wide<Op>(a, b, c), cast, random);
-        }
+// Operands whose result is infinite, NaN or a zero that is no rounded number: fp64 has them right.
+template <Operation Op>
+APSCOPE_HD bool is_special(double a, double b, double c) {
+    if constexpr (Op == Operation::sqrt) return !(is_finite(a) && a > 0);
+    if constexpr (Op == Operation::multiply || Op == Operation::divide) return !(is_finite(a) && is_finite(b)) || a == 0 || b == 0;
+    if constexpr (Op == Operation::fma) return !(is_finite(a) && is_finite(b) && is_finite(c)) || ((a == 0 || b == 0) && c == 0);
+    return !(is_finite(a) && is_finite(b)) || (a == 0 && b == 0);
+}
+template <Operation Op>
+APSCOPE_HD double special_result(double a, double b, double c, bool down) {
+    if constexpr (Op == Operation::divide) return a / b;
+    if constexpr (Op == Operation::sqrt) return __builtin_sqrt(a);
+    if constexpr (Op == Operation::fma) {
+        // fp64's product of finite numbers may be infinite where the exact one is not.
+        if (is_finite(a) && is_finite(b) && !is_finite(c)) return c;
     }
-    return round_to_format<M, double>(odd, cast, random);
+    return to_odd<Op>(a, b, c, down);
+}
+
+// The rule of arithmetic on any fp64 numbers: one operation, one rounding.
+template <Operation Op, RoundingMode M>
+APSCOPE_HD double operate_wide(double a, double b, double c, const Cast<double>& cast, std::uint64_t random) {
+    constexpr bool down = M == RoundingMode::toward_negative;
+    if (is_special<Op>(a, b, c)) return round_to_format<M, double>(special_result<Op>(a, b, c, down), cast, random);
+    const WideNumber exact = exact_wide<Op>(a, b, c);
+    if (exact.significand == 0) return round_to_format<M, double>(down ? -0.0 : 0.0, cast, random);
+    return wide_to_format<M>(exact, cast, random);
 }
 
 }  // namespace apscope

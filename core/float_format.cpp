@@ -16,6 +16,9 @@ std::string describe(const FloatFormat& f) {
            ", mantissa_bits=" + std::to_string(f.mantissa_bits) + ", bias=" + std::to_string(f.bias);
 }
 
+// The exponent of the unit in which the smallest values count.
+int least_unit(const FloatFormat& f) { return (f.subnormals ? f.subnormal_exponent : f.emin()) - f.mantissa_bits; }
+
 }  // namespace
 
 double FloatFormat::magnitude(std::uint64_t code) const {
@@ -71,7 +74,7 @@ FloatFormat make_format(int exponent_bits, int mantissa_bits, Specials specials,
     f.is_signed = is_signed;
     f.zero = is_signed ? Zero::both_signs : Zero::single;
     f.bias = exponent_bits > 0 && exponent_bits < 32 ? (1 << (exponent_bits - 1)) - 1 : 0;
-    const bool sane = mantissa_bits >= 0 && mantissa_bits < 32;
+    const bool sane = mantissa_bits >= 0 && mantissa_bits < 64;
     switch (specials) {
         case Specials::ieee:
             f.has_infinity = true;
@@ -115,6 +118,10 @@ FloatFormat make_p3109(int storage_bits, int precision, bool is_signed, bool ext
                std::to_string(precision) + "; precision runs from 1 to " + std::to_string(widest) +
                " and storage from 3 bits");
     }
+    if (widest - (precision - 1) > 11) {
+        refuse("P3109's format of " + std::to_string(storage_bits) + " bits with precision " + std::to_string(precision) + " has " +
+               std::to_string(widest - (precision - 1)) + " exponent bits, and values that fp64 cannot store; use at most 11");
+    }
     FloatFormat f = make_format(widest - (precision - 1), precision - 1,
                                 extended ? Specials::p3109_extended : Specials::p3109_finite, is_signed);
     // Bias 2^(K-P-1) signed, 2^(K-P) unsigned: 2^(exponent_bits - 1) either way.
@@ -137,18 +144,18 @@ Specials parse_specials(std::string_view name) {
 std::string_view specials_names() { return "ieee, fn, fnuz, finite, e8m0, p3109, p3109_finite"; }
 
 void validate(const FloatFormat& f) {
-    if (f.exponent_bits < 0 || f.exponent_bits > 8) {
-        refuse("exponent_bits=" + std::to_string(f.exponent_bits) + " is not between 0 and 8");
+    if (f.exponent_bits < 0 || f.exponent_bits > 11) {
+        refuse("exponent_bits=" + std::to_string(f.exponent_bits) + " is not between 0 and 11");
     }
-    if (f.mantissa_bits < 0 || f.mantissa_bits > 23) {
-        refuse("mantissa_bits=" + std::to_string(f.mantissa_bits) + " is not between 0 and 23");
+    if (f.mantissa_bits < 0 || f.mantissa_bits > 52) {
+        refuse("mantissa_bits=" + std::to_string(f.mantissa_bits) + " is not between 0 and 52");
     }
     if (f.exponent_bits + f.mantissa_bits < 1) refuse("a format needs at least one exponent or mantissa bit");
     if (f.exponent_bits == 0 && !f.subnormals) {
         refuse("exponent_bits=0 without subnormals leaves one binade and no field to tell it; set subnormals");
     }
-    if (f.bias < -300 || f.bias > 300) {
-        refuse("bias=" + std::to_string(f.bias) + " puts every value outside fp32's range; use -300 to 300");
+    if (f.bias < -2200 || f.bias > 2200) {
+        refuse("bias=" + std::to_string(f.bias) + " puts every value outside fp64's range; use -2200 to 2200");
     }
     if (f.zero == Zero::both_signs && !f.is_signed) refuse("an unsigned format has no -0; use zero='single' or 'none'");
     if (f.zero == Zero::none && f.subnormals) refuse("zero='none' needs subnormals=False: field 0 is a binade then");
@@ -170,11 +177,19 @@ void validate(const FloatFormat& f) {
         refuse(describe(f) + " and " + std::to_string(specials) +
                " special codes per sign has no finite value beside zero");
     }
-    const int quantum = (f.subnormals ? f.subnormal_exponent : f.emin()) - f.mantissa_bits;
-    if (quantum < -149 || f.largest() > 0x1.fffffep127) {
-        refuse(describe(f) + " holds values from 2^" + std::to_string(quantum) + " to " + std::to_string(f.emax()) +
-               " binades, which fp32 cannot store; its finite values must be fp32 values");
+    const int quantum = least_unit(f);
+    if (quantum < -1074 || !std::isfinite(f.largest())) {
+        const std::string top = std::isfinite(f.largest()) ? "2^" + std::to_string(f.emax()) : "beyond 2^1023";
+        refuse(describe(f) + " holds values from 2^" + std::to_string(quantum) + " to " + top +
+               ", which fp64 cannot store; its finite values must be fp64 values");
     }
+}
+
+bool FloatFormat::fits_fp32() const { return mantissa_bits <= 23 && least_unit(*this) >= -149 && largest() <= 0x1.fffffep127; }
+
+void require_fp32(const FloatFormat& f, std::string_view what) {
+    if (f.fits_fp32()) return;
+    refuse(f.name() + " holds values that fp32 does not, and " + std::string(what) + " works on fp32 numbers; use a format such as fp32");
 }
 
 }  // namespace apscope

@@ -26,8 +26,8 @@ enum class Zero {
 };
 
 struct FloatFormat {
-    int exponent_bits = 8;            // width of the exponent field, 0..8
-    int mantissa_bits = 23;           // stored significand bits, precision - 1, 0..23
+    int exponent_bits = 8;            // width of the exponent field, 0..11
+    int mantissa_bits = 23;           // stored significand bits, precision - 1, 0..52
     int bias = 127;                   // value = 2^(field - bias) * (1 + fraction)
     bool is_signed = true;            // unsigned formats have no sign bit
     bool subnormals = true;           // false: exponent field 0 is an ordinary binade
@@ -58,6 +58,9 @@ struct FloatFormat {
     double largest() const { return magnitude(top_finite_code()); }
     double smallest_normal() const;       // 0 if the format has no normal number
     double smallest_positive() const;     // the smallest subnormal where there is one
+    // Whether every finite value is an fp32 number: such formats are stored in fp32, the others,
+    // whose values are fp64 numbers, in fp64.
+    bool fits_fp32() const;
 
     // Text --------------------------------------------------------------------------------------
     // The shortest name from which parse_format gives this format back.
@@ -86,8 +89,10 @@ Specials parse_specials(std::string_view name);
 std::string_view specials_names();  // "ieee, fn, ..." for messages
 
 // Throws std::invalid_argument with one sentence if the fields contradict each other or the format
-// holds a finite value that fp32 does not.
+// holds a finite value that fp64 does not.
 void validate(const FloatFormat& format);
+// The same for `what` (say, "a scheme") that works on fp32 numbers: formats must be stored in fp32.
+void require_fp32(const FloatFormat& format, std::string_view what);
 
 }  // namespace apscope
 

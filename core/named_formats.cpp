@@ -1,9 +1,11 @@
 #include "core/named_formats.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 namespace apscope {
 
@@ -31,6 +33,7 @@ FloatFormat dlfloat16() {
 
 const std::vector<NamedFormat>& table() {
     static const std::vector<NamedFormat> formats = {
+        {"fp64", "binary64 float64 e11m52 double", "IEEE 754", make_format(11, 52)},
         {"fp32", "binary32 float32 e8m23 single", "IEEE 754", make_format(8, 23)},
         {"tf32", "tensorfloat32 e8m10", "NVIDIA", make_format(8, 10)},
         {"bf16", "bfloat16 e8m7", "Google", make_format(8, 7)},
@@ -91,18 +94,20 @@ struct Tokens {
         rest.remove_prefix(word.size());
         return true;
     }
-    std::optional<int> number() {
-        int value = 0;  // a number that no int holds is no number, and the name unknown
+    template <class Integer>
+    std::optional<Integer> number() {
+        Integer value = 0;  // a number that the type does not hold is no number, and the name unknown
         const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
         if (error != std::errc{}) return std::nullopt;
         rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
         return value;
     }
     // `word` followed by a number, or nothing taken.
-    std::optional<int> take_number(std::string_view word) {
+    template <class Integer = int>
+    std::optional<Integer> take_number(std::string_view word) {
         Tokens ahead = *this;
         if (!ahead.take(word)) return std::nullopt;
-        const std::optional<int> value = ahead.number();
+        const std::optional<Integer> value = ahead.number<Integer>();
         if (value) *this = ahead;
         return value;
     }
@@ -112,7 +117,7 @@ std::optional<FloatFormat> parse_p3109(std::string_view name) {
     Tokens t{name};
     const auto bits = t.take_number("binary");
     const auto precision = t.take_number("p");
-    if (!bits || !precision || *bits > 32 || *precision > 32) return std::nullopt;
+    if (!bits || !precision || *bits > 64 || *precision > 64) return std::nullopt;
     const bool is_signed = t.take("s");
     if (!is_signed && !t.take("u")) return std::nullopt;
     const bool extended = t.take("e");
@@ -137,7 +142,7 @@ std::optional<FloatFormat> parse_general(std::string_view name) {
     if (t.take("zero1")) f.zero = Zero::single;
     else if (t.take("zero0")) f.zero = Zero::none;
     if (t.take("nannz")) f.nan_at_negative_zero = true;
-    else if (const auto codes = t.take_number("nan"); codes && *codes >= 0) f.nan_codes = static_cast<std::uint64_t>(*codes);
+    else if (const auto codes = t.take_number<std::uint64_t>("nan")) f.nan_codes = *codes;
     if (t.take("noinf")) f.has_infinity = false;
     else if (t.take("inf")) f.has_infinity = true;
     if (t.take("eventies")) f.even_code_ties = true;
@@ -145,11 +150,45 @@ std::optional<FloatFormat> parse_general(std::string_view name) {
     return f;
 }
 
+FloatFormat cfloat8(int exponent_bits, int bias) {
+    FloatFormat f = with_bias(make_format(exponent_bits, 7 - exponent_bits, Specials::finite), bias);
+    f.subnormal_exponent = -bias;
+    return f;
+}
+
+// Names of families with arguments: Tesla's configurable formats, with the bias as one, and QPyTorch's
+// (exponent, mantissa) pairs. Neither has infinities or NaN.
+std::optional<FloatFormat> parse_family(std::string_view name) {
+    Tokens t{name};
+    for (const auto& [word, exponent_bits] : {std::pair{"cfloat8_143", 4}, std::pair{"cfloat8_152", 5}}) {
+        if (!t.take(word)) continue;
+        const auto bias = t.take_number("b");
+        if (!bias || *bias < 0 || *bias > 63 || !t.rest.empty()) {
+            throw std::invalid_argument("the format name '" + std::string(name) + "' needs its bias, 0 to 63, as in " + word + "b7");
+        }
+        return cfloat8(exponent_bits, *bias);
+    }
+    if (!t.take("qpytorch_")) return std::nullopt;
+    const auto exponent_bits = t.take_number("e");
+    const auto mantissa_bits = t.take_number("m");
+    if (!exponent_bits || !mantissa_bits || !t.rest.empty()) return std::nullopt;
+    return make_format(*exponent_bits, *mantissa_bits, Specials::finite);
+}
+
+// Does the table, or the list of ambiguous names, give `name` another meaning than `f`? OCP's e2m1fn has
+// no NaN, and e8m0 is its scale.
+bool means_another(std::string_view name, const FloatFormat& f) {
+    for (const NamedFormat& row : table()) {
+        if (row.name == name || lists(row.aliases, name)) return row.format != f;
+    }
+    return std::ranges::any_of(ambiguous, [&](const Ambiguous& row) { return lists(row.names, name); });
+}
+
 // The general form of `f`, starting from the family of specials that needs the fewest words.
 std::string general_name(const FloatFormat& f) {
     std::string best;
     constexpr std::array<std::pair<Specials, std::string_view>, 4> families = {{
-        {Specials::ieee, ""}, {Specials::fn, "fn"}, {Specials::fnuz, "fnuz"}, {Specials::finite, "finite"}}};
+        {Specials::ieee, ""}, {Specials::finite, "finite"}, {Specials::fn, "fn"}, {Specials::fnuz, "fnuz"}}};
     for (const auto& [specials, suffix] : families) {
         const FloatFormat base = with_bias(make_format(f.exponent_bits, f.mantissa_bits, specials, f.is_signed), f.bias);
         const bool takes_nan_at_zero = f.nan_at_negative_zero && !base.nan_at_negative_zero;
@@ -171,7 +210,7 @@ std::string general_name(const FloatFormat& f) {
         else if (f.nan_codes != base.nan_codes) name += "nan" + std::to_string(f.nan_codes);
         if (f.has_infinity != base.has_infinity) name += f.has_infinity ? "inf" : "noinf";
         if (f.even_code_ties) name += "eventies";
-        if (best.empty() || name.size() < best.size()) best = name;
+        if (!means_another(name, f) && (best.empty() || name.size() < best.size())) best = name;
     }
     return best;
 }
@@ -190,6 +229,9 @@ std::string FloatFormat::name() const {
         return "binary" + std::to_string(bits) + "p" + std::to_string(precision()) + (is_signed ? "s" : "u") +
                (has_infinity ? "e" : "f");
     }
+    if (bits == 8 && bias >= 0 && bias <= 63 && (exponent_bits == 4 || exponent_bits == 5) && *this == cfloat8(exponent_bits, bias)) {
+        return (exponent_bits == 4 ? "cfloat8_143b" : "cfloat8_152b") + std::to_string(bias);
+    }
     return general_name(*this);
 }
 
@@ -204,6 +246,7 @@ FloatFormat parse_format(std::string_view name) {
         }
     }
     std::optional<FloatFormat> f = parse_p3109(name);
+    if (!f) f = parse_family(name);
     if (!f) f = parse_general(name);
     if (!f) {
         throw std::invalid_argument("unknown format '" + std::string(name) +

@@ -68,11 +68,25 @@ struct RandomStream {
     }
 };
 
+// The word of one element, with more of them behind it: word k > 0 is that of the stream whose stage
+// is `deeper` and whose hop is k. A rounding looks at it once in 2^(64 k) times.
+inline constexpr std::uint32_t deeper_stage = 3u << 28;  // Stage::deeper
+struct StreamWord {
+    const RandomStream* stream;  // of 64 random bits
+    std::uint64_t element;
+};
+APSCOPE_HD std::uint64_t random_digits(const StreamWord& word, int index) {
+    RandomStream stream = *word.stream;
+    if (index > 0) stream.stage_and_hop = deeper_stage | static_cast<std::uint32_t>(index);
+    return stream.at(word.element);
+}
+
 // Where in a replay a word is drawn.
 enum class Stage : std::uint32_t {
     quantize = 0,  // apscope.quantize on an array
     wire = 1,      // a worker rounds what it sends
     reduce = 2,    // a hop rounds a partial sum; the hop counts from 0
+    deeper = 3,    // further digits of a number that 64 bits did not decide
 };
 APSCOPE_HD std::uint32_t stage_and_hop(Stage stage, std::uint32_t hop) {
     return static_cast<std::uint32_t>(stage) << 28 | hop;

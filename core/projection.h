@@ -1,44 +1,85 @@
-// Projection: how a real number becomes a number of a format (rounding and overflow).
+// Projection: how a real number becomes a number of a format: rounding, overflow, underflow, NaN.
 #pragma once
 
 #include <string>
 #include <string_view>
 
+#include "core/host_device.h"
+
 namespace apscope {
 
 enum class RoundingMode {
-    ties_to_even,     // nearest, ties to the even significand (IEEE 754 roundTiesToEven)
-    ties_to_away,     // nearest, ties to the larger magnitude (roundTiesToAway)
-    toward_zero,      // truncate (roundTowardZero)
-    toward_positive,  // up (roundTowardPositive)
-    toward_negative,  // down (roundTowardNegative)
-    to_odd,           // inexact: the neighbour with the odd significand
-    stochastic,       // up with probability floor(eta 2^N) / 2^N, eta the discarded fraction
+    ties_to_even,      // nearest, ties to the even significand (IEEE 754 roundTiesToEven)
+    ties_to_away,      // nearest, ties to the larger magnitude (roundTiesToAway)
+    ties_to_zero,      // nearest, ties to the smaller magnitude
+    toward_zero,       // truncate (roundTowardZero)
+    toward_positive,   // up (roundTowardPositive)
+    toward_negative,   // down (roundTowardNegative)
+    away_from_zero,    // inexact: the neighbour with the larger magnitude
+    to_odd,            // inexact: the neighbour with the odd significand
+    // To the larger magnitude with a probability that follows from eta, the discarded fraction, and
+    // a random integer R of N bits: if count + R >= 2^N, with the count
+    stochastic,        //   floor(eta 2^N)                    P3109 StochasticA
+    stochastic_b,      //   floor(eta 2^N + 1/2)              P3109 StochasticB
+    stochastic_c,      //   eta 2^N to nearest, ties to even  P3109 StochasticC
+    stochastic_equal,  //   2^(N-1) wherever eta is not 0: both neighbours alike
+    stochastic_exact,  // with probability eta: if U < eta, the bits of U drawn as far as they matter
 };
-inline constexpr int rounding_mode_count = 7;
+inline constexpr int rounding_mode_count = 13;
+APSCOPE_HD constexpr bool is_stochastic(RoundingMode mode) { return mode >= RoundingMode::stochastic; }
 
 // What a rounded magnitude above the largest finite value becomes, and what an infinity becomes.
 enum class Overflow {
-    ieee,      // by direction: infinity, or the largest value when rounding points towards zero;
-               // a format without infinity gives NaN, without both the largest value
-    saturate,  // the largest finite value, for infinities too
-    infinity,  // always infinity
-    nan,       // always NaN
+    ieee,       // by direction: infinity, or the largest value when rounding points towards zero;
+                // a format without infinity gives NaN, without both the largest value
+    saturate,   // the largest finite value, for infinities too (P3109 SatFinite)
+    propagate,  // the largest finite value; infinities stay where the format has them (SatPropagate)
+    infinity,   // always infinity
+    nan,        // always NaN
 };
-inline constexpr int overflow_count = 4;
+inline constexpr int overflow_count = 5;
+// Do finite numbers beyond the largest become the largest?
+constexpr bool clamps(Overflow overflow) { return overflow == Overflow::saturate || overflow == Overflow::propagate; }
+
+// What becomes of magnitudes below the format's smallest normal number. Formats without subnormals
+// round them to zero or to the smallest number: that is the format's own affair.
+enum class Underflow {
+    gradual,       // subnormal numbers, as the format has them
+    flush_result,  // a rounded result there is a zero of its sign
+    flush_input,   // an input there counts as a zero of its sign, before anything is rounded
+    flush_both,    // both; for a cast the same as flush_input
+};
+inline constexpr int underflow_count = 4;
 
 struct Projection {
     RoundingMode rounding = RoundingMode::ties_to_even;
     Overflow overflow = Overflow::ieee;
     int random_bits = 32;  // N of stochastic rounding, 1..64; ignored by the other modes
+    Underflow underflow = Underflow::gradual;
+    // NaN: the canonical quiet NaN, or the input's sign and leading payload bits, made quiet, as
+    // far as the format has codes for them.
+    bool keep_payload = false;
+
+    bool flushes_input() const { return underflow == Underflow::flush_input || underflow == Underflow::flush_both; }
+    bool flushes_result() const { return underflow == Underflow::flush_result || underflow == Underflow::flush_both; }
+    // Bits of a random word that a rounding draws.
+    int drawn_bits() const { return rounding == RoundingMode::stochastic_exact ? 64 : random_bits; }
 
     friend bool operator==(const Projection&, const Projection&) = default;
 };
 
 std::string_view to_string(RoundingMode mode);
 std::string_view to_string(Overflow overflow);
-RoundingMode parse_rounding(std::string_view name);  // throws std::invalid_argument
-Overflow parse_overflow(std::string_view name);      // throws std::invalid_argument
+std::string_view to_string(Underflow underflow);
+// These throw std::invalid_argument. `stochastic_a` is another name of `stochastic`,
+// `saturate_finite` and `saturate_propagate` are of `saturate` and `propagate`.
+RoundingMode parse_rounding(std::string_view name);
+Overflow parse_overflow(std::string_view name);
+Underflow parse_underflow(std::string_view name);
+
+// Throws std::invalid_argument if the mode is stochastic_exact, whose probability only a cast can have:
+// a quotient or a root has no last digit.
+void require_counted(RoundingMode mode, std::string_view what);
 
 struct FloatFormat;
 // Throws std::invalid_argument if `format` cannot do what `projection` asks.

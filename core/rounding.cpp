@@ -40,15 +40,23 @@ Cast<Real> make_cast(const FloatFormat& f, const Projection& p) {
     c.even_code_ties = f.even_code_ties && f.mantissa_bits == 0;
     c.is_signed = f.is_signed;
     c.one = 1;
+    c.input_floor = p.flushes_input() ? bits_of<Real>(f.smallest_normal()) : 0;
+    c.result_floor = p.flushes_result() ? bits_of<Real>(f.smallest_normal()) : 0;
+    if (p.keep_payload && f.is_signed && f.nan_codes > 0 && !f.nan_at_negative_zero) {
+        // One NaN a sign keeps the sign; the whole set of IEEE 754, as many payload bits as codes have.
+        const bool has_payloads = f.has_infinity && f.nan_codes + 1 == std::uint64_t{1} << f.mantissa_bits;
+        const int lost = Layout<Real>::fraction_bits - f.mantissa_bits;
+        const Bits payload = (Bits{1} << Layout<Real>::fraction_bits) - (Bits{1} << lost);
+        c.nan_kept = sign_bit<Real> | (has_payloads ? payload : 0);
+    }
     c.quantum = bits_of<Real>(__builtin_ldexp(1.0, c.emin - f.mantissa_bits));
     c.largest = largest;
     if (f.subnormals && f.subnormal_exponent != f.emin()) {
         const std::uint64_t first_normal = std::uint64_t{1} << f.mantissa_bits;
-        if (f.top_finite_code() >= first_normal) {
-            c.gap_low = bits_of<Real>(f.magnitude(first_normal - 1));
-            c.gap_high = bits_of<Real>(f.magnitude(first_normal));
-            c.gap_low_odd = (first_normal - 1) & 1;
-        }
+        // Codes go on above the largest finite one: the gap is there without a normal number too.
+        c.gap_low = bits_of<Real>(f.magnitude(first_normal - 1));
+        c.gap_high = bits_of<Real>(f.magnitude(first_normal));
+        c.gap_low_odd = (first_normal - 1) & 1;
     } else if (!f.subnormals && (f.zero != Zero::none || f.mantissa_bits > 0)) {
         // Nothing below the smallest value, though the quantum there is finer. (At precision 1
         // without a zero the two coincide: E8M0.)
@@ -56,7 +64,7 @@ Cast<Real> make_cast(const FloatFormat& f, const Projection& p) {
     }
     if (f.zero == Zero::none) {
         c.rounded_zero = bits_of<Real>(f.smallest_positive());
-        c.exact_zero = p.overflow != Overflow::saturate && f.has_nan() ? nan : c.rounded_zero;
+        c.exact_zero = !clamps(p.overflow) && f.has_nan() ? nan : c.rounded_zero;
     }
     c.negative_zero = f.zero == Zero::both_signs ? sign_bit<Real> : 0;
     struct Results {
@@ -68,6 +76,7 @@ Cast<Real> make_cast(const FloatFormat& f, const Projection& p) {
         switch (p.overflow) {
             case Overflow::ieee: return {shrinks(p.rounding, negative) ? largest | sign : special, special};
             case Overflow::saturate: return {largest | sign, largest | sign};
+            case Overflow::propagate: return {largest | sign, (f.has_infinity ? infinity : largest) | sign};
             case Overflow::infinity: return {infinity | sign, infinity | sign};
             case Overflow::nan: break;
         }
@@ -79,9 +88,9 @@ Cast<Real> make_cast(const FloatFormat& f, const Projection& p) {
     c.infinite_negative = results(true).infinite;
     if (!f.is_signed) {
         const Bits lowest = c.rounded_zero;
-        const bool clamps = p.overflow == Overflow::saturate || !f.has_nan();
-        c.infinite_negative = clamps ? lowest : nan;
-        c.below_zero = clamps || (p.overflow == Overflow::ieee && shrinks(p.rounding, true)) ? lowest : nan;
+        const bool to_lowest = clamps(p.overflow) || !f.has_nan();
+        c.infinite_negative = to_lowest ? lowest : nan;
+        c.below_zero = to_lowest || (p.overflow == Overflow::ieee && shrinks(p.rounding, true)) ? lowest : nan;
         c.overflow_negative = c.below_zero;
     }
     return c;

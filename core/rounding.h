@@ -72,7 +72,22 @@ struct Cast {
     Bits overflow_positive, overflow_negative;  // finite overflow, by sign
     Bits infinite_positive, infinite_negative;  // infinite input, by sign
     Bits below_zero;         // unsigned formats: a negative result
+    Bits input_floor;        // smaller inputs count as zero: the smallest normal number, or 0
+    Bits result_floor;       // smaller results become zero: the smallest normal number, or 0
+    Bits nan_kept;           // the bits of a NaN that stay: sign and leading payload, or none
 };
+
+// Most casts have no irregular gap, flush nothing and keep no payload. Loops take such a Cast by
+// known<true>(), whose zeros the compiler sees: what they would steer is left out of the vector code.
+template <class Real>
+APSCOPE_HD bool is_plain(const Cast<Real>& c) {
+    return c.gap_high == 0 && c.input_floor == 0 && c.result_floor == 0 && c.nan_kept == 0;
+}
+template <bool Plain, class Real>
+APSCOPE_HD Cast<Real> known(Cast<Real> c) {
+    if (Plain) c.gap_high = c.input_floor = c.result_floor = c.nan_kept = 0;
+    return c;
+}
 
 template <class Real>
 inline constexpr BitsOf<Real> sign_bit = BitsOf<Real>{1} << (sizeof(Real) * 8 - 1);
@@ -82,35 +97,112 @@ inline constexpr BitsOf<Real> infinity_bits = ((BitsOf<Real>{1} << (sizeof(Real)
 template <class Real>
 inline constexpr BitsOf<Real> nan_bits = infinity_bits<Real> | BitsOf<Real>{1} << (Layout<Real>::fraction_bits - 1);
 
-// floor(eta 2^N) for the discarded fraction eta = rest / 2^shift, left-aligned in 64 bits: the
-// probability of rounding up, as a fraction of 2^64.
+// eta = rest / 2^shift cut off after 64 binary digits, as a fraction of 2^64; `below` says whether
+// digits were lost.
+struct Eta {
+    std::uint64_t digits;
+    bool below;
+};
 template <class Word>
-APSCOPE_HD std::uint64_t up_probability(Word rest, int shift, int random_bits) {
-    // 2^64 eta: the rest moved to 64 places behind the point, down or up.
+APSCOPE_HD Eta eta_of(Word rest, int shift) {
     constexpr int width = static_cast<int>(sizeof(Word) * 8);
     const int down = shift - 64;
-    const std::uint64_t eta = shift <= 0     ? 0
-                              : down < 0     ? static_cast<std::uint64_t>(rest) << -down
-                              : down < width ? static_cast<std::uint64_t>(rest >> down)
-                                             : 0;
-    return eta & ~std::uint64_t{0} << (64 - random_bits);
+    if (shift <= 0) return {0, false};
+    if (down <= 0) return {static_cast<std::uint64_t>(rest) << -down, false};
+    if (down >= width) return {0, rest != 0};
+    return {static_cast<std::uint64_t>(rest >> down), (rest & ((Word{1} << down) - 1)) != 0};
+}
+
+// How many of the 2^N random integers round up (see RoundingMode), left-aligned in 64 bits; `all`
+// of them stands for a count of 2^N.
+struct UpCount {
+    std::uint64_t count;
+    bool all;
+};
+template <RoundingMode M>
+APSCOPE_HD UpCount up_count(Eta eta, int random_bits) {
+    const std::uint64_t mask = ~std::uint64_t{0} << (64 - random_bits);
+    if constexpr (M == RoundingMode::stochastic_equal) {
+        return {static_cast<std::uint64_t>((eta.digits != 0) | eta.below) << 63, false};
+    } else if constexpr (M == RoundingMode::stochastic_exact) {
+        return eta.digits == ~std::uint64_t{0} && eta.below ? UpCount{0, true} : UpCount{eta.digits + (eta.below ? 1 : 0), false};
+    } else if constexpr (M == RoundingMode::stochastic_b || M == RoundingMode::stochastic_c) {
+        const std::uint64_t half = std::uint64_t{1} << (63 - random_bits);
+        const std::uint64_t digits = eta.digits | (eta.below ? 1 : 0);  // at most 62 bits: the last is far below a half
+        const std::uint64_t odd = digits >> (64 - random_bits) & 1;
+        const std::uint64_t sum = digits + (M == RoundingMode::stochastic_b ? half : half - 1 + odd);
+        return {sum & mask, sum < digits};
+    } else {
+        return {eta.digits & mask, false};
+    }
+}
+
+APSCOPE_HD UpCount up_count(RoundingMode mode, Eta eta, int random_bits) {
+    switch (mode) {
+        case RoundingMode::stochastic_b: return up_count<RoundingMode::stochastic_b>(eta, random_bits);
+        case RoundingMode::stochastic_c: return up_count<RoundingMode::stochastic_c>(eta, random_bits);
+        case RoundingMode::stochastic_equal: return up_count<RoundingMode::stochastic_equal>(eta, random_bits);
+        case RoundingMode::stochastic_exact: return up_count<RoundingMode::stochastic_exact>(eta, random_bits);
+        default: return up_count<RoundingMode::stochastic>(eta, random_bits);
+    }
+}
+
+// Whether a magnitude that lies eta of a step above its lower neighbour rounds up, for numbers that are
+// not bits of a Real: inside an irregular gap, and exact results wider than fp64. (stochastic_exact
+// asks for more digits.)
+template <RoundingMode M>
+APSCOPE_HD bool eta_rounds_up(Eta eta, bool odd, bool negative, int random_bits, std::uint64_t random) {
+    constexpr std::uint64_t half = std::uint64_t{1} << 63;
+    const bool inexact = (eta.digits != 0) | eta.below;
+    const bool tie = (eta.digits == half) & !eta.below;
+    const bool above = (eta.digits >= half) & !tie;
+    if constexpr (M == RoundingMode::ties_to_even) return above | (tie & odd);
+    if constexpr (M == RoundingMode::ties_to_away) return above | tie;
+    if constexpr (M == RoundingMode::ties_to_zero) return above;
+    if constexpr (M == RoundingMode::toward_zero) return false;
+    if constexpr (M == RoundingMode::toward_positive) return inexact & !negative;
+    if constexpr (M == RoundingMode::toward_negative) return inexact & negative;
+    if constexpr (M == RoundingMode::away_from_zero) return inexact;
+    if constexpr (M == RoundingMode::to_odd) return inexact & !odd;
+    const UpCount up = up_count(M, eta, random_bits);
+    return up.all | (up.count + random < up.count);
+}
+
+// The digits of a random number U in [0, 1), 64 at a time. One word alone is followed by zeros; a
+// stream (core/philox.h) has as many as are asked for.
+APSCOPE_HD std::uint64_t random_digits(std::uint64_t word, int index) { return index == 0 ? word : 0; }
+
+// U < rest / 2^shift, of which as many digits are compared as it takes.
+template <class Word, class Random>
+APSCOPE_HD bool drawn_below(Word rest, int shift, const Random& random) {
+    for (int index = 0; rest != 0; ++index, shift -= 64) {
+        const std::uint64_t digits = eta_of(rest, shift).digits;
+        const std::uint64_t drawn = random_digits(random, index);
+        if (drawn != digits) return drawn < digits;
+        if (shift <= 64) break;
+        const int left = shift - 64;  // the digits not yet compared
+        if (left < static_cast<int>(sizeof(Word) * 8)) rest &= (Word{1} << left) - 1;
+    }
+    return false;
 }
 
 // Whether the magnitude `kept + rest / 2^shift` units rounds to kept + 1. `odd` is the parity of
 // kept (of its code, where the format says so), 0 or 1, and a number, because vectorisers know no
 // conversion to bool but a comparison; `one` is 1 (see Cast); `random` holds N bits, left-aligned.
-template <RoundingMode M, class Word>
+template <RoundingMode M, class Word, class Random>
 APSCOPE_HD bool round_up(Word one, Word rest, int shift, Word capped_shift, Word odd, bool negative, int random_bits,
-                         std::uint64_t random) {
+                         const Random& random) {
     const bool inexact = rest != 0;
-    if constexpr (M == RoundingMode::ties_to_even || M == RoundingMode::ties_to_away) {
+    if constexpr (M == RoundingMode::ties_to_even || M == RoundingMode::ties_to_away || M == RoundingMode::ties_to_zero) {
         // Twice the rest against one unit. Capped, the unit stays above any rest's double.
         const Word twice = static_cast<Word>(rest << 1);
         const Word unit = static_cast<Word>(one << capped_shift);
         if constexpr (M == RoundingMode::ties_to_even) {
             return twice + odd > unit;  // both are even, or the rest is 0 of unit 1
+        } else if constexpr (M == RoundingMode::ties_to_away) {
+            return twice + one > unit;  // twice >= unit, which vectorisers take for something else
         } else {
-            return twice >= unit;
+            return twice > unit;
         }
     } else if constexpr (M == RoundingMode::toward_zero) {
         return false;
@@ -118,11 +210,15 @@ APSCOPE_HD bool round_up(Word one, Word rest, int shift, Word capped_shift, Word
         return inexact & !negative;
     } else if constexpr (M == RoundingMode::toward_negative) {
         return inexact & negative;
+    } else if constexpr (M == RoundingMode::away_from_zero) {
+        return inexact;
     } else if constexpr (M == RoundingMode::to_odd) {
         return (rest & (odd - 1)) != 0;
+    } else if constexpr (M == RoundingMode::stochastic_exact) {
+        return drawn_below(rest, shift, random);
     } else {
-        const std::uint64_t probability = up_probability(rest, shift, random_bits);
-        return probability + random < probability;  // the sum carries out of 64 bits
+        const UpCount up = up_count<M>(eta_of(rest, shift), random_bits);
+        return up.all | (up.count + random < up.count);  // the sum carries out of 64 bits
     }
 }
 
@@ -137,18 +233,20 @@ APSCOPE_HD int exponent_of(BitsOf<Real> magnitude) {
             bits_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(magnitude & 0x7FFFFF))) >> 23);
         return field != 0 ? field - 127 : fraction_exponent - 127 - 149;
     } else {
-        return field - L::bias;  // a subnormal's is too large, but below every format's emin all the same
+        // A subnormal's fraction behind a leading one, less that one, is a normal number.
+        const double fraction = bits_cast<double>((magnitude & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1023} << 52) - 1.0;
+        const int fraction_exponent = static_cast<int>(bits_cast<std::uint64_t>(fraction) >> 52);
+        return field != 0 ? field - L::bias : fraction_exponent - L::bias - 1022;
     }
 }
 
 // The neighbours of a magnitude strictly inside the irregular gap are its two ends.
-template <RoundingMode M, class Real>
-APSCOPE_HD BitsOf<Real> round_in_gap(BitsOf<Real> magnitude, bool negative, const Cast<Real>& cast, std::uint64_t random);
+template <RoundingMode M, class Real, class Random>
+APSCOPE_HD BitsOf<Real> round_in_gap(BitsOf<Real> magnitude, bool negative, const Cast<Real>& cast, const Random& random);
 
 // The magnitude rounded with an unbounded exponent range above, as bits of Real.
-template <RoundingMode M, class Real>
-APSCOPE_HD BitsOf<Real> round_magnitude(BitsOf<Real> magnitude, bool negative, const Cast<Real>& cast,
-                                        std::uint64_t random) {
+template <RoundingMode M, class Real, class Random>
+APSCOPE_HD BitsOf<Real> round_magnitude(BitsOf<Real> magnitude, bool negative, const Cast<Real>& cast, const Random& random) {
     using Bits = BitsOf<Real>;
     using L = Layout<Real>;
     constexpr int fraction_bits = L::fraction_bits;
@@ -178,6 +276,7 @@ APSCOPE_HD BitsOf<Real> finish(BitsOf<Real> rounded, BitsOf<Real> magnitude, Bit
     using Bits = BitsOf<Real>;
     const bool negative = sign != 0;
     const Bits zero_sign = sign & cast.negative_zero;
+    rounded = select(rounded < cast.result_floor, Bits{0}, rounded);
     Bits result = select(rounded == 0, cast.rounded_zero | zero_sign, rounded | sign);
     result = select(magnitude == 0, cast.exact_zero | zero_sign, result);
     result = select(rounded > cast.largest, select(negative, cast.overflow_negative, cast.overflow_positive), result);
@@ -185,17 +284,18 @@ APSCOPE_HD BitsOf<Real> finish(BitsOf<Real> rounded, BitsOf<Real> magnitude, Bit
     const bool below = !cast.is_signed & negative & ((rounded != 0) | ((cast.rounded_zero != 0) & (magnitude != 0)));
     result = select(below, cast.below_zero, result);
     result = select(magnitude == infinity_bits<Real>, select(negative, cast.infinite_negative, cast.infinite_positive), result);
-    return select(magnitude > infinity_bits<Real>, nan_bits<Real>, result);
+    return select(magnitude > infinity_bits<Real>, nan_bits<Real> | ((magnitude | sign) & cast.nan_kept), result);
 }
 
-// The rule. `random` matters to stochastic rounding only: N bits, left-aligned in 64.
-// NaN gives the canonical quiet NaN.
-template <RoundingMode M, class Real>
-APSCOPE_HD Real round_to_format(Real x, const Cast<Real>& cast, std::uint64_t random) {
+// The rule. `random` matters to stochastic rounding only: N bits, left-aligned in 64, or a stream's
+// word for stochastic_exact.
+template <RoundingMode M, class Real, class Random>
+APSCOPE_HD Real round_to_format(Real x, const Cast<Real>& cast, const Random& random) {
     using Bits = BitsOf<Real>;
     const Bits bits = bits_cast<Bits>(x);
     const Bits sign = bits & sign_bit<Real>;
-    const Bits magnitude = bits ^ sign;
+    Bits magnitude = bits ^ sign;
+    magnitude = select(magnitude < cast.input_floor, Bits{0}, magnitude);
     Bits rounded = round_magnitude<M, Real>(magnitude, sign != 0, cast, random);
     if (cast.gap_high != 0 && magnitude > cast.gap_low && magnitude < cast.gap_high) {
         rounded = round_in_gap<M, Real>(magnitude, sign != 0, cast, random);
@@ -203,50 +303,60 @@ APSCOPE_HD Real round_to_format(Real x, const Cast<Real>& cast, std::uint64_t ra
     return bits_cast<Real>(finish<Real>(rounded, magnitude, sign, cast));
 }
 
-// up_probability() inside the irregular gap: floor(2^N (x - low) / (high - low)).
+// Where a magnitude lies in the irregular gap: (x - low) / (high - low) = numerator 2^-drop / denominator.
+struct GapPlace {
+    unsigned __int128 numerator, denominator;
+    int drop;
+};
 template <class Real>
-APSCOPE_HD std::uint64_t gap_probability(BitsOf<Real> magnitude, const Cast<Real>& cast) {
-    using Wide = unsigned __int128;
+APSCOPE_HD GapPlace gap_place(BitsOf<Real> magnitude, const Cast<Real>& cast) {
     using L = Layout<Real>;
     // Values as integers: significand * 2^(exponent - fraction_bits).
     const auto exponent = [](BitsOf<Real> m) { return exponent_of<Real>(m); };
     const auto significand = [&](BitsOf<Real> m) {
         const BitsOf<Real> fraction = m & ((BitsOf<Real>{1} << L::fraction_bits) - 1);
         const int field = static_cast<int>(m >> L::fraction_bits);
-        return field != 0 ? fraction | BitsOf<Real>{1} << L::fraction_bits
-                          : fraction << (-149 - (exponent(m) - L::fraction_bits));
+        return field != 0 ? fraction | BitsOf<Real>{1} << L::fraction_bits : fraction << (1 - L::bias - exponent(m));
     };
     const int high_exponent = exponent(cast.gap_high);
-    Wide numerator = significand(magnitude);
-    Wide denominator = significand(cast.gap_high);
-    int drop = high_exponent - exponent(magnitude);  // numerator * 2^-drop / denominator
+    GapPlace place{significand(magnitude), significand(cast.gap_high), high_exponent - exponent(magnitude)};
     if (cast.gap_low != 0) {
         // low, x and high lie within two binades: common unit of low's ulp.
         const int low_exponent = exponent(cast.gap_low);
-        const Wide low = significand(cast.gap_low);
-        numerator = (numerator << (exponent(magnitude) - low_exponent)) - low;
-        denominator = (denominator << (high_exponent - low_exponent)) - low;
-        drop = 0;
+        const unsigned __int128 low = significand(cast.gap_low);
+        place.numerator = (place.numerator << (exponent(magnitude) - low_exponent)) - low;
+        place.denominator = (place.denominator << (high_exponent - low_exponent)) - low;
+        place.drop = 0;
     }
-    if (drop >= 64 + L::fraction_bits) return 0;
-    const int keep = drop < 64 ? drop : 64;
-    const Wide quotient = ((numerator << (64 - keep)) >> (drop - keep)) / denominator;
-    return static_cast<std::uint64_t>(quotient) & ~std::uint64_t{0} << (64 - cast.random_bits);
+    return place;
 }
 
-template <RoundingMode M, class Real>
-APSCOPE_HD BitsOf<Real> round_in_gap(BitsOf<Real> magnitude, bool negative, const Cast<Real>& cast, std::uint64_t random) {
-    bool up;
-    if constexpr (M == RoundingMode::stochastic) {
-        const std::uint64_t probability = gap_probability<Real>(magnitude, cast);
-        up = probability + random < probability;
-    } else if constexpr (M == RoundingMode::ties_to_even || M == RoundingMode::ties_to_away) {
-        // Twice the distance: both ends have few bits, so the middle is exact in fp64.
-        const double x = bits_cast<Real>(magnitude);
-        const double middle = (static_cast<double>(bits_cast<Real>(cast.gap_low)) + bits_cast<Real>(cast.gap_high)) * 0.5;
-        up = x > middle || (x == middle && (M == RoundingMode::ties_to_away || cast.gap_low_odd));
+// The next 64 binary digits of the place, which is left with those after them. `below`: there are some.
+APSCOPE_HD Eta next_digits(GapPlace& place) {
+    if (place.drop > 64) {  // less than 2^-64: the numerator is less than two denominators
+        place.drop -= 64;
+        return {0, place.numerator != 0};
+    }
+    place.numerator <<= 64 - place.drop;
+    place.drop = 0;
+    const auto digits = static_cast<std::uint64_t>(place.numerator / place.denominator);
+    place.numerator %= place.denominator;
+    return {digits, place.numerator != 0};
+}
+
+template <RoundingMode M, class Real, class Random>
+APSCOPE_HD BitsOf<Real> round_in_gap(BitsOf<Real> magnitude, bool negative, const Cast<Real>& cast, const Random& random) {
+    bool up = false;
+    GapPlace place = gap_place<Real>(magnitude, cast);
+    if constexpr (M == RoundingMode::stochastic_exact) {
+        for (int index = 0; place.numerator != 0; ++index) {
+            const std::uint64_t digits = next_digits(place).digits;
+            const std::uint64_t drawn = random_digits(random, index);
+            up = drawn < digits;
+            if (drawn != digits) break;
+        }
     } else {
-        up = round_up<M, BitsOf<Real>>(1, 1, 1, 1, cast.gap_low_odd, negative, cast.random_bits, random);
+        up = eta_rounds_up<M>(next_digits(place), cast.gap_low_odd, negative, cast.random_bits, random);
     }
     return up ? cast.gap_high : cast.gap_low;
 }
@@ -265,13 +375,19 @@ decltype(auto) dispatch(RoundingMode mode, F&& f) {
     switch (mode) {
         case RoundingMode::ties_to_even: return f.template operator()<RoundingMode::ties_to_even>();
         case RoundingMode::ties_to_away: return f.template operator()<RoundingMode::ties_to_away>();
+        case RoundingMode::ties_to_zero: return f.template operator()<RoundingMode::ties_to_zero>();
         case RoundingMode::toward_zero: return f.template operator()<RoundingMode::toward_zero>();
         case RoundingMode::toward_positive: return f.template operator()<RoundingMode::toward_positive>();
         case RoundingMode::toward_negative: return f.template operator()<RoundingMode::toward_negative>();
+        case RoundingMode::away_from_zero: return f.template operator()<RoundingMode::away_from_zero>();
         case RoundingMode::to_odd: return f.template operator()<RoundingMode::to_odd>();
-        case RoundingMode::stochastic: break;
+        case RoundingMode::stochastic: return f.template operator()<RoundingMode::stochastic>();
+        case RoundingMode::stochastic_b: return f.template operator()<RoundingMode::stochastic_b>();
+        case RoundingMode::stochastic_c: return f.template operator()<RoundingMode::stochastic_c>();
+        case RoundingMode::stochastic_equal: return f.template operator()<RoundingMode::stochastic_equal>();
+        case RoundingMode::stochastic_exact: break;
     }
-    return f.template operator()<RoundingMode::stochastic>();
+    return f.template operator()<RoundingMode::stochastic_exact>();
 }
 
 }  // namespace apscope

@@ -13,18 +13,19 @@ struct RoundingMoments {
     bool defined;     // false where a draw can overflow, or v is not finite
 };
 
-APSCOPE_HD RoundingMoments stochastic_moments(double v, const Cast<double>& cast, bool saturates) {
+APSCOPE_HD RoundingMoments stochastic_moments(double v, const Cast<double>& cast, RoundingMode mode, bool saturates) {
     const std::uint64_t magnitude = bits_cast<std::uint64_t>(v) & ~sign_bit<double>;
     const double size = bits_cast<double>(magnitude);
     if (magnitude == 0) return {0.0, 0.0, true};
     if (magnitude >= infinity_bits<double>) return {0.0, 0.0, false};
 
     double low, gap;
-    std::uint64_t probability;
+    Eta eta;
     if (magnitude > cast.gap_low && magnitude < cast.gap_high) {
         low = bits_cast<double>(cast.gap_low);
         gap = bits_cast<double>(cast.gap_high) - low;
-        probability = gap_probability<double>(magnitude, cast);
+        GapPlace place = gap_place<double>(magnitude, cast);
+        eta = next_digits(place);
     } else {
         low = bits_cast<double>(round_magnitude<RoundingMode::toward_zero, double>(magnitude, false, cast, 0));
         const int exponent = exponent_of<double>(magnitude);
@@ -34,13 +35,14 @@ APSCOPE_HD RoundingMoments stochastic_moments(double v, const Cast<double>& cast
         const int shift = quantum_exponent - (exponent - 52);
         const std::uint64_t significand = (magnitude & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1} << 52;
         const std::uint64_t rest = shift >= 64 ? significand : shift <= 0 ? 0 : significand & ((std::uint64_t{1} << shift) - 1);
-        probability = up_probability<std::uint64_t>(rest, shift, cast.random_bits);
+        eta = eta_of(rest, shift);
     }
-    const double p = static_cast<double>(probability) * 0x1p-64;
+    const UpCount up = up_count(mode, eta, cast.random_bits);
+    const double p = up.all ? 1.0 : static_cast<double>(up.count) * 0x1p-64;
     const double sign = bits_cast<std::uint64_t>(v) >> 63 ? -1.0 : 1.0;
     const double largest = bits_cast<double>(cast.largest);
     if (saturates && low >= largest) return {sign * (largest - size), 0.0, true};
-    if (low > largest || (low + gap > largest && probability != 0)) return {0.0, 0.0, false};
+    if (low > largest || (low + gap > largest && p != 0)) return {0.0, 0.0, false};
     return {sign * (p * gap - (size - low)), p * (1.0 - p) * (gap * gap), true};
 }
 

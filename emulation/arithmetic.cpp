@@ -4,6 +4,7 @@
 #include <array>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "core/float_environment.h"
 #include "emulation/arithmetic_kernels.h"
@@ -28,7 +29,8 @@ void dispatch_operation(Operation operation, F&& f) {
     }
 }
 
-void check_operand(std::span<const float> operand, std::size_t count, const char* what) {
+template <class Real>
+void check_operand(std::span<const Real> operand, std::size_t count, const char* what) {
     if (operand.size() != count && operand.size() != 1) {
         throw std::invalid_argument("operand " + std::string(what) + " holds " + std::to_string(operand.size()) +
                                     " elements, the output " + std::to_string(count) + "; they must agree, or the operand be one number");
@@ -36,12 +38,21 @@ void check_operand(std::span<const float> operand, std::size_t count, const char
 }
 
 // Elements first .. first + count - 1 of an operand, or its one number repeated.
-void load(std::span<const float> operand, std::size_t first, std::size_t count, double* row) {
+template <class Real>
+void load(std::span<const Real> operand, std::size_t first, std::size_t count, double* row) {
     if (operand.size() == 1) {
         std::fill_n(row, count, static_cast<double>(operand[0]));
     } else {
         std::copy_n(operand.data() + first, count, row);
     }
+}
+
+// row = round(row), with the vector loop for the mode.
+void round_row(double* row, std::size_t count, const Cast<double>& cast, RoundingMode mode, const RandomStream& stream, std::uint64_t first) {
+    dispatch(mode, [&]<RoundingMode M>() {
+        is_plain(cast) ? simd::run<RoundRow<M, true>>(row, count, &cast, &stream, first)
+                       : simd::run<RoundRow<M, false>>(row, count, &cast, &stream, first);
+    });
 }
 
 }  // namespace
@@ -57,50 +68,58 @@ Operation parse_operation(std::string_view name) {
 
 int operand_count(Operation operation) { return operation == Operation::sqrt ? 1 : operation == Operation::fma ? 3 : 2; }
 
-Rounder make_rounder(const FloatFormat& format, const Projection& projection) {
+Rounder make_rounder(const FloatFormat& format, const Projection& projection, bool narrow) {
+    const FloatEnvironment environment;  // limits may be fp64 subnormals, which a caller may flush
     validate(projection, format);
-    const Cast<double> cast = make_cast<double>(format, projection);
-    const bool wide = !odd_sum_suffices(cast.mantissa_bits, projection.rounding, projection.random_bits);
-    if (wide && cast.gap_high != 0) {
-        throw std::invalid_argument("random_bits=" + std::to_string(projection.random_bits) + " is too many for arithmetic in " +
-                                    format.name() + ", whose values below the normal range are spaced irregularly; use at most " +
-                                    std::to_string(50 - format.mantissa_bits));
-    }
-    return {cast, projection.rounding, wide};
+    require_counted(projection.rounding, "arithmetic");
+    Rounder rounder{make_cast<double>(format, projection), projection.rounding, narrow, 0};
+    if (projection.flushes_input()) rounder.operand_floor = format.smallest_normal();
+    rounder.cast.input_floor = 0;  // the exact result is no input
+    return rounder;
+}
+
+ArithmeticPath Rounder::path(Operation operation) const {
+    if (!narrow) return ArithmeticPath::wide;
+    if (operation == Operation::multiply) return ArithmeticPath::exact;
+    return odd_suffices(cast, mode) ? ArithmeticPath::odd : ArithmeticPath::wide;
 }
 
 void Rounder::round(double* row, std::size_t count, const RandomStream& stream, std::uint64_t first) const {
-    dispatch(mode, [&]<RoundingMode M>() {
-        if (cast.gap_high != 0) {
-            simd::run<RoundRow<M, true>>(row, count, &cast, &stream, first);
-        } else {
-            simd::run<RoundRow<M, false>>(row, count, &cast, &stream, first);
-        }
-    });
+    if (operand_floor != 0) std::transform(row, row + count, row, [&](double x) { return flush_operand(x, operand_floor); });
+    round_row(row, count, cast, mode, stream, first);
 }
 
 void Rounder::apply(Operation operation, const double* a, const double* b, const double* c, double* row, std::size_t count,
                     const RandomStream& stream, std::uint64_t first) const {
     dispatch_operation(operation, [&]<Operation Op>() {
-        if (wide) {
-            RandomWords words(stream);
-            for (std::size_t i = 0; i < count; ++i) {
-                row[i] = operate<Op, RoundingMode::stochastic>(a[i], b[i], c[i], cast, words.at(first + i));
-            }
-        } else {
-            simd::run<OperateToOdd<Op>>(a, b, c, row, count, mode == RoundingMode::toward_negative);
-            round(row, count, stream, first);
+        if (path(Op) == ArithmeticPath::wide) {
+            dispatch(mode, [&]<RoundingMode M>() {
+                operate_wide_row<Op, M>(a, b, c, row, count, cast, operand_floor, stream, first);
+            });
+            return;
         }
+        const bool down = mode == RoundingMode::toward_negative;
+        if (operand_floor != 0) {
+            simd::run<OperateToOdd<Op, true>>(a, b, c, row, count, down, operand_floor);
+        } else {
+            simd::run<OperateToOdd<Op, false>>(a, b, c, row, count, down, 0.0);
+        }
+        round_row(row, count, cast, mode, stream, first);
     });
 }
 
-void arithmetic(Operation operation, std::span<const float> a, std::span<const float> b, std::span<const float> c,
-                std::span<float> out, const FloatFormat& format, const Projection& projection, std::uint64_t seed, int threads) {
+namespace {
+
+template <class Real>
+void operate_array(Operation operation, std::span<const Real> a, std::span<const Real> b, std::span<const Real> c, std::span<Real> out,
+                   const FloatFormat& format, const Projection& projection, std::uint64_t seed, int threads) {
+    constexpr bool narrow = std::is_same_v<Real, float>;
+    if constexpr (narrow) require_fp32(format, "arithmetic on fp32 arrays");
     const int operands = operand_count(operation);
     check_operand(a, out.size(), "a");
     if (operands > 1) check_operand(b, out.size(), "b");
     if (operands > 2) check_operand(c, out.size(), "c");
-    const Rounder rounder = make_rounder(format, projection);
+    const Rounder rounder = make_rounder(format, projection, narrow);
     const RandomStream stream = array_stream(seed, projection.random_bits);
 
     constexpr std::size_t piece = std::size_t{1} << 14, tile = 512;
@@ -113,9 +132,20 @@ void arithmetic(Operation operation, std::span<const float> a, std::span<const f
             if (operands > 1) load(b, i, count, rows[1]);
             if (operands > 2) load(c, i, count, rows[2]);
             rounder.apply(operation, rows[0], rows[1], rows[2], rows[0], count, stream, i);
-            std::transform(rows[0], rows[0] + count, out.data() + i, [](double x) { return static_cast<float>(x); });
+            std::transform(rows[0], rows[0] + count, out.data() + i, [](double x) { return static_cast<Real>(x); });
         }
     });
+}
+
+}  // namespace
+
+void arithmetic(Operation operation, std::span<const float> a, std::span<const float> b, std::span<const float> c,
+                std::span<float> out, const FloatFormat& format, const Projection& projection, std::uint64_t seed, int threads) {
+    operate_array(operation, a, b, c, out, format, projection, seed, threads);
+}
+void arithmetic(Operation operation, std::span<const double> a, std::span<const double> b, std::span<const double> c,
+                std::span<double> out, const FloatFormat& format, const Projection& projection, std::uint64_t seed, int threads) {
+    operate_array(operation, a, b, c, out, format, projection, seed, threads);
 }
 
 }  // namespace apscope

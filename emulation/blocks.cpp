@@ -112,11 +112,10 @@ inline double scaled(const Encoder& e, const Scale& s, double x) {
 }
 
 // The rule on a buffer, deterministic modes.
-template <RoundingMode M, bool HasGap>
+template <RoundingMode M, bool Plain>
 struct RoundElements {
     static APSCOPE_INLINE void run(double* values, std::size_t count, const Cast<double>* given) {
-        Cast<double> cast = *given;
-        if (!HasGap) cast.gap_high = 0;  // lets the compiler drop the branch
+        const Cast<double> cast = known<Plain>(*given);
         for (std::size_t i = 0; i < count; ++i) values[i] = round_to_format<M, double>(values[i], cast, 0);
     }
 };
@@ -139,14 +138,13 @@ void encode_loop(std::span<const Real> in, BlockShape shape, const Encoder& e, R
             const std::size_t first = place.first + begin * place.stride;
             for (std::size_t j = 0; j < n; ++j) elements[j] = scaled(e, scale, in[first + j * place.stride]);
             dispatch(rounding, [&]<RoundingMode M>() {
-                if constexpr (M == RoundingMode::stochastic) {
+                if constexpr (is_stochastic(M)) {
                     for (std::size_t j = 0; j < n; ++j) {
                         elements[j] = round_to_format<M, double>(elements[j], e.element, e.stream.at(first + j * place.stride));
                     }
-                } else if (e.element.gap_high != 0) {
-                    simd::run<RoundElements<M, true>>(elements, n, &e.element);
                 } else {
-                    simd::run<RoundElements<M, false>>(elements, n, &e.element);
+                    is_plain(e.element) ? simd::run<RoundElements<M, true>>(elements, n, &e.element)
+                                        : simd::run<RoundElements<M, false>>(elements, n, &e.element);
                 }
             });
             sink(place, begin, std::span<const double>(elements, n), scale.value);
@@ -191,6 +189,7 @@ template <class Real>
 void quantize_array(std::span<const Real> in, std::span<Real> out, BlockShape shape, const BlockFormat& format,
                     const Projection& projection, std::uint64_t seed, int threads) {
     validate(projection, format.element);
+    require_counted(projection.rounding, "blocks");
     check(in.size() == shape.size(), "elements", in.size(), shape.size());
     check(out.size() == shape.size(), "results", out.size(), shape.size());
     Encoder e(format, projection, seed);
@@ -207,6 +206,7 @@ template <class Real>
 float encode_array(std::span<const Real> in, std::span<std::uint8_t> codes, std::span<std::uint8_t> scales, BlockShape shape,
                    const BlockFormat& format, const Projection& projection, std::uint64_t seed, int threads) {
     validate(projection, format.element);
+    require_counted(projection.rounding, "blocks");
     check(in.size() == shape.size(), "elements", in.size(), shape.size());
     check(codes.size() == shape.size(), "element codes", codes.size(), shape.size());
     check(scales.size() == shape.scales(format), "scale codes", scales.size(), shape.scales(format));

@@ -41,13 +41,19 @@ struct SumOptions {
 // Stochastic rounding draws for output i (flat): product k at stage wire, hop k; the additions, in
 // order, at stage reduce, hops 0, 1, ...; the last rounding, to `format`, at stage quantize.
 
+// Numbers are fp32 or fp64; fp32 arrays need formats that fp32 holds. Without a product format, products
+// enter exactly: every step is a fused multiply-add. Pairwise, where two products meet, takes fp32
+// numbers and no flushed input then (std::invalid_argument).
+
 // out[j] = the sum over k of x[k][j]; x holds `terms` rows of out.size() numbers.
-void ordered_sum(std::span<const float> x, std::size_t terms, std::span<float> out, const SumOptions& options);
+template <class Real>
+void ordered_sum(std::span<const Real> x, std::size_t terms, std::span<Real> out, const SumOptions& options);
 // out[j] = the sum over k of a[k][j] b[k][j].
-void ordered_dot(std::span<const float> a, std::span<const float> b, std::size_t terms, std::span<float> out,
-                 const SumOptions& options);
-// out[i][j] = the sum over k of a[i][k] b[k][j]; out has `rows` rows.
-void ordered_matmul(std::span<const float> a, std::span<const float> b, std::size_t rows, std::size_t terms, std::span<float> out,
-                    const SumOptions& options);
+template <class Real>
+void ordered_dot(std::span<const Real> a, std::span<const Real> b, std::size_t terms, std::span<Real> out, const SumOptions& options);
+// out[h][i][j] = the sum over k of a[h][i][k] b[h][k][j]; `batches` matrices of `rows` rows each.
+template <class Real>
+void ordered_matmul(std::span<const Real> a, std::span<const Real> b, std::size_t batches, std::size_t rows, std::size_t terms,
+                    std::span<Real> out, const SumOptions& options);
 
 }  // namespace apscope

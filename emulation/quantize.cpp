@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "core/codec.h"
 #include "core/float_environment.h"
 #include "emulation/parallel.h"
-#include "emulation/quantize_kernels.h"
-#include "emulation/simd.h"
+#include "emulation/quantize_loops.h"
 
 namespace apscope {
 
@@ -37,21 +37,129 @@ void check_lengths(std::size_t in, std::size_t out) {
     }
 }
 
-template <class Code>
-void encode_array(std::span<const float> in, std::span<Code> out, const FloatFormat& format, const Projection& projection,
-                  std::optional<std::uint32_t> nan_code, std::uint64_t seed, int threads) {
-    check_lengths(in.size(), out.size());
-    if (format.storage_bits() > static_cast<int>(sizeof(Code) * 8)) {
-        throw std::invalid_argument(format.name() + " codes have " + std::to_string(format.storage_bits()) +
-                                    " bits, more than the output's " + std::to_string(sizeof(Code) * 8));
+// The caller's random integers, one an element and N bits each.
+void check_words(const RandomSource& random, std::size_t count, const Projection& projection) {
+    if (!random.words) return;
+    if (!is_stochastic(projection.rounding)) {
+        throw std::invalid_argument("random is given, but rounding='" + std::string(to_string(projection.rounding)) +
+                                    "' draws nothing; leave it out or use a stochastic rounding");
     }
-    Codec codec = make_codec(format);
-    if (nan_code) {
-        if (format.storage_bits() < 32 && *nan_code >> format.storage_bits() != 0) {
-            throw std::invalid_argument("nan=" + std::to_string(*nan_code) + " is no code of " + format.name() + ", which has " +
-                                        std::to_string(format.storage_bits()) + " bits");
+    if (projection.rounding == RoundingMode::stochastic_exact) {
+        throw std::invalid_argument("random is given, but rounding='stochastic_exact' takes as many random bits as a number needs; "
+                                    "use 'stochastic' with random_bits, or a seed");
+    }
+    if (random.words->size() != count) {
+        throw std::invalid_argument("random holds " + std::to_string(random.words->size()) + " integers, the input " +
+                                    std::to_string(count) + " elements; they must agree");
+    }
+    if (projection.random_bits == 64) return;
+    for (std::size_t i = 0; i < count; ++i) {
+        if ((*random.words)[i] >> projection.random_bits != 0) {
+            throw std::invalid_argument("random holds " + std::to_string((*random.words)[i]) + " at element " + std::to_string(i) +
+                                        ", which has more than random_bits=" + std::to_string(projection.random_bits) + " bits");
         }
-        if (!format.has_nan()) codec.nan_code = *nan_code;
+    }
+}
+
+template <class Real>
+QuantizePath choose_path(const FloatFormat& format, const Projection& projection, const Cast<Real>& cast) {
+    if (projection.rounding == RoundingMode::stochastic_exact) return QuantizePath::digits;
+    if (is_stochastic(projection.rounding)) return QuantizePath::stochastic;
+    if constexpr (std::is_same_v<Real, float>) {
+        if (magic_addition_serves(format, projection, cast)) return QuantizePath::addition;
+    }
+    return QuantizePath::rule;
+}
+
+template <class Real>
+QuantizeJob<Real> make_job(std::size_t count, const FloatFormat& format, const Projection& projection, const RandomSource& random) {
+    if constexpr (std::is_same_v<Real, float>) require_fp32(format, "an array of fp32 numbers");
+    validate(projection, format);
+    check_words(random, count, projection);
+    const Cast<Real> cast = make_cast<Real>(format, projection);
+    return {cast, projection.rounding, choose_path(format, projection, cast), array_stream(random.seed, projection.drawn_bits()), random};
+}
+
+template <class Real>
+void quantize_array(std::span<const Real> in, std::span<Real> out, const FloatFormat& format, const Projection& projection,
+                    const RandomSource& random, int threads, bool by_rule = false) {
+    check_lengths(in.size(), out.size());
+    QuantizeJob<Real> job = make_job<Real>(in.size(), format, projection, random);
+    if (by_rule && job.path == QuantizePath::addition) job.path = QuantizePath::rule;
+    for_pieces(in.size(), threads, [&](std::size_t begin, std::size_t count) { quantize_piece<Real>(job, in.data() + begin, out.data() + begin, begin, count); });
+}
+
+}  // namespace
+
+template <class Real>
+QuantizePath quantize_path(const FloatFormat& format, const Projection& projection) {
+    return choose_path(format, projection, make_cast<Real>(format, projection));
+}
+template QuantizePath quantize_path<float>(const FloatFormat&, const Projection&);
+template QuantizePath quantize_path<double>(const FloatFormat&, const Projection&);
+
+void quantize(std::span<const float> in, std::span<float> out, const FloatFormat& format, const Projection& projection,
+              const RandomSource& random, int threads) {
+    quantize_array(in, out, format, projection, random, threads);
+}
+void quantize(std::span<const double> in, std::span<double> out, const FloatFormat& format, const Projection& projection,
+              const RandomSource& random, int threads) {
+    quantize_array(in, out, format, projection, random, threads);
+}
+
+// With its random words drawn one by one, not in blocks.
+template <class Real>
+void quantize_array_by_rule(std::span<const Real> in, std::span<Real> out, const FloatFormat& format, const Projection& projection,
+                            const RandomSource& random) {
+    if (!is_stochastic(projection.rounding) || random.words) return quantize_array(in, out, format, projection, random, 1, true);
+    check_lengths(in.size(), out.size());
+    const FloatEnvironment environment;
+    const QuantizeJob<Real> job = make_job<Real>(in.size(), format, projection, random);
+    for (std::size_t i = 0; i < in.size(); ++i) {
+        const std::uint64_t element = random.first_element + i;
+        out[i] = job.path == QuantizePath::digits
+                     ? round_to_format<RoundingMode::stochastic_exact, Real>(in[i], job.cast, StreamWord{&job.stream, element})
+                     : round_one<Real>(in[i], job.cast, job.mode, job.stream.at(element));
+    }
+}
+void quantize_by_rule(std::span<const float> in, std::span<float> out, const FloatFormat& format, const Projection& projection,
+                      const RandomSource& random) {
+    quantize_array_by_rule(in, out, format, projection, random);
+}
+void quantize_by_rule(std::span<const double> in, std::span<double> out, const FloatFormat& format, const Projection& projection,
+                      const RandomSource& random) {
+    quantize_array_by_rule(in, out, format, projection, random);
+}
+
+void narrow(std::span<const double> in, std::span<float> out) {
+    check_lengths(in.size(), out.size());
+    const FloatEnvironment environment;
+    for (std::size_t i = 0; i < in.size(); ++i) out[i] = static_cast<float>(in[i]);
+}
+
+void widen(std::span<const float> in, std::span<double> out) {
+    check_lengths(in.size(), out.size());
+    const FloatEnvironment environment;
+    for (std::size_t i = 0; i < in.size(); ++i) out[i] = in[i];
+}
+
+template <class Real, class Code>
+void encode(std::span<const Real> in, std::span<Code> out, const FloatFormat& format, const Projection& projection,
+            std::optional<std::uint64_t> nan_code, const RandomSource& random, int threads) {
+    check_lengths(in.size(), out.size());
+    const int bits = format.storage_bits();
+    if (bits > static_cast<int>(sizeof(Code) * 8)) {
+        throw std::invalid_argument(format.name() + " codes have " + std::to_string(bits) + " bits, more than the output's " +
+                                    std::to_string(sizeof(Code) * 8));
+    }
+    const QuantizeJob<Real> job = make_job<Real>(in.size(), format, projection, random);
+    BasicCodec<Real> codec = make_codec<Real>(format);
+    if (nan_code) {
+        if (bits < 64 && *nan_code >> bits != 0) {
+            throw std::invalid_argument("nan=" + std::to_string(*nan_code) + " is no code of " + format.name() + ", which has " +
+                                        std::to_string(bits) + " bits");
+        }
+        if (!format.has_nan()) codec.nan_code = static_cast<BitsOf<Real>>(*nan_code);
     } else if (!format.has_nan()) {
         for (std::size_t i = 0; i < in.size(); ++i) {
             if (in[i] != in[i]) {
@@ -62,18 +170,19 @@ void encode_array(std::span<const float> in, std::span<Code> out, const FloatFor
     }
     for_pieces(in.size(), threads, [&](std::size_t begin, std::size_t count) {
         constexpr std::size_t step = 1024;
-        float rounded[step];
+        Real rounded[step];
         for (std::size_t i = begin; i < begin + count; i += step) {
             const std::size_t n = std::min(step, begin + count - i);
-            quantize(in.subspan(i, n), std::span(rounded, n), format, projection, seed, 1, i);
-            for (std::size_t j = 0; j < n; ++j) out[i + j] = static_cast<Code>(encode_one(rounded[j], codec));
+            quantize_piece<Real>(job, in.data() + i, rounded, i, n);
+            for (std::size_t j = 0; j < n; ++j) out[i + j] = static_cast<Code>(encode_one<Real>(rounded[j], codec));
         }
     });
 }
 
-template <class Code>
-void decode_array(std::span<const Code> in, std::span<float> out, const FloatFormat& format, int threads) {
+template <class Code, class Real>
+void decode(std::span<const Code> in, std::span<Real> out, const FloatFormat& format, bool keep_payload, int threads) {
     check_lengths(in.size(), out.size());
+    if constexpr (std::is_same_v<Real, float>) require_fp32(format, "an array of fp32 numbers");
     const int bits = format.storage_bits();
     if (bits < static_cast<int>(sizeof(Code) * 8)) {
         for (std::size_t i = 0; i < in.size(); ++i) {
@@ -83,85 +192,24 @@ void decode_array(std::span<const Code> in, std::span<float> out, const FloatFor
             }
         }
     }
-    const Codec codec = make_codec(format);
+    BasicCodec<Real> codec = make_codec<Real>(format);
+    codec.keep_payload = keep_payload;
     for_pieces(in.size(), threads, [&](std::size_t begin, std::size_t count) {
-        for (std::size_t i = begin; i < begin + count; ++i) out[i] = decode_one(in[i], codec);
+        for (std::size_t i = begin; i < begin + count; ++i) out[i] = decode_one<Real>(static_cast<BitsOf<Real>>(in[i]), codec);
     });
 }
 
-}  // namespace
-
-void quantize(std::span<const float> in, std::span<float> out, const FloatFormat& format, const Projection& projection,
-              std::uint64_t seed, int threads, std::uint64_t first_element) {
-    check_lengths(in.size(), out.size());
-    const Cast<float> cast = make_cast<float>(format, projection);
-    const RandomStream stream = array_stream(seed, projection.random_bits);
-    for_pieces(in.size(), threads, [&](std::size_t begin, std::size_t count) {
-        dispatch(projection.rounding, [&]<RoundingMode M>() {
-            if constexpr (M == RoundingMode::stochastic) {
-                simd::run<QuantizeStochastic>(in.data() + begin, out.data() + begin, count, &cast, &stream, first_element + begin);
-            } else if (M == RoundingMode::ties_to_even && magic_addition_serves(format, cast)) {
-                simd::run<QuantizeByAddition>(in.data() + begin, out.data() + begin, count, &cast);
-            } else if (cast.gap_high != 0) {
-                simd::run<QuantizeByRule<M, true>>(in.data() + begin, out.data() + begin, count, &cast);
-            } else {
-                simd::run<QuantizeByRule<M, false>>(in.data() + begin, out.data() + begin, count, &cast);
-            }
-        });
-    });
-}
-
-void quantize(std::span<const double> in, std::span<double> out, const FloatFormat& format, const Projection& projection,
-              std::uint64_t seed, int threads, std::uint64_t first_element) {
-    check_lengths(in.size(), out.size());
-    const Cast<double> cast = make_cast<double>(format, projection);
-    const RandomStream stream = array_stream(seed, projection.random_bits);
-    for_pieces(in.size(), threads, [&](std::size_t begin, std::size_t count) {
-        dispatch(projection.rounding, [&]<RoundingMode M>() {
-            for (std::size_t i = begin; i < begin + count; ++i) {
-                const std::uint64_t random = M == RoundingMode::stochastic ? stream.at(first_element + i) : 0;
-                out[i] = round_to_format<M, double>(in[i], cast, random);
-            }
-        });
-    });
-}
-
-void narrow(std::span<const double> in, std::span<float> out) {
-    check_lengths(in.size(), out.size());
-    const FloatEnvironment environment;
-    for (std::size_t i = 0; i < in.size(); ++i) out[i] = static_cast<float>(in[i]);
-}
-
-void quantize_by_rule(std::span<const float> in, std::span<float> out, const FloatFormat& format,
-                      const Projection& projection, std::uint64_t seed, std::uint64_t first_element) {
-    check_lengths(in.size(), out.size());
-    const FloatEnvironment environment;
-    const Cast<float> cast = make_cast<float>(format, projection);
-    const RandomStream stream = array_stream(seed, projection.random_bits);
-    dispatch(projection.rounding, [&]<RoundingMode M>() {
-        if constexpr (M == RoundingMode::stochastic) {
-            for (std::size_t i = 0; i < in.size(); ++i) {
-                out[i] = round_to_format<M, float>(in[i], cast, stream.at(first_element + i));
-            }
-        } else if (cast.gap_high != 0) {
-            simd::run<QuantizeByRule<M, true>>(in.data(), out.data(), in.size(), &cast);
-        } else {
-            simd::run<QuantizeByRule<M, false>>(in.data(), out.data(), in.size(), &cast);
-        }
-    });
-}
-
-#define APSCOPE_CODE_TYPE(Code)                                                                                              \
-    void encode(std::span<const float> in, std::span<Code> out, const FloatFormat& format, const Projection& projection,     \
-                std::optional<std::uint32_t> nan_code, std::uint64_t seed, int threads) {                                     \
-        encode_array(in, out, format, projection, nan_code, seed, threads);                                                  \
-    }                                                                                                                        \
-    void decode(std::span<const Code> in, std::span<float> out, const FloatFormat& format, int threads) {                    \
-        decode_array(in, out, format, threads);                                                                              \
-    }
-APSCOPE_CODE_TYPE(std::uint8_t)
-APSCOPE_CODE_TYPE(std::uint16_t)
-APSCOPE_CODE_TYPE(std::uint32_t)
-#undef APSCOPE_CODE_TYPE
+#define APSCOPE_CODES(Real, Code)                                                                                            \
+    template void encode(std::span<const Real>, std::span<Code>, const FloatFormat&, const Projection&,                      \
+                         std::optional<std::uint64_t>, const RandomSource&, int);                                            \
+    template void decode(std::span<const Code>, std::span<Real>, const FloatFormat&, bool, int);
+APSCOPE_CODES(float, std::uint8_t)
+APSCOPE_CODES(float, std::uint16_t)
+APSCOPE_CODES(float, std::uint32_t)
+APSCOPE_CODES(double, std::uint8_t)
+APSCOPE_CODES(double, std::uint16_t)
+APSCOPE_CODES(double, std::uint32_t)
+APSCOPE_CODES(double, std::uint64_t)
+#undef APSCOPE_CODES
 
 }  // namespace apscope

@@ -1,5 +1,9 @@
-// Formats applied to arrays: quantize (fp32 to the nearest value of a format, kept as fp32),
-// encode (fp32 to codes) and decode (codes to fp32).
+// Formats applied to arrays: quantize (numbers to the values of a format that they project to),
+// encode (numbers to codes) and decode (codes to numbers).
+//
+// Arrays hold fp32 or fp64 numbers. fp64 numbers are rounded once, never through fp32. fp32 arrays
+// need a format whose values are fp32 numbers (FloatFormat::fits_fp32()); others are refused
+// (std::invalid_argument).
 #pragma once
 
 #include <cstddef>
@@ -13,37 +17,52 @@
 
 namespace apscope {
 
+// Where stochastic rounding takes its random integers from: the stream keyed by a seed, element i of
+// an array drawing word first_element + i, or integers of the caller's, one an element.
+struct RandomSource {
+    std::uint64_t seed = 0;
+    std::uint64_t first_element = 0;
+    std::optional<std::span<const std::uint64_t>> words = {};
+};
+
 // out[i] = the value of `format` that in[i] projects to. `in` and `out` have the same length and
-// are the same array or do not overlap. Stochastic rounding draws the word of element
-// first_element + i of the stream keyed by `seed`; the other modes ignore the seed. `threads` = 0
-// takes all of the machine's; their number never changes a bit.
+// are the same array or do not overlap. Deterministic modes ignore `random`. `threads` = 0 takes all
+// of the machine's; their number never changes a bit.
 void quantize(std::span<const float> in, std::span<float> out, const FloatFormat& format, const Projection& projection,
-              std::uint64_t seed = 0, int threads = 1, std::uint64_t first_element = 0);
-
-// fp64 values, rounded once to the format (never through fp32); the results are fp32 values.
+              const RandomSource& random = {}, int threads = 1);
 void quantize(std::span<const double> in, std::span<double> out, const FloatFormat& format, const Projection& projection,
-              std::uint64_t seed = 0, int threads = 1, std::uint64_t first_element = 0);
+              const RandomSource& random = {}, int threads = 1);
 
-// fp64 values that are fp32 numbers, as fp32: what an array library's conversion gives, but for a
+// The loop over the one rule, element by element, for checking the lines above.
+void quantize_by_rule(std::span<const float> in, std::span<float> out, const FloatFormat& format, const Projection& projection,
+                      const RandomSource& random = {});
+void quantize_by_rule(std::span<const double> in, std::span<double> out, const FloatFormat& format, const Projection& projection,
+                      const RandomSource& random = {});
+
+// How quantize() does it.
+enum class QuantizePath {
+    addition,    // ties to even by one hardware addition and one subtraction
+    rule,        // the rule as vector code
+    stochastic,  // the rule, with the random integers of one Philox block for several elements
+    digits,      // the rule, with as many random digits an element as it takes
+};
+template <class Real>
+QuantizePath quantize_path(const FloatFormat& format, const Projection& projection);
+
+// fp64 numbers that are fp32 numbers as fp32, and back: what an array library's conversion gives, but for a
 // caller whose processor flushes subnormals too.
 void narrow(std::span<const double> in, std::span<float> out);
+void widen(std::span<const float> in, std::span<double> out);
 
-// The fp32 loop over the one rule, element by element, for checking the line above.
-void quantize_by_rule(std::span<const float> in, std::span<float> out, const FloatFormat& format,
-                      const Projection& projection, std::uint64_t seed = 0, std::uint64_t first_element = 0);
+// Codes of the projected values, in 8, 16, 32 or 64 bits each, of fp32 or fp64 numbers. A NaN result
+// in a format without NaN takes `nan_code`, or is refused (std::invalid_argument) if none is given.
+template <class Real, class Code>
+void encode(std::span<const Real> in, std::span<Code> out, const FloatFormat& format, const Projection& projection,
+            std::optional<std::uint64_t> nan_code, const RandomSource& random = {}, int threads = 1);
 
-// Codes of the projected values, in 8, 16 or 32 bits each. A NaN result in a format without NaN
-// takes `nan_code`, or is refused (std::invalid_argument) if none is given.
-void encode(std::span<const float> in, std::span<std::uint8_t> out, const FloatFormat& format, const Projection& projection,
-            std::optional<std::uint32_t> nan_code, std::uint64_t seed, int threads);
-void encode(std::span<const float> in, std::span<std::uint16_t> out, const FloatFormat& format, const Projection& projection,
-            std::optional<std::uint32_t> nan_code, std::uint64_t seed, int threads);
-void encode(std::span<const float> in, std::span<std::uint32_t> out, const FloatFormat& format, const Projection& projection,
-            std::optional<std::uint32_t> nan_code, std::uint64_t seed, int threads);
-
-// Values of codes. A code wider than the format is refused (std::invalid_argument).
-void decode(std::span<const std::uint8_t> in, std::span<float> out, const FloatFormat& format, int threads);
-void decode(std::span<const std::uint16_t> in, std::span<float> out, const FloatFormat& format, int threads);
-void decode(std::span<const std::uint32_t> in, std::span<float> out, const FloatFormat& format, int threads);
+// Values of codes. A code wider than the format is refused (std::invalid_argument). NaN codes give
+// the canonical quiet NaN, or one with their sign and payload.
+template <class Code, class Real>
+void decode(std::span<const Code> in, std::span<Real> out, const FloatFormat& format, bool keep_payload = false, int threads = 1);
 
 }  // namespace apscope

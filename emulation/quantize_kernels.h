@@ -12,19 +12,20 @@
 namespace apscope {
 
 // The rule itself, deterministic modes.
-template <RoundingMode M, bool HasGap>
+template <RoundingMode M, class Real, bool Plain>
 struct QuantizeByRule {
-    static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count, const Cast<float>* given) {
-        Cast<float> cast = *given;
-        if (!HasGap) cast.gap_high = 0;  // lets the compiler drop the branch
-        for (std::size_t i = 0; i < count; ++i) out[i] = round_to_format<M, float>(in[i], cast, 0);
+    static APSCOPE_INLINE void run(const Real* in, Real* out, std::size_t count, const Cast<Real>* given) {
+        const Cast<Real> cast = known<Plain>(*given);
+        for (std::size_t i = 0; i < count; ++i) out[i] = round_to_format<M, Real>(in[i], cast, std::uint64_t{0});
     }
 };
 
+// The rule with random integers from a stream, whose blocks serve several elements each.
+template <RoundingMode M, class Real, bool Plain>
 struct QuantizeStochastic {
-    static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count, const Cast<float>* given,
+    static APSCOPE_INLINE void run(const Real* in, Real* out, std::size_t count, const Cast<Real>* given,
                                    const RandomStream* given_stream, std::uint64_t first) {
-        const Cast<float> cast = *given;
+        const Cast<Real> cast = known<Plain>(*given);
         const RandomStream stream = *given_stream;
         const int slots = RandomStream::slots(stream.random_bits);
         std::size_t i = 0;
@@ -32,9 +33,19 @@ struct QuantizeStochastic {
             const std::uint64_t element = first + i;
             const PhiloxBlock block = stream.block(element / slots);
             for (int slot = static_cast<int>(element % slots); slot < slots && i < count; ++slot, ++i) {
-                out[i] = round_to_format<RoundingMode::stochastic, float>(in[i], cast, stream.slot(block, slot));
+                out[i] = round_to_format<M, Real>(in[i], cast, stream.slot(block, slot));
             }
         }
+    }
+};
+
+// The rule with random integers of the caller's, in the low bits of a word each.
+template <RoundingMode M, class Real>
+struct QuantizeGivenWords {
+    static APSCOPE_INLINE void run(const Real* in, Real* out, std::size_t count, const Cast<Real>* given, const std::uint64_t* words) {
+        const Cast<Real> cast = *given;
+        const int left = 64 - cast.random_bits;
+        for (std::size_t i = 0; i < count; ++i) out[i] = round_to_format<M, Real>(in[i], cast, words[i] << left);
     }
 };
 
@@ -72,10 +83,10 @@ struct QuantizeByAddition {
     }
 };
 
-// Signed formats with regular spacing whose exponents leave room for c, and whose quantum is an
+// Ties to even without further wishes, to signed formats with regular spacing whose exponents leave room for c, and whose quantum is an
 // fp32 normal number.
-inline bool magic_addition_serves(const FloatFormat& f, const Cast<float>& cast) {
-    return f.is_signed && cast.gap_high == 0 && f.zero != Zero::none && !cast.even_code_ties && f.mantissa_bits <= 22 &&
+inline bool magic_addition_serves(const FloatFormat& f, const Projection& p, const Cast<float>& cast) {
+    return p.rounding == RoundingMode::ties_to_even && p.underflow == Underflow::gradual && !p.keep_payload && f.is_signed && cast.gap_high == 0 && f.zero != Zero::none && !cast.even_code_ties && f.mantissa_bits <= 22 &&
            cast.emin - f.mantissa_bits >= -125 && f.emax() + 1 + 23 - f.mantissa_bits <= 126 && f.emax() >= cast.emin;
 }
 

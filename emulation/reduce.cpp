@@ -25,14 +25,11 @@ public:
     // target = round(target + sign * source), drawing at `hop`.
     void add(double* target, const double* source, double sign, std::uint32_t hop) {
         const RandomStream stream{key_, 0, stage_and_hop(Stage::reduce, hop), accumulator_.cast.random_bits};
-        if (moments_ != nullptr && accumulator_.rounding == RoundingMode::stochastic) note_moments(target, source, sign);
+        if (moments_ != nullptr && is_stochastic(accumulator_.rounding)) note_moments(target, source, sign);
         dispatch(accumulator_.rounding, [&]<RoundingMode M>() {
             const std::uint64_t first = first_;
-            if (accumulator_.cast.gap_high != 0) {
-                simd::run<AddRow<M, true>>(target, source, sign, count_, &accumulator_.cast, &stream, first);
-            } else {
-                simd::run<AddRow<M, false>>(target, source, sign, count_, &accumulator_.cast, &stream, first);
-            }
+            is_plain(accumulator_.cast) ? simd::run<AddRow<M, true>>(target, source, sign, count_, &accumulator_.cast, &stream, first)
+                                        : simd::run<AddRow<M, false>>(target, source, sign, count_, &accumulator_.cast, &stream, first);
         });
     }
 
@@ -41,7 +38,7 @@ private:
         for (std::size_t i = 0; i < count_; ++i) {
             // To odd keeps every bit that the random bits can see, and the sticky one.
             const RoundingMoments m =
-                stochastic_moments(add_to_odd(target[i], sign * source[i]), accumulator_.cast, accumulator_.saturates);
+                stochastic_moments(add_to_odd(target[i], sign * source[i]), accumulator_.cast, accumulator_.rounding, accumulator_.saturates);
             moments_->bias[offset_ + i] += m.bias;
             moments_->variance[offset_ + i] += m.variance;
             moments_->defined = moments_->defined && m.defined;
@@ -103,18 +100,16 @@ void reduce_tile(const Topology& topology, const ReductionProgram& program, std:
 }  // namespace
 
 Accumulator make_accumulator(const FloatFormat& format, const Projection& projection) {
-    return {make_cast<double>(format, projection), projection.rounding, projection.overflow == Overflow::saturate};
+    require_counted(projection.rounding, "sums");
+    return {make_cast<double>(format, projection), projection.rounding, clamps(projection.overflow)};
 }
 
 void encode_row(std::span<const float> in, double* out, double scale, const Cast<double>& cast, RoundingMode rounding,
                 PhiloxKey key, std::uint32_t worker, std::uint64_t first) {
     const RandomStream stream{key, worker, stage_and_hop(Stage::wire, 0), cast.random_bits};
     dispatch(rounding, [&]<RoundingMode M>() {
-        if (cast.gap_high != 0) {
-            simd::run<EncodeRow<M, true>>(in.data(), out, in.size(), scale, &cast, &stream, first);
-        } else {
-            simd::run<EncodeRow<M, false>>(in.data(), out, in.size(), scale, &cast, &stream, first);
-        }
+        is_plain(cast) ? simd::run<EncodeRow<M, true>>(in.data(), out, in.size(), scale, &cast, &stream, first)
+                       : simd::run<EncodeRow<M, false>>(in.data(), out, in.size(), scale, &cast, &stream, first);
     });
 }
 
@@ -142,6 +137,7 @@ void all_reduce(std::span<const float> in, std::size_t workers, std::span<double
     Projection hop = options.projection;
     if (options.hop_rounding) hop.rounding = *options.hop_rounding;
     const FloatFormat& accumulator_format = options.accumulate ? *options.accumulate : format;
+    require_counted(options.projection.rounding, "all-reduces");
     validate(options.projection, format);
     validate(hop, accumulator_format);
     const Accumulator accumulator = make_accumulator(accumulator_format, hop);

@@ -33,13 +33,12 @@ private:
 };
 
 // out = round(scale * in); the product of two fp32-born numbers is exact in fp64.
-template <RoundingMode M, bool HasGap>
+template <RoundingMode M, bool Plain>
 struct EncodeRow {
     static APSCOPE_INLINE void run(const float* in, double* out, std::size_t count, double scale, const Cast<double>* given,
                                    const RandomStream* stream, std::uint64_t first) {
-        Cast<double> cast = *given;
-        if (!HasGap) cast.gap_high = 0;  // lets the compiler drop the branch
-        if constexpr (M == RoundingMode::stochastic) {
+        const Cast<double> cast = known<Plain>(*given);
+        if constexpr (is_stochastic(M)) {
             RandomWords words(*stream);
             for (std::size_t i = 0; i < count; ++i) out[i] = round_to_format<M, double>(in[i] * scale, cast, words.at(first + i));
         } else {
@@ -49,13 +48,12 @@ struct EncodeRow {
 };
 
 // target = round(target + sign * source).
-template <RoundingMode M, bool HasGap>
+template <RoundingMode M, bool Plain>
 struct AddRow {
     static APSCOPE_INLINE void run(double* target, const double* source, double sign, std::size_t count, const Cast<double>* given,
                                    const RandomStream* stream, std::uint64_t first) {
-        Cast<double> cast = *given;
-        if (!HasGap) cast.gap_high = 0;  // lets the compiler drop the branch
-        if constexpr (M == RoundingMode::stochastic) {
+        const Cast<double> cast = known<Plain>(*given);
+        if constexpr (is_stochastic(M)) {
             RandomWords words(*stream);
             for (std::size_t i = 0; i < count; ++i) {
                 target[i] = add_rounded<M>(target[i], sign * source[i], cast, words.at(first + i));

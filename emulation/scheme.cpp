@@ -59,7 +59,7 @@ std::uint64_t payload_bits(const Grid& grid, std::size_t elements) {
 
 bool is_stochastic(const Grid& grid) {
     const auto* f = std::get_if<FloatGrid>(&grid);
-    return f == nullptr || f->projection.rounding == RoundingMode::stochastic;
+    return f == nullptr || is_stochastic(f->projection.rounding);
 }
 
 // Selection ----------------------------------------------------------------------------------------
@@ -144,6 +144,7 @@ Scheme parse_scheme(std::string_view spec) {
                    std::string(name) + ":e4m3," + std::string(head));
         }
         arguments.format = parse_format(head);
+        require_fp32(*arguments.format, "a scheme");
         scheme.format = arguments.format->name();
     } else if (!head.empty()) {
         settings.insert(settings.begin(), head);

@@ -1,6 +1,7 @@
 """apscope shows what a low-precision gradient loses, exactly.
 
-Formats: `FloatFormat`, `named_formats`, `identify`; casts of others: `fingerprint`.
+Formats: `FloatFormat`, `named_formats`, `identify`; casts of others: `fingerprint`; IEEE P3109's
+projections: `p3109`. Which path serves a request, and why it is exact: `plan`.
 Arrays: `quantize`, `encode`, `decode`, `allreduce`.
 Arithmetic, one rounding each: `add`, `subtract`, `multiply`, `divide`, `sqrt`, `fma`;
 in a stated order: `sum`, `dot`, `matmul`.
@@ -10,7 +11,7 @@ Traces: `open_trace`, `replay`, `Results`, `merge`, `report`; the schemes are in
 recording in `apscope.record`.
 """
 
-from . import schemes
+from . import p3109, schemes
 from ._core import BlockFormat, FloatFormat, __version__
 from .arithmetic import add, divide, fma, multiply, sqrt, subtract
 from .arrays import allreduce, decode, encode, quantize
@@ -18,6 +19,7 @@ from .blocks import EncodedBlocks, decode_blocks, encode_blocks, named_block_for
 from .fingerprint import Fingerprint, fingerprint
 from .formats import named_formats
 from .identify import identify
+from .plan import Plan, plan
 from .replay import default_schemes, replay
 from .report import report
 from .results import Results, merge
@@ -29,6 +31,7 @@ __all__ = [
     "EncodedBlocks",
     "Fingerprint",
     "FloatFormat",
+    "Plan",
     "Results",
     "Trace",
     "__version__",
@@ -50,7 +53,9 @@ __all__ = [
     "named_block_formats",
     "named_formats",
     "open_trace",
+    "p3109",
     "pack",
+    "plan",
     "quantize",
     "quantize_blocks",
     "replay",

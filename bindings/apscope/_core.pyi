@@ -8,7 +8,7 @@ import numpy.typing
 import os
 import pathlib
 import typing
-__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatFormat', 'Manifest', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'Trace', 'allreduce', 'arithmetic', 'best_simd_level', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'named_block_formats', 'named_formats', 'narrow', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'pool', 'quantize', 'quantize_blocks', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level', 'unpack']
+__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatFormat', 'Manifest', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'Trace', 'allreduce', 'arithmetic', 'arithmetic_path', 'best_simd_level', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'named_block_formats', 'named_formats', 'narrow', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'pool', 'quantize', 'quantize_blocks', 'quantize_path', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level', 'underflow_modes', 'unpack', 'widen']
 class FloatFormat:
     """
     A floating-point number system as a value.
@@ -19,8 +19,8 @@ class FloatFormat:
 
     Parameters
     ----------
-    exponent_bits : int, 0 to 8
-    mantissa_bits : int, 0 to 23
+    exponent_bits : int, 0 to 11
+    mantissa_bits : int, 0 to 52
         Stored significand bits: the precision less one.
     bias : int, optional
         Value = 2^(field - bias) (1 + fraction).
@@ -41,7 +41,7 @@ class FloatFormat:
     Raises
     ------
     ValueError
-        An unknown or ambiguous name; fields that contradict each other; a format with values that fp32
+        An unknown or ambiguous name; fields that contradict each other; a format with values that fp64
         does not hold.
 
     Notes
@@ -88,6 +88,9 @@ class FloatFormat:
         ...
     @property
     def exponent_bits(self) -> int:
+        ...
+    @property
+    def fits_fp32(self) -> bool:
         ...
     @property
     def has_infinity(self) -> bool:
@@ -312,29 +315,59 @@ class Trace:
         ...
 def allreduce(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, topology: str, rounding: str, overflow: str, accumulate: FloatFormat | None, hop_rounding: str | None, input_cast: bool, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
-def arithmetic(operation: str, a: numpy.typing.NDArray[numpy.float32], b: numpy.typing.NDArray[numpy.float32], c: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+@typing.overload
+def arithmetic(operation: str, a: numpy.typing.NDArray[numpy.float32], b: numpy.typing.NDArray[numpy.float32], c: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, rounding: str, overflow: str, underflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+    ...
+@typing.overload
+def arithmetic(operation: str, a: numpy.typing.NDArray[numpy.float64], b: numpy.typing.NDArray[numpy.float64], c: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, rounding: str, overflow: str, underflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+    ...
+def arithmetic_path(operation: str, format: FloatFormat, rounding: str, overflow: str, underflow: str, random_bits: typing.SupportsInt | typing.SupportsIndex, narrow: bool) -> str:
     ...
 def best_simd_level() -> str:
     ...
 @typing.overload
-def decode(codes: numpy.typing.NDArray[numpy.uint8], out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+def decode(codes: numpy.typing.NDArray[numpy.uint8], out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, keep_payload: bool, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 @typing.overload
-def decode(codes: numpy.typing.NDArray[numpy.uint16], out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+def decode(codes: numpy.typing.NDArray[numpy.uint16], out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, keep_payload: bool, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 @typing.overload
-def decode(codes: numpy.typing.NDArray[numpy.uint32], out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+def decode(codes: numpy.typing.NDArray[numpy.uint32], out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, keep_payload: bool, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+    ...
+@typing.overload
+def decode(codes: numpy.typing.NDArray[numpy.uint8], out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, keep_payload: bool, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+    ...
+@typing.overload
+def decode(codes: numpy.typing.NDArray[numpy.uint16], out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, keep_payload: bool, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+    ...
+@typing.overload
+def decode(codes: numpy.typing.NDArray[numpy.uint32], out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, keep_payload: bool, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+    ...
+@typing.overload
+def decode(codes: numpy.typing.NDArray[numpy.uint64], out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, keep_payload: bool, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 def decode_blocks(codes: numpy.typing.NDArray[numpy.uint8], scales: numpy.typing.NDArray[numpy.uint8], tensor_scale: typing.SupportsFloat | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], shape: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], format: BlockFormat, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 @typing.overload
-def encode(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.uint8], format: FloatFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, nan: typing.SupportsInt | typing.SupportsIndex | None, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+def encode(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.uint8], format: FloatFormat, rounding: str, overflow: str, underflow: str, keep_payload: bool, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex, nan: typing.SupportsInt | typing.SupportsIndex | None) -> None:
     ...
 @typing.overload
-def encode(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.uint16], format: FloatFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, nan: typing.SupportsInt | typing.SupportsIndex | None, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+def encode(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.uint16], format: FloatFormat, rounding: str, overflow: str, underflow: str, keep_payload: bool, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex, nan: typing.SupportsInt | typing.SupportsIndex | None) -> None:
     ...
 @typing.overload
-def encode(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.uint32], format: FloatFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, nan: typing.SupportsInt | typing.SupportsIndex | None, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+def encode(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.uint32], format: FloatFormat, rounding: str, overflow: str, underflow: str, keep_payload: bool, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex, nan: typing.SupportsInt | typing.SupportsIndex | None) -> None:
+    ...
+@typing.overload
+def encode(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.uint8], format: FloatFormat, rounding: str, overflow: str, underflow: str, keep_payload: bool, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex, nan: typing.SupportsInt | typing.SupportsIndex | None) -> None:
+    ...
+@typing.overload
+def encode(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.uint16], format: FloatFormat, rounding: str, overflow: str, underflow: str, keep_payload: bool, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex, nan: typing.SupportsInt | typing.SupportsIndex | None) -> None:
+    ...
+@typing.overload
+def encode(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.uint32], format: FloatFormat, rounding: str, overflow: str, underflow: str, keep_payload: bool, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex, nan: typing.SupportsInt | typing.SupportsIndex | None) -> None:
+    ...
+@typing.overload
+def encode(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.uint64], format: FloatFormat, rounding: str, overflow: str, underflow: str, keep_payload: bool, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex, nan: typing.SupportsInt | typing.SupportsIndex | None) -> None:
     ...
 @typing.overload
 def encode_blocks(x: numpy.typing.NDArray[numpy.float32], codes: numpy.typing.NDArray[numpy.uint8], scales: numpy.typing.NDArray[numpy.uint8], shape: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], format: BlockFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> float:
@@ -348,11 +381,23 @@ def named_formats() -> list:
     ...
 def narrow(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.float32]) -> None:
     ...
-def ordered_dot(a: numpy.typing.NDArray[numpy.float32], b: numpy.typing.NDArray[numpy.float32], size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+@typing.overload
+def ordered_dot(a: numpy.typing.NDArray[numpy.float32], b: numpy.typing.NDArray[numpy.float32], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, rounding: str, overflow: str, underflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
-def ordered_matmul(a: numpy.typing.NDArray[numpy.float32], b: numpy.typing.NDArray[numpy.float32], size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+@typing.overload
+def ordered_dot(a: numpy.typing.NDArray[numpy.float64], b: numpy.typing.NDArray[numpy.float64], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, rounding: str, overflow: str, underflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
-def ordered_sum(x: numpy.typing.NDArray[numpy.float32], terms: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+@typing.overload
+def ordered_matmul(a: numpy.typing.NDArray[numpy.float32], b: numpy.typing.NDArray[numpy.float32], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, rounding: str, overflow: str, underflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+    ...
+@typing.overload
+def ordered_matmul(a: numpy.typing.NDArray[numpy.float64], b: numpy.typing.NDArray[numpy.float64], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, rounding: str, overflow: str, underflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+    ...
+@typing.overload
+def ordered_sum(x: numpy.typing.NDArray[numpy.float32], terms: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, rounding: str, overflow: str, underflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+    ...
+@typing.overload
+def ordered_sum(x: numpy.typing.NDArray[numpy.float64], terms: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, order: str, accumulate: FloatFormat | None, rounding: str, overflow: str, underflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 def overflow_modes() -> list[str]:
     ...
@@ -373,16 +418,18 @@ def pool(table: numpy.typing.NDArray[numpy.float64], *, over_steps: bool = True,
     tensors are added in their order, then the steps in theirs.
     """
 @typing.overload
-def quantize(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+def quantize(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, rounding: str, overflow: str, underflow: str, keep_payload: bool, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 @typing.overload
-def quantize(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+def quantize(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, rounding: str, overflow: str, underflow: str, keep_payload: bool, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 @typing.overload
 def quantize_blocks(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float32], shape: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], format: BlockFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 @typing.overload
 def quantize_blocks(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.float64], shape: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], format: BlockFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+    ...
+def quantize_path(format: FloatFormat, rounding: str, overflow: str, underflow: str, keep_payload: bool, random_bits: typing.SupportsInt | typing.SupportsIndex, in_float64: bool) -> str:
     ...
 def replay(trace: Trace, schemes: collections.abc.Sequence[str], topologies: collections.abc.Sequence[str], steps: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], tensors: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], workers: typing.SupportsInt | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex, shard: typing.SupportsInt | typing.SupportsIndex, shards: typing.SupportsInt | typing.SupportsIndex, draws: typing.SupportsInt | typing.SupportsIndex, progress: typing.Any) -> tuple[dict, list]:
     ...
@@ -394,6 +441,10 @@ def set_simd_level(level: str) -> None:
     ...
 def simd_level() -> str:
     ...
+def underflow_modes() -> list[str]:
+    ...
 def unpack(bytes: numpy.typing.NDArray[numpy.uint8], codes: numpy.typing.NDArray[numpy.uint8], lines: typing.SupportsInt | typing.SupportsIndex, bits: typing.SupportsInt | typing.SupportsIndex) -> None:
+    ...
+def widen(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float64]) -> None:
     ...
 __version__: str = '0.1.0'

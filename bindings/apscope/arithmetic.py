@@ -8,23 +8,37 @@ import numpy as np
 
 from . import _core
 from ._core import FloatFormat
-from .arrays import _input, _is_torch, _run, as_format
 from .checks import settings
+from .inputs import _input, _is_torch, _narrow, _run, _widened, as_format
 
 __all__ = ["add", "divide", "fma", "multiply", "sqrt", "subtract"]
 
 
 def _operand(x: Any, what: str) -> np.ndarray:
-    """A contiguous float32 array of the operand's values."""
+    """A contiguous array of the operand's values: float32 if all of them are float32 values, else float64."""
     a = _input(x, what)
     if a.dtype == np.float32:
         return a
-    with np.errstate(over="ignore", invalid="ignore"):
-        narrow = a.astype(np.float32)
-    lost = ~((narrow == a) | np.isnan(a))
-    if lost.any():
-        raise ValueError(f"{what} holds {float(a[lost].flat[0])!r}, which is no float32 value; round it first, say with apscope.quantize")
-    return narrow
+    narrow = _narrow(a)
+    # By their bits: a comparison of numbers would read subnormals as zeros where the caller does.
+    same = _widened(narrow).view(np.uint64) == a.view(np.uint64)
+    return narrow if (same | np.isnan(a)).all() else a
+
+
+def _same_storage(arrays: list[np.ndarray], *formats: FloatFormat | None) -> list[np.ndarray]:
+    """float32 arrays if they are, and the formats' values too; else float64, where operations take the exact path."""
+    if all(a.dtype == np.float32 for a in arrays) and all(f is None or f.fits_fp32 for f in formats):
+        return arrays
+    return [_widened(np.ascontiguousarray(a)) if a.dtype == np.float32 else a for a in arrays]
+
+
+def _stored(f: FloatFormat) -> np.dtype:
+    return np.dtype(np.float32 if f.fits_fp32 else np.float64)
+
+
+def _in_storage(result: np.ndarray, f: FloatFormat) -> np.ndarray:
+    """The result, computed in float64 perhaps, as the format is stored."""
+    return _narrow(result) if result.dtype == np.float64 and f.fits_fp32 else result
 
 
 def _like_one_of(operands: tuple) -> Any:
@@ -50,6 +64,7 @@ def _elementwise(
     format: FloatFormat | str,
     rounding: str,
     overflow: str,
+    underflow: str,
     seed: int,
     random_bits: int,
     out: Any,
@@ -60,14 +75,16 @@ def _elementwise(
     shape = _shape_of_all(arrays)
     # One number stands for itself, everything else is laid out in full.
     flat = [a.reshape(1) if a.size == 1 else np.ascontiguousarray(np.broadcast_to(a, shape)).reshape(-1) for a in arrays.values()]
-    flat += [np.empty(0, np.float32)] * (3 - len(flat))
-    result = np.empty(shape, np.float32)
-    _core.arithmetic(operation, *flat, result.reshape(-1), f, *settings(rounding, overflow, seed, random_bits, threads))
+    flat = _same_storage(flat, f)
+    flat += [np.empty(0, flat[0].dtype)] * (3 - len(flat))
+    computed = np.empty(shape, flat[0].dtype)
+    _core.arithmetic(operation, *flat, computed.reshape(-1), f, *settings(rounding, overflow, underflow, seed, random_bits, threads))
+    result = _in_storage(computed, f)
 
     def write(target: np.ndarray) -> None:
         target[...] = result.reshape(-1)
 
-    return _run(write, _like_one_of(tuple(operands.values())), np.dtype(np.float32), out, shape)
+    return _run(write, _like_one_of(tuple(operands.values())), _stored(f), out, shape)
 
 
 def add(
@@ -77,6 +94,7 @@ def add(
     *,
     rounding: str = "ties_to_even",
     overflow: str = "ieee",
+    underflow: str = "gradual",
     seed: int = 0,
     random_bits: int = 32,
     out: Any = None,
@@ -87,26 +105,31 @@ def add(
     Parameters
     ----------
     a, b : array_like or torch.Tensor of shapes that broadcast as in NumPy
-        float32, or narrower floats and integers; float64 only if every value is a float32 value.
-        They need not be values of `format`. Not changed.
+        Floats of any width, and integers. They need not be values of `format`. Float64 operands that
+        are no float32 values, and formats that float32 does not hold, take a slower exact path (see
+        `plan`). Not changed.
     format : FloatFormat or str
         The result's format.
     rounding, overflow : str
-        As for `quantize`. `overflow` concerns exact infinities too: in a format without infinity
-        ``1 / 0`` is NaN, or the largest value where the format has no NaN or the rule is
-        ``saturate``.
+        As for `quantize`, but for ``stochastic_exact``, which is for casts only. `overflow` concerns
+        exact infinities too: in a format without infinity ``1 / 0`` is NaN, or the largest value where
+        the format has no NaN or the rule is ``saturate`` or ``propagate``.
+    underflow : str
+        As for `quantize`; with ``flush_input`` operands below the smallest normal number of `format`
+        count as zeros.
     seed, random_bits : int
         As for `quantize`: element ``i`` of the result (in C order) draws word ``i``.
     out : array or tensor, optional
-        Written instead of a new array: float32, of the result's shape; an operand is allowed.
+        Written instead of a new array: the result's shape and dtype; an operand is allowed.
     threads : int
         0 takes all of the machine's. Their number never changes a bit.
 
     Returns
     -------
-    float32 array or tensor of the broadcast shape
-        A tensor if an operand is one; a number if all are. Every element is a value of `format`, an
-        infinity or NaN.
+    array or tensor of the broadcast shape
+        float32 if the format's values are float32 numbers (``format.fits_fp32``), else float64. A tensor
+        if an operand is one; a number if all are. Every element is a value of `format`, an infinity or
+        NaN.
 
     Notes
     -----
@@ -117,8 +140,8 @@ def add(
     Raises
     ------
     ValueError
-        Shapes that do not broadcast; a float64 operand that is no float32 value; an unknown format,
-        rounding or overflow; a wrong `out` shape; a read-only `out`.
+        Shapes that do not broadcast; an unknown format, rounding, overflow or underflow; a wrong `out`
+        shape; a read-only `out`.
     TypeError
         A dtype that is not a number's; a wrong `out` dtype.
 
@@ -128,7 +151,7 @@ def add(
     >>> apscope.add(1.0, 2.0**-60, "bf16", rounding="toward_positive")
     1.0078125
     """
-    return _elementwise("add", {"a": a, "b": b}, format, rounding, overflow, seed, random_bits, out, threads)
+    return _elementwise("add", {"a": a, "b": b}, format, rounding, overflow, underflow, seed, random_bits, out, threads)
 
 
 def subtract(
@@ -138,6 +161,7 @@ def subtract(
     *,
     rounding: str = "ties_to_even",
     overflow: str = "ieee",
+    underflow: str = "gradual",
     seed: int = 0,
     random_bits: int = 32,
     out: Any = None,
@@ -153,7 +177,7 @@ def subtract(
     >>> apscope.subtract(1.0, 0.015625, "e4m3")
     1.0
     """
-    return _elementwise("subtract", {"a": a, "b": b}, format, rounding, overflow, seed, random_bits, out, threads)
+    return _elementwise("subtract", {"a": a, "b": b}, format, rounding, overflow, underflow, seed, random_bits, out, threads)
 
 
 def multiply(
@@ -163,6 +187,7 @@ def multiply(
     *,
     rounding: str = "ties_to_even",
     overflow: str = "ieee",
+    underflow: str = "gradual",
     seed: int = 0,
     random_bits: int = 32,
     out: Any = None,
@@ -178,7 +203,7 @@ def multiply(
     >>> apscope.multiply(1.125, 1.125, "e4m3")
     1.25
     """
-    return _elementwise("multiply", {"a": a, "b": b}, format, rounding, overflow, seed, random_bits, out, threads)
+    return _elementwise("multiply", {"a": a, "b": b}, format, rounding, overflow, underflow, seed, random_bits, out, threads)
 
 
 def divide(
@@ -188,6 +213,7 @@ def divide(
     *,
     rounding: str = "ties_to_even",
     overflow: str = "ieee",
+    underflow: str = "gradual",
     seed: int = 0,
     random_bits: int = 32,
     out: Any = None,
@@ -205,7 +231,7 @@ def divide(
     >>> apscope.divide(1.0, 3.0, "e4m3")
     0.34375
     """
-    return _elementwise("divide", {"a": a, "b": b}, format, rounding, overflow, seed, random_bits, out, threads)
+    return _elementwise("divide", {"a": a, "b": b}, format, rounding, overflow, underflow, seed, random_bits, out, threads)
 
 
 def sqrt(
@@ -214,6 +240,7 @@ def sqrt(
     *,
     rounding: str = "ties_to_even",
     overflow: str = "ieee",
+    underflow: str = "gradual",
     seed: int = 0,
     random_bits: int = 32,
     out: Any = None,
@@ -230,7 +257,7 @@ def sqrt(
     >>> apscope.sqrt(2.0, "e4m3")
     1.375
     """
-    return _elementwise("sqrt", {"a": a}, format, rounding, overflow, seed, random_bits, out, threads)
+    return _elementwise("sqrt", {"a": a}, format, rounding, overflow, underflow, seed, random_bits, out, threads)
 
 
 def fma(
@@ -241,6 +268,7 @@ def fma(
     *,
     rounding: str = "ties_to_even",
     overflow: str = "ieee",
+    underflow: str = "gradual",
     seed: int = 0,
     random_bits: int = 32,
     out: Any = None,
@@ -256,4 +284,4 @@ def fma(
     >>> apscope.fma(1.125, 1.125, -1.25, "e4m3")
     0.015625
     """
-    return _elementwise("fma", {"a": a, "b": b, "c": c}, format, rounding, overflow, seed, random_bits, out, threads)
+    return _elementwise("fma", {"a": a, "b": b, "c": c}, format, rounding, overflow, underflow, seed, random_bits, out, threads)

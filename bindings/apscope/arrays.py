@@ -2,112 +2,83 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from . import _core
 from ._core import FloatFormat
-from .checks import integer, settings, text
+from .checks import flag, integer, settings, text
+from .inputs import _as_array, _input, _is_torch, _like, _narrow, _run, _torch_to_numpy, _widened, as_format, beyond_float64
 
 __all__ = ["allreduce", "decode", "encode", "quantize"]
 
 
-def as_format(format: FloatFormat | str) -> FloatFormat:
-    """The format itself, or the one a name stands for."""
-    if isinstance(format, FloatFormat):
-        return format
-    if isinstance(format, str):
-        return FloatFormat(format)
-    raise TypeError(f"format is {type(format).__name__}; give a FloatFormat or a format's name")
+_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
-def _is_torch(x: Any) -> bool:
-    return type(x).__module__.split(".")[0] == "torch" and hasattr(x, "detach")
-
-
-def _torch_to_numpy(x: Any, what: str) -> np.ndarray:
-    """A view of a CPU tensor's memory."""
-    if x.device.type != "cpu":
-        raise ValueError(f"{what} is a tensor on {x.device}; this build works on CPU tensors, so call .cpu() first")
-    if str(x.dtype).startswith(("torch.bfloat16", "torch.float8")):  # NumPy has no such dtypes
-        return x.detach().float().numpy()  # exact, and a copy
-    return x.detach().numpy()
-
-
-def _widen(a: np.ndarray, what: str) -> np.ndarray:
-    """float32 or float64 with the same values; every other dtype is widened exactly or refused."""
-    if a.dtype in (np.float32, np.float64):
-        return a
-    if a.dtype.kind == "f" and not a.dtype.isnative:
-        return _widen(a.astype(a.dtype.newbyteorder("=")), what)
-    if a.dtype == object:
-        raise TypeError(f"{what} is an object array; give numbers of one floating-point dtype")
-    if a.dtype == np.float16 or a.dtype.name == "bfloat16" or a.dtype.name.startswith("float8"):
-        return a.astype(np.float32)
-    if a.dtype.kind in "iu":
-        if a.dtype.itemsize == 8 and a.size and not -(2**53) <= int(a.min()) <= int(a.max()) <= 2**53:
-            raise ValueError(f"{what} holds integers beyond 2^53, which float64 cannot hold exactly")
-        return a.astype(np.float64)
-    raise TypeError(f"{what} has dtype {a.dtype}; use float32, float64, float16 or integers")
-
-
-def _input(x: Any, what: str = "x") -> np.ndarray:
-    if isinstance(x, np.ma.MaskedArray):
-        raise TypeError(f"{what} is a masked array, whose mask a result cannot keep; give {what}.filled(value) or {what}.compressed()")
-    a = _torch_to_numpy(x, what) if _is_torch(x) else np.asarray(x)
-    return np.ascontiguousarray(_widen(a, what)).reshape(a.shape)
-
-
-def _output(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """The caller's `out` as an array that results can be written to."""
-    a = _torch_to_numpy(out, "out") if _is_torch(out) else out
-    if not isinstance(a, np.ndarray):
-        raise TypeError(f"out is {type(out).__name__}; give an array or a tensor")
+def _random_words(random: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """The caller's random integers as uint64, flat."""
+    a = _torch_to_numpy(random, "random") if _is_torch(random) else np.asarray(random)
+    if a.dtype.kind not in "iu" and a.size:
+        raise TypeError(f"random has dtype {a.dtype}; give integers")
     if a.shape != shape:
-        raise ValueError(f"out has shape {a.shape}, the result {shape}; they must agree")
-    # A narrow tensor's array is a widened copy: it would be written, and the tensor stay as it was.
-    if a.dtype != dtype or (_is_torch(out) and out.dtype.itemsize != a.dtype.itemsize):
-        raise TypeError(f"out has dtype {out.dtype}, the result {np.dtype(dtype)}; they must agree")
-    if not a.flags.writeable:
-        raise ValueError("out is read-only; give an array that can be written to")
-    return a
+        raise ValueError(f"random has shape {a.shape}, x {shape}; they must agree")
+    if a.dtype.kind == "i" and a.size and a.min() < 0:
+        raise ValueError(f"random holds {a.min()}; give integers from 0 to 2^random_bits - 1")
+    return np.ascontiguousarray(a, dtype=np.uint64).reshape(-1)
 
 
-def _narrow(a: np.ndarray) -> np.ndarray:
-    """float64 values that are float32 numbers, as float32, also where the caller flushes subnormals."""
-    result = np.empty(a.shape, np.float32)
-    _core.narrow(a.reshape(-1), result.reshape(-1))
+def _values(x: Any, f: FloatFormat, *integer_settings: Any) -> np.ndarray:
+    """x in what will hold the results too: float32 if the values and the format's both fit it, else float64."""
+    a = x if type(x) is np.ndarray else _as_array(x, "x")
+    if a.dtype.kind in "iu" and beyond_float64(a):
+        return _round_integers(a, f, *integer_settings)
+    if not ((a.dtype is _FLOAT32 or a.dtype is _FLOAT64) and a.flags.c_contiguous):
+        a = _input(a)
+    return a if a.dtype != _FLOAT32 or f.fits_fp32 else _widened(a)
+
+
+def _rounder(
+    x: Any,
+    f: FloatFormat,
+    rounding: str,
+    overflow: str,
+    underflow: str,
+    keep_payload: bool,
+    seed: int,
+    random_bits: int,
+    random: Any,
+    threads: int,
+) -> tuple[Callable[..., None], np.ndarray]:
+    """The values of x, and call(function, target, *more), which runs a function of _core over them."""
+    rounding, overflow, underflow, seed, bits, threads = settings(rounding, overflow, underflow, seed, random_bits, threads)
+    payload = flag("keep_payload", keep_payload)
+    values = _values(x, f, rounding, overflow, underflow, seed, bits, random, threads)
+    words = None if random is None else _random_words(random, values.shape)
+
+    def call(function: Callable, target: np.ndarray, *more: Any) -> None:
+        function(values.reshape(-1), target, f, rounding, overflow, underflow, payload, seed, bits, words, threads, *more)
+
+    return call, values
+
+
+def _round_integers(
+    a: np.ndarray, f: FloatFormat, rounding: str, overflow: str, underflow: str, seed: int, random_bits: int, random: Any, threads: int
+) -> np.ndarray:
+    """Integers that float64 does not hold, rounded once: as the exact sum of two numbers that it does."""
+    if random is not None or rounding == "stochastic_exact" or underflow in ("flush_input", "flush_both"):
+        raise ValueError(
+            "x holds integers beyond 2^53, which take no random words of their own, no stochastic_exact and no flushed input; "
+            "leave these out or give floating-point numbers"
+        )
+    low = a & a.dtype.type(0x7FF)
+    high = a - low
+    result = np.empty(a.shape, np.float64)
+    operands = [np.ascontiguousarray(part, np.float64).reshape(-1) for part in (high, low)]
+    _core.arithmetic("add", *operands, np.empty(0), result.reshape(-1), f, *settings(rounding, overflow, underflow, seed, random_bits, threads))
     return result
-
-
-def _like(x: Any, result: np.ndarray) -> Any:
-    """The result as the kind of array that came in."""
-    if _is_torch(x):
-        import torch
-
-        return torch.from_numpy(result)
-    if isinstance(x, (float, int)) and not isinstance(x, np.generic):
-        return result.item()
-    return result if isinstance(x, np.ndarray) or result.ndim else result[()]
-
-
-def _run(write, x: Any, result_dtype: np.dtype, out: Any, shape: tuple[int, ...]) -> Any:
-    """Calls write(flat result) and returns `out`, or a new array of x's kind."""
-    if out is None:
-        result = np.empty(shape, result_dtype)
-        write(result.reshape(-1))
-        return _like(x, result)
-    target = _output(out, shape, result_dtype)
-    # Through a temporary unless the loop may write in place: `out` is contiguous and apart from x.
-    source = _torch_to_numpy(x, "x") if _is_torch(x) else x
-    if target.flags.c_contiguous and not (isinstance(source, np.ndarray) and np.may_share_memory(source, target)):
-        write(target.reshape(-1))
-    else:
-        result = np.empty(shape, result_dtype)
-        write(result.reshape(-1))
-        target[...] = result
-    return out
 
 
 def quantize(
@@ -116,8 +87,11 @@ def quantize(
     *,
     rounding: str = "ties_to_even",
     overflow: str = "ieee",
+    underflow: str = "gradual",
+    keep_payload: bool = False,
     seed: int = 0,
     random_bits: int = 32,
+    random: Any = None,
     out: Any = None,
     threads: int = 1,
 ) -> Any:
@@ -127,21 +101,36 @@ def quantize(
     ----------
     x : array_like or torch.Tensor, any shape
         float32 or float64 (rounded once, never through float32); float16, bfloat16, float8 and
-        integers are widened exactly. Not changed.
+        integers are taken exactly, 64-bit integers too. Not changed.
     format : FloatFormat or str
         The target.
     rounding : str
-        ``ties_to_even``, ``ties_to_away``, ``toward_zero``, ``toward_positive``,
-        ``toward_negative``, ``to_odd`` or ``stochastic``.
+        To nearest: ``ties_to_even``, ``ties_to_away``, ``ties_to_zero``. Directed: ``toward_zero``,
+        ``toward_positive``, ``toward_negative``, ``away_from_zero``. ``to_odd``: what is not exact
+        goes to the neighbour with the odd significand. Stochastic: the magnitude goes up where
+        count + R >= 2^N, with R a random integer of N bits and, for the fraction eta of the step
+        that lies below x, the count floor(eta 2^N) (``stochastic``, P3109 StochasticA),
+        floor(eta 2^N + 1/2) (``stochastic_b``), eta 2^N to the nearest integer, ties to even
+        (``stochastic_c``), or 2^(N-1) (``stochastic_equal``: both neighbours alike).
+        ``stochastic_exact``: with probability eta itself, however many random bits that takes.
     overflow : str
-        ``ieee`` (by direction: infinity, else NaN, else the largest value), ``saturate``,
-        ``infinity`` or ``nan``. Concerns rounded magnitudes above the largest finite value, and
-        infinite inputs.
+        ``ieee`` (by direction: infinity, else NaN, else the largest value), ``saturate`` (the
+        largest value, for infinite inputs too; P3109 SatFinite), ``propagate`` (the largest value,
+        but infinite inputs stay where the format has infinities; P3109 SatPropagate), ``infinity``
+        or ``nan``. Concerns rounded magnitudes above the largest finite value, and infinite inputs.
+    underflow : str
+        ``gradual``, ``flush_result`` (a result below the smallest normal number becomes a zero of
+        its sign), ``flush_input`` (an input below it counts as one) or ``flush_both``.
+    keep_payload : bool
+        A NaN keeps its sign and the leading bits of its payload, made quiet, as far as the format
+        has codes for them. Otherwise every NaN is the canonical one.
     seed : int
         Key of the Philox stream that stochastic rounding draws from; element ``i`` (in C order)
         always draws the same word for the same seed. Ignored by the other modes.
     random_bits : int
-        N of stochastic rounding, 1 to 64: a value goes up with probability floor(eta 2^N) / 2^N.
+        N, 1 to 64 (``stochastic_b`` and ``stochastic_c``: 62).
+    random : array_like of integers, of x's shape, optional
+        R of every element, from 0 to 2^random_bits - 1, instead of the stream's.
     out : array or tensor, optional
         Written instead of a new array: same shape and dtype as the result, ``x`` itself allowed.
     threads : int
@@ -150,22 +139,23 @@ def quantize(
     Returns
     -------
     array or tensor of x's shape
-        Same kind of array as `x`; float32 for float32 and narrower inputs, else float64. Every
-        element is a value of `format`, an infinity or NaN.
+        Same kind of array as `x`; float32 for float32 and narrower inputs if the format's values
+        are float32 numbers (``format.fits_fp32``), else float64. Every element is a value of
+        `format`, an infinity or NaN.
 
     Notes
     -----
-    NaN gives the canonical quiet NaN, also where the format has none. -0, and what rounds to it,
-    stays -0 in formats that have it. Unsigned formats: a negative result is NaN, or the lowest
-    value when saturating. Empty arrays give empty arrays. The rule is docs/definitions.md,
+    NaN gives NaN, also where the format has none. -0, and what rounds to it, stays -0 in formats
+    that have it. Unsigned formats: a negative result is NaN, or the lowest value when saturating. Empty arrays give empty arrays. The rule is docs/definitions.md,
     section 6 (IEEE 754-2019 section 4.3; P3109 for its formats).
 
     Raises
     ------
     ValueError
-        Unknown format, rounding or overflow; a wrong `out` shape; a read-only `out`.
+        Unknown format, rounding, overflow or underflow; a wrong shape of `out` or `random`; a
+        read-only `out`; random integers beyond `random_bits`, or where nothing is drawn.
     TypeError
-        A dtype that is not a number's; a wrong `out` dtype.
+        A dtype that is not a number's; a wrong `out` dtype; random numbers that are no integers.
 
     Examples
     --------
@@ -174,16 +164,13 @@ def quantize(
     array([  0.1015625, 240.       ,         inf], dtype=float32)
     """
     f = as_format(format)
-    a = _input(x)
-
-    def write(flat: np.ndarray) -> None:
-        _core.quantize(a.reshape(-1), flat, f, *settings(rounding, overflow, seed, random_bits, threads))
-
-    return _run(write, x, a.dtype, out, a.shape)
+    call, values = _rounder(x, f, rounding, overflow, underflow, keep_payload, seed, random_bits, random, threads)
+    return _run(lambda flat: call(_core.quantize, flat), x, values.dtype, out, values.shape)
 
 
 def _code_dtype(f: FloatFormat) -> np.dtype:
-    return np.dtype(np.uint8 if f.storage_bits <= 8 else np.uint16 if f.storage_bits <= 16 else np.uint32)
+    bits = f.storage_bits
+    return np.dtype(np.uint8 if bits <= 8 else np.uint16 if bits <= 16 else np.uint32 if bits <= 32 else np.uint64)
 
 
 def encode(
@@ -192,8 +179,11 @@ def encode(
     *,
     rounding: str = "ties_to_even",
     overflow: str = "ieee",
+    underflow: str = "gradual",
+    keep_payload: bool = False,
     seed: int = 0,
     random_bits: int = 32,
+    random: Any = None,
     nan: int | None = None,
     out: Any = None,
     threads: int = 1,
@@ -204,7 +194,7 @@ def encode(
     ----------
     x : array_like or torch.Tensor, any shape
         As for `quantize`.
-    format, rounding, overflow, seed, random_bits, out, threads
+    format, rounding, overflow, underflow, keep_payload, seed, random_bits, random, out, threads
         As for `quantize`.
     nan : int, optional
         The code a NaN takes in a format that has none. Without it such a NaN is an error.
@@ -212,8 +202,8 @@ def encode(
     Returns
     -------
     array or tensor of x's shape
-        uint8 for formats up to 8 bits, uint16 up to 16, else uint32: the sign bit, the exponent
-        field and the stored significand bits, in the low bits, high bits zero.
+        uint8 for formats up to 8 bits, uint16 up to 16, uint32 up to 32, else uint64: the sign bit,
+        the exponent field and the stored significand bits, in the low bits, high bits zero.
 
     Raises
     ------
@@ -221,23 +211,12 @@ def encode(
         As `quantize`; a NaN with nowhere to go, named by its index.
     """
     f = as_format(format)
-    a = _input(x)
-    if a.dtype == np.float64:
-        # One rounding, in float64; the results are float32 values, which encode as they are.
-        rounded = np.empty_like(a)
-        _core.quantize(a.reshape(-1), rounded.reshape(-1), f, *settings(rounding, overflow, seed, random_bits, threads))
-        a = _narrow(rounded)
-
-    *shared, count = settings(rounding, overflow, seed, random_bits, threads)
-    code = None if nan is None else integer("nan", nan, 0, 2**32 - 1)
-
-    def write(flat: np.ndarray) -> None:
-        _core.encode(a.reshape(-1), flat, f, *shared, code, count)
-
-    return _run(write, x, _code_dtype(f), out, a.shape)
+    code = None if nan is None else integer("nan", nan, 0, 2**64 - 1)
+    call, values = _rounder(x, f, rounding, overflow, underflow, keep_payload, seed, random_bits, random, threads)
+    return _run(lambda flat: call(_core.encode, flat, code), x, _code_dtype(f), out, values.shape)
 
 
-def decode(codes: Any, format: FloatFormat | str, *, out: Any = None, threads: int = 1) -> Any:
+def decode(codes: Any, format: FloatFormat | str, *, keep_payload: bool = False, out: Any = None, threads: int = 1) -> Any:
     """The values of codes.
 
     Parameters
@@ -246,11 +225,15 @@ def decode(codes: Any, format: FloatFormat | str, *, out: Any = None, threads: i
         Codes as `encode` gives them; ml_dtypes arrays, and bfloat16 and float8 tensors, are read by their bits.
     format : FloatFormat or str
         The codes' format.
+    keep_payload : bool
+        NaN codes give a NaN with their sign and payload, not the canonical one.
+    out, threads
+        As for `quantize`.
 
     Returns
     -------
-    float32 array or tensor of the same shape
-        NaN codes give the canonical quiet NaN.
+    array or tensor of the same shape
+        float32 if the format's values are float32 numbers (``format.fits_fp32``), else float64.
 
     Raises
     ------
@@ -271,15 +254,18 @@ def decode(codes: Any, format: FloatFormat | str, *, out: Any = None, threads: i
         raise TypeError(f"codes have dtype {a.dtype}; give unsigned integers")
     if a.dtype.kind == "i" and a.size and a.min() < 0:
         raise ValueError(f"code {a.min()} is negative; give unsigned codes")
-    if a.dtype.itemsize == 8 and a.size and a.max() >= 2**32:
-        raise ValueError(f"code {a.max()} is wider than {f.name}, which has {f.storage_bits} bits")
-    dtype = np.uint8 if a.dtype.itemsize == 1 else np.uint16 if a.dtype.itemsize == 2 else np.uint32
-    a = np.ascontiguousarray(a, dtype=dtype).reshape(a.shape)
+    width = np.dtype(f"u{a.dtype.itemsize}")
+    if a.dtype.itemsize == 8 and f.storage_bits <= 32:  # no loop from so wide codes to float32
+        if a.size and int(a.max()) >= 2**32:
+            raise ValueError(f"code {a.max()} is wider than {f.name}, which has {f.storage_bits} bits")
+        width = np.dtype(np.uint32)
+    a = np.ascontiguousarray(a, dtype=width).reshape(a.shape)
+    payload, count = flag("keep_payload", keep_payload), integer("threads", threads, 0, 2**20)
 
     def write(flat: np.ndarray) -> None:
-        _core.decode(a.reshape(-1), flat, f, integer("threads", threads, 0, 2**20))
+        _core.decode(a.reshape(-1), flat, f, payload, count)
 
-    return _run(write, codes, np.dtype(np.float32), out, a.shape)
+    return _run(write, codes, np.dtype(np.float32 if f.fits_fp32 else np.float64), out, a.shape)
 
 
 def allreduce(
@@ -337,14 +323,14 @@ def allreduce(
         raise TypeError(f"x has dtype {a.dtype}; allreduce takes float32")
     if a.ndim == 0 or a.shape[0] == 0:
         raise ValueError(f"x has shape {a.shape}; its first axis must be the workers, at least one")
-    shared = settings(rounding, overflow, seed, random_bits, threads)
+    shared = settings(rounding, overflow, "gradual", seed, random_bits, threads)
     if hop_rounding is not None:
         text("hop_rounding", hop_rounding)
     shape = a.shape[1:]
     result = np.empty(shape, np.float64)
     _core.allreduce(
         a.reshape(a.shape[0], -1), result.reshape(-1), f, text("topology", topology), *shared[:2],
-        None if accumulate is None else as_format(accumulate), hop_rounding, bool(input_cast), *shared[2:],
+        None if accumulate is None else as_format(accumulate), hop_rounding, bool(input_cast), *shared[3:],
     )
     exact = _core.parse_topology(topology) == "exact"
     return _like(x, result if exact else _narrow(result))

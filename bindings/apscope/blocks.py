@@ -8,8 +8,8 @@ import numpy as np
 
 from . import _core
 from ._core import BlockFormat
-from .arrays import _input, _is_torch, _like, _run, _torch_to_numpy
 from .checks import settings
+from .inputs import _input, _is_torch, _like, _run, _torch_to_numpy
 
 __all__ = [
     "BlockFormat",
@@ -42,6 +42,12 @@ def _as_block_format(format: BlockFormat | str) -> BlockFormat:
     if isinstance(format, str):
         return BlockFormat(format)
     raise TypeError(f"format is {type(format).__name__}; give a BlockFormat or a block format's name")
+
+
+def _settings(rounding: Any, overflow: Any, seed: Any, random_bits: Any, threads: Any) -> list[Any]:
+    """The shared settings but for underflow, which blocks leave to their formats."""
+    rounding, overflow, _, *rest = settings(rounding, overflow, "gradual", seed, random_bits, threads)
+    return [rounding, overflow, *rest]
 
 
 def _around(shape: tuple[int, ...], axis: int) -> tuple[int, tuple[int, int, int]]:
@@ -141,7 +147,7 @@ def quantize_blocks(
     _, shape = _around(a.shape, axis)
 
     def write(flat: np.ndarray) -> None:
-        _core.quantize_blocks(a.reshape(-1), flat, shape, f, *settings(rounding, overflow, seed, random_bits, threads))
+        _core.quantize_blocks(a.reshape(-1), flat, shape, f, *_settings(rounding, overflow, seed, random_bits, threads))
 
     return _run(write, x, a.dtype, out, a.shape)
 
@@ -189,7 +195,7 @@ def encode_blocks(
     codes = np.empty(a.shape, np.uint8)
     scales = np.empty(_scale_shape(a.shape, at, f), np.uint8)
     tensor_scale = _core.encode_blocks(
-        a.reshape(-1), codes.reshape(-1), scales.reshape(-1), shape, f, *settings(rounding, overflow, seed, random_bits, threads)
+        a.reshape(-1), codes.reshape(-1), scales.reshape(-1), shape, f, *_settings(rounding, overflow, seed, random_bits, threads)
     )
     return EncodedBlocks(_like(x, codes), _like(x, scales), tensor_scale if f.tensor_scale else None)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-__all__ = ["integer", "settings", "text"]
+import numpy as np
+
+__all__ = ["flag", "integer", "settings", "text"]
 
 
 def integer(name: str, value: Any, low: int, high: int) -> int:
@@ -28,11 +30,21 @@ def text(name: str, value: Any) -> str:
     return value
 
 
-def settings(rounding: Any, overflow: Any, seed: Any, random_bits: Any, threads: Any) -> tuple[str, str, int, int, int]:
+def flag(name: str, value: Any) -> bool:
+    """The value, which must be True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name}={value!r} is neither True nor False")
+    return bool(value)
+
+
+def settings(
+    rounding: Any, overflow: Any, underflow: Any, seed: Any, random_bits: Any, threads: Any
+) -> tuple[str, str, str, int, int, int]:
     """The settings that every operation shares, in the order C++ takes them."""
     return (
         text("rounding", rounding),
         text("overflow", overflow),
+        text("underflow", underflow),
         integer("seed", seed, 0, 2**64 - 1),
         integer("random_bits", random_bits, 1, 64),
         integer("threads", threads, 0, 2**20),

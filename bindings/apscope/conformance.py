@@ -19,7 +19,16 @@ from .identify import identify
 
 __all__ = ["OVERFLOWS", "ROUNDINGS", "Check", "check", "inputs_of", "pack_formats", "write"]
 
-ROUNDINGS = ("ties_to_even", "ties_to_away", "toward_zero", "toward_positive", "toward_negative", "to_odd")
+ROUNDINGS = (
+    "ties_to_even",
+    "ties_to_away",
+    "ties_to_zero",
+    "toward_zero",
+    "toward_positive",
+    "toward_negative",
+    "away_from_zero",
+    "to_odd",
+)
 OVERFLOWS = ("ieee", "saturate")
 KIND = "apscope conformance pack"
 VERSION = 1
@@ -91,7 +100,7 @@ def write(directory: str | Path, formats: Sequence[str] | None = None) -> dict[s
     directory : str or Path
         Made if need be; must be empty. The manifest is written last: a folder without one is no pack.
     formats : sequence of str, optional
-        Names or aliases; by default every named format of at most 16 bits (about 13 MB).
+        Names or aliases; by default every named format of at most 16 bits (about 20 MB).
 
     Returns
     -------

@@ -87,8 +87,8 @@ def _reasons(dtype: Any, format: str, overflow: str) -> list[str]:
     return rows
 
 
-def insert(document: str | Path, text: str) -> None:
-    """Put a text between the marks `BEGIN` and `END` of a document.
+def insert(document: str | Path, text: str, begin: str = BEGIN, end: str = END) -> None:
+    """Put a text between two marks of a document, by default `BEGIN` and `END`.
 
     Raises
     ------
@@ -97,6 +97,6 @@ def insert(document: str | Path, text: str) -> None:
     """
     path = Path(document)
     old = path.read_text()
-    if BEGIN not in old or END not in old:
-        raise ValueError(f"{path} lacks the line '{BEGIN}' or '{END}'")
-    path.write_text(f"{old[: old.index(BEGIN)]}{BEGIN}\n\n{text}\n\n{old[old.index(END) :]}")
+    if begin not in old or end not in old:
+        raise ValueError(f"{path} lacks the line '{begin}' or '{end}'")
+    path.write_text(f"{old[: old.index(begin)]}{begin}\n\n{text}\n\n{old[old.index(end) :]}")

@@ -103,7 +103,7 @@ def fingerprint(cast: Any, *, codes: FloatFormat | str | None = None) -> Fingerp
     ('fp16', 'ties_to_even', 0)
     """
     run = _values_of(cast_of(cast), None if codes is None else as_format(codes))
-    candidates = list(named_formats().values())
+    candidates = _named()
     general = infer_format(run)
     if general is not None and general not in candidates:
         candidates.append(general)
@@ -131,6 +131,11 @@ def fingerprint(cast: Any, *, codes: FloatFormat | str | None = None) -> Fingerp
     )
 
 
+def _named() -> list[FloatFormat]:
+    """The named formats whose values are fp32 numbers: a cast from fp32 shows no other."""
+    return [f for f in named_formats().values() if f.fits_fp32]
+
+
 def _values_of(cast: Callable[[np.ndarray], Any], codes: FloatFormat | None) -> Run:
     """The cast as a function from float32 to float64 values."""
     x = _generic()
@@ -140,7 +145,7 @@ def _values_of(cast: Callable[[np.ndarray], Any], codes: FloatFormat | None) -> 
     if codes is None:
         width = max(int(got.max()), 0).bit_length()
         scores = []
-        for f in named_formats().values():
+        for f in _named():
             if width <= f.storage_bits <= 16 and got.min() >= 0:
                 values = decode(got, f).astype(np.float64)
                 scores.append((np.count_nonzero(same(values, quantize(x, f).astype(np.float64))), f))
@@ -182,7 +187,7 @@ def _around(f: FloatFormat) -> np.ndarray:
 
 def _overflows(f: FloatFormat) -> list[str]:
     """The overflow rules that a format can follow."""
-    return ["ieee", "saturate", *["infinity"] * f.has_infinity, *["nan"] * f.has_nan]
+    return ["ieee", "saturate", *["propagate", "infinity"] * f.has_infinity, *["nan"] * f.has_nan]
 
 
 Preset = tuple[FloatFormat, str, str]

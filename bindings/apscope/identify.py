@@ -53,7 +53,7 @@ def identify(what: Any) -> list[FloatFormat]:
     >>> apscope.identify(np.float16)
     [FloatFormat('fp16')]
     >>> apscope.identify([0, 1, 2, 3, -0.0, -1, -2, -3])[0]
-    FloatFormat('e1m1fnnan0')
+    FloatFormat('e1m1finite')
     """
     if is_dtype(what) and dtype_bits(what) == 32:
         return [FloatFormat("fp32")]
@@ -127,9 +127,9 @@ def _general(table: np.ndarray, bits: int) -> list[FloatFormat]:
         half = len(table) // 2 if is_signed else len(table)
         magnitudes = table[:half]
         specials = _specials(magnitudes)
-        for mantissa_bits in range(min(bits - is_signed, 23) + 1):
+        for mantissa_bits in range(bits - is_signed + 1):
             exponent_bits = bits - is_signed - mantissa_bits
-            if not 0 <= exponent_bits <= 8:
+            if not 0 <= exponent_bits <= 11:
                 continue
             for f in _candidates(table, magnitudes, exponent_bits, mantissa_bits, is_signed, specials):
                 if same(_values(f), table).all():
@@ -173,7 +173,7 @@ def _candidates(table, magnitudes, exponent_bits, mantissa_bits, is_signed, spec
         try:
             yield FloatFormat(**choice)
         except ValueError:
-            continue  # no such format: out of float32's range, or no finite value
+            continue  # no such format: out of float64's range, or no finite value
 
 
 def _log2(value: float) -> int | None:

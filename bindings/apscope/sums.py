@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from . import _core
 from ._core import FloatFormat
-from .arithmetic import _like_one_of, _operand
-from .arrays import _run, as_format
+from .arithmetic import _in_storage, _like_one_of, _operand, _same_storage, _stored
 from .checks import settings
+from .inputs import _run, as_format
 
 __all__ = ["dot", "matmul", "sum"]
 
@@ -19,15 +20,16 @@ def _optional_format(format: FloatFormat | str | None) -> FloatFormat | None:
     return None if format is None else as_format(format)
 
 
-def _write_result(compute, like: Any, shape: tuple[int, ...], out: Any) -> Any:
-    """compute(flat result) through a temporary, since an operand may be `out`."""
-    result = np.empty(shape, np.float32)
-    compute(result.reshape(-1))
+def _write_result(compute: Callable[[np.ndarray], None], held: np.dtype, f: FloatFormat, like: Any, shape: tuple[int, ...], out: Any) -> Any:
+    """compute(flat result) in the operands' storage, then as the format is stored; an operand may be `out`."""
+    computed = np.empty(shape, held)
+    compute(computed.reshape(-1))
+    result = _in_storage(computed, f)
 
     def write(target: np.ndarray) -> None:
         target[...] = result.reshape(-1)
 
-    return _run(write, like, np.dtype(np.float32), out, shape)
+    return _run(write, like, _stored(f), out, shape)
 
 
 def _terms_first(a: np.ndarray, axis: int, what: str) -> np.ndarray:
@@ -46,6 +48,7 @@ def sum(
     accumulate: FloatFormat | str | None = None,
     rounding: str = "ties_to_even",
     overflow: str = "ieee",
+    underflow: str = "gradual",
     seed: int = 0,
     random_bits: int = 32,
     out: Any = None,
@@ -56,8 +59,9 @@ def sum(
     Parameters
     ----------
     x : array_like or torch.Tensor, any shape
-        float32, or narrower floats and integers; float64 only if every value is a float32 value.
-        Terms enter as they are: quantize them first for terms of a format. Not changed.
+        Floats of any width, and integers. Terms enter as they are: quantize them first for terms of a
+        format. Float64 values that are no float32 values, and formats that float32 does not hold, take
+        a slower exact path. Not changed.
     format : FloatFormat or str
         The result's format.
     axis : int, optional
@@ -71,25 +75,26 @@ def sum(
         ``exact``, the exact sum rounded once, the same for every order of the terms.
     accumulate : FloatFormat or str, optional
         The accumulator's format, if not `format`; the final sum is then rounded to `format`.
-    rounding, overflow
-        Of every rounding, as for `quantize`.
+    rounding, overflow, underflow
+        Of every rounding, as for `add`.
     seed, random_bits : int
         As for `quantize`; docs/definitions.md section 10 says which rounding draws which word.
     out : array or tensor, optional
-        Written instead of a new array: float32, of the result's shape.
+        Written instead of a new array: the result's shape and dtype.
     threads : int
         0 takes all of the machine's. Their number never changes a bit.
 
     Returns
     -------
-    float32 array or tensor of x's shape without `axis`; of shape () if all is summed
-        Every element is a value of `format`, an infinity or NaN. A sum of no terms is that of +0.
+    array or tensor of x's shape without `axis`; of shape () if all is summed
+        float32 if the format's values are float32 numbers (``format.fits_fp32``), else float64. Every
+        element is a value of `format`, an infinity or NaN. A sum of no terms is that of +0.
 
     Raises
     ------
     ValueError
         An unknown order, format or rounding; an axis that x has not; ``order="exact"`` with
-        `accumulate`; a float64 value that is no float32 value.
+        `accumulate`.
     TypeError
         A dtype that is not a number's.
 
@@ -105,13 +110,14 @@ def sum(
     f, accumulator = as_format(format), _optional_format(accumulate)
     a = _operand(x, "x")
     terms = a.reshape(-1) if axis is None else _terms_first(a, axis, "x")
+    (terms,) = _same_storage([terms], f, accumulator)
 
     def compute(result: np.ndarray) -> None:
         _core.ordered_sum(
-            terms.reshape(-1), terms.shape[0], result, f, order, accumulator, *settings(rounding, overflow, seed, random_bits, threads)
+            terms.reshape(-1), terms.shape[0], result, f, order, accumulator, *settings(rounding, overflow, underflow, seed, random_bits, threads)
         )
 
-    return _write_result(compute, x, terms.shape[1:], out)
+    return _write_result(compute, terms.dtype, f, x, terms.shape[1:], out)
 
 
 def dot(
@@ -125,6 +131,7 @@ def dot(
     accumulate: FloatFormat | str | None = None,
     rounding: str = "ties_to_even",
     overflow: str = "ieee",
+    underflow: str = "gradual",
     seed: int = 0,
     random_bits: int = 32,
     out: Any = None,
@@ -140,13 +147,14 @@ def dot(
         The axis summed over.
     product : FloatFormat or str, optional
         What every product is rounded to. Without it products are exact, and each step of
-        ``sequential`` is a fused multiply-add.
-    format, order, accumulate, rounding, overflow, seed, random_bits, out, threads
+        ``sequential`` is a fused multiply-add; ``pairwise``, where two of them meet, then takes
+        float32 values and no flushed input.
+    format, order, accumulate, rounding, overflow, underflow, seed, random_bits, out, threads
         As for `sum`.
 
     Returns
     -------
-    float32 array or tensor of the shape without `axis`
+    array or tensor of the shape without `axis`
         As `sum`.
 
     Raises
@@ -164,14 +172,14 @@ def dot(
     x, y = _operand(a, "a"), _operand(b, "b")
     if x.shape != y.shape:
         raise ValueError(f"a has shape {x.shape}, b {y.shape}; they must agree")
-    x, y = _terms_first(x, axis, "a"), _terms_first(y, axis, "b")
+    x, y = _same_storage([_terms_first(x, axis, "a"), _terms_first(y, axis, "b")], f, accumulator, products)
 
     def compute(result: np.ndarray) -> None:
         _core.ordered_dot(
-            x.reshape(-1), y.reshape(-1), x.shape[0], result, f, order, accumulator, products, *settings(rounding, overflow, seed, random_bits, threads),
+            x.reshape(-1), y.reshape(-1), 1, x.shape[0], result, f, order, accumulator, products, *settings(rounding, overflow, underflow, seed, random_bits, threads),
         )
 
-    return _write_result(compute, _like_one_of((a, b)), x.shape[1:], out)
+    return _write_result(compute, x.dtype, f, _like_one_of((a, b)), x.shape[1:], out)
 
 
 def matmul(
@@ -184,6 +192,7 @@ def matmul(
     accumulate: FloatFormat | str | None = None,
     rounding: str = "ties_to_even",
     overflow: str = "ieee",
+    underflow: str = "gradual",
     seed: int = 0,
     random_bits: int = 32,
     out: Any = None,
@@ -193,21 +202,22 @@ def matmul(
 
     Parameters
     ----------
-    a : array_like or torch.Tensor of shape (m, k) or (k,)
-    b : array_like or torch.Tensor of shape (k, n) or (k,)
-        As x for `sum`; a vector is one row of `a`, one column of `b`.
-    format, order, product, accumulate, rounding, overflow, seed, random_bits, out, threads
+    a : array_like or torch.Tensor of shape (..., m, k) or (k,)
+    b : array_like or torch.Tensor of shape (..., k, n) or (k,)
+        As x for `sum`; a vector is one row of `a`, one column of `b`. Leading axes broadcast, as in
+        ``numpy.matmul``.
+    format, order, product, accumulate, rounding, overflow, underflow, seed, random_bits, out, threads
         As for `dot`.
 
     Returns
     -------
-    float32 array or tensor of shape (m, n), without m or n where an operand is a vector
+    array or tensor of shape (..., m, n), without m or n where an operand is a vector
         As `sum`.
 
     Raises
     ------
     ValueError, TypeError
-        As `dot`; an operand with another number of axes; k that disagree.
+        As `dot`; a number as an operand; k or leading axes that disagree.
 
     Examples
     --------
@@ -218,16 +228,23 @@ def matmul(
     f, accumulator, products = as_format(format), _optional_format(accumulate), _optional_format(product)
     x, y = _operand(a, "a"), _operand(b, "b")
     for operand, what in ((x, "a"), (y, "b")):
-        if operand.ndim not in (1, 2):
-            raise ValueError(f"{what} has shape {operand.shape}; matmul takes vectors and matrices")
-    shape = x.shape[:-1] + y.shape[1:]
-    if x.shape[-1] != y.shape[0]:
-        raise ValueError(f"a has shape {x.shape}, b {y.shape}; a's last axis must be as long as b's first")
-    rows = x.shape[0] if x.ndim == 2 else 1
+        if operand.ndim == 0:
+            raise ValueError(f"{what} is a number; matmul takes vectors and matrices")
+    if x.shape[-1] != y.shape[0 if y.ndim == 1 else -2]:
+        raise ValueError(f"a has shape {x.shape}, b {y.shape}; a's last axis must be as long as b's first of its last two")
+    rows, columns = x.shape[-2:-1], y.shape[-1:] if y.ndim > 1 else ()
+    left, right = (x if x.ndim > 1 else x[None, :]), (y if y.ndim > 1 else y[:, None])
+    try:
+        batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    except ValueError:
+        raise ValueError(f"a has shape {x.shape}, b {y.shape}; their leading axes do not broadcast together") from None
+    parts = [np.ascontiguousarray(np.broadcast_to(part, batch + part.shape[-2:])) for part in (left, right)]
+    left, right = _same_storage(parts, f, accumulator, products)
 
     def compute(result: np.ndarray) -> None:
         _core.ordered_matmul(
-            x.reshape(-1), y.reshape(-1), rows, result, f, order, accumulator, products, *settings(rounding, overflow, seed, random_bits, threads),
-        )
+            left.reshape(-1), right.reshape(-1), int(np.prod(batch)), left.shape[-2], result, f, order, accumulator, products,
+            *settings(rounding, overflow, underflow, seed, random_bits, threads),
+        )  # fmt: skip
 
-    return _write_result(compute, _like_one_of((a, b)), shape, out)
+    return _write_result(compute, left.dtype, f, _like_one_of((a, b)), batch + rows + columns, out)

@@ -33,9 +33,10 @@ unsigned block_count(std::uint64_t groups) {
 void quantize_on_device(const float* in, float* out, std::size_t n, const FloatFormat& format, const Projection& projection,
                         std::uint64_t seed, CUstream_st* stream, std::uint64_t first_element) {
     validate(projection, format);
+    require_fp32(format, "an array of fp32 numbers");
     if (n == 0) return;
     const QuantizeArguments arguments{in, out, n, first_element, make_cast<float>(format, projection),
-                                      array_stream(seed, projection.random_bits)};
+                                      array_stream(seed, projection.drawn_bits())};
     dispatch(projection.rounding, [&]<RoundingMode M>() {
         quantize_kernel<M><<<block_count(group_count<M>(arguments)), threads_per_block, 0, stream>>>(arguments);
     });

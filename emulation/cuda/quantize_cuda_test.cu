@@ -61,7 +61,7 @@ std::uint64_t mismatches(const FloatFormat& format, const Projection& projection
         APSCOPE_CUDA(cudaMemcpy(out.data(), device_out.get(), chunk * sizeof(float), cudaMemcpyDeviceToHost));
         in_parts([&](std::size_t begin, std::size_t end) {
             std::vector<float> expected(end - begin);
-            quantize_by_rule(std::span(in).subspan(begin, end - begin), expected, format, projection, seed, start + begin);
+            quantize_by_rule(std::span(in).subspan(begin, end - begin), expected, format, projection, {seed, start + begin, {}});
             if (std::memcmp(expected.data(), out.data() + begin, (end - begin) * sizeof(float)) == 0) return;
             for (std::size_t i = begin; i < end; ++i) {
                 if (bits_cast<std::uint32_t>(expected[i - begin]) == bits_cast<std::uint32_t>(out[i])) continue;

@@ -24,7 +24,8 @@ struct QuantizeArguments {
 
 template <RoundingMode M>
 APSCOPE_HD int group_size(const QuantizeArguments& a) {
-    return M == RoundingMode::stochastic ? RandomStream::slots(a.stream.random_bits) : 1;
+    // With stochastic_exact every element asks its stream by itself, for as many words as it takes.
+    return is_stochastic(M) && M != RoundingMode::stochastic_exact ? RandomStream::slots(a.stream.random_bits) : 1;
 }
 
 // Groups that the elements lie in; they are numbered from 0.
@@ -36,7 +37,9 @@ APSCOPE_HD std::uint64_t group_count(const QuantizeArguments& a) {
 
 template <RoundingMode M>
 APSCOPE_HD void quantize_group(const QuantizeArguments& a, std::uint64_t group) {
-    if constexpr (M == RoundingMode::stochastic) {
+    if constexpr (M == RoundingMode::stochastic_exact) {
+        a.out[group] = round_to_format<M, float>(a.in[group], a.cast, StreamWord{&a.stream, a.first + group});
+    } else if constexpr (is_stochastic(M)) {
         const int size = group_size<M>(a);
         const std::uint64_t index = a.first / size + group;
         const PhiloxBlock block = a.stream.block(index);
@@ -45,7 +48,7 @@ APSCOPE_HD void quantize_group(const QuantizeArguments& a, std::uint64_t group) 
             if (i < a.count) a.out[i] = round_to_format<M, float>(a.in[i], a.cast, a.stream.slot(block, slot));
         }
     } else {
-        a.out[group] = round_to_format<M, float>(a.in[group], a.cast, 0);
+        a.out[group] = round_to_format<M, float>(a.in[group], a.cast, std::uint64_t{0});
     }
 }
 

@@ -18,8 +18,8 @@ namespace {
 // answers for all; stochastic rounding counts as overflowing where it could.
 bool overflows(double amax, double scale, const FloatGrid& grid, const Cast<double>& cast) {
     const double scaled = amax * scale;
-    if (grid.projection.overflow == Overflow::saturate) return false;
-    if (grid.projection.rounding == RoundingMode::stochastic) return scaled > grid.format.largest();
+    if (clamps(grid.projection.overflow)) return false;
+    if (is_stochastic(grid.projection.rounding)) return scaled > grid.format.largest();
     return !std::isfinite(round_one<double>(scaled, cast, grid.projection.rounding, 0)) ||
            !std::isfinite(round_one<double>(-scaled, cast, grid.projection.rounding, 0));
 }

@@ -19,17 +19,21 @@ std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own, std::string_view r
 void build_float(const SchemeArguments& arguments, Scheme& scheme) {
     FloatGrid grid{*arguments.format, {}};
     grid.projection.rounding = parse_rounding(arguments.text("rounding"));
+    require_counted(grid.projection.rounding, "schemes");
     grid.projection.overflow = parse_overflow(arguments.text("overflow"));
     grid.projection.random_bits = static_cast<int>(arguments.integer("random_bits", 1, 64));
+    require_counted(grid.projection.rounding, "schemes");
     validate(grid.projection, grid.format);
 
     Reduction reduction;
     const std::string& accumulate = arguments.text("accumulate");
     reduction.exact = accumulate == "exact";
     reduction.accumulate = accumulate == "format" || reduction.exact ? grid.format : parse_format(accumulate);
+    require_fp32(reduction.accumulate, "a scheme");
     reduction.projection = grid.projection;
     const std::string& hop = arguments.text("hop_rounding");
     if (hop != "same") reduction.projection.rounding = parse_rounding(hop);
+    require_counted(reduction.projection.rounding, "schemes");
     validate(reduction.projection, reduction.accumulate);
 
     scheme.grid = grid;

@@ -38,7 +38,7 @@ struct Table {
     std::vector<float> operands;           // every value, both signs, infinities, NaN
 
     explicit Table(const char* name) : format(parse_format(name)) {
-        unit_bits = static_cast<int>(-std::log2(format.smallest_positive()));
+        unit_bits = -std::ilogb(format.smallest_positive()) + (format.subnormals ? 0 : format.mantissa_bits);
         for (std::uint64_t code = 0; code <= format.top_finite_code(); ++code) add(format.magnitude(code));
         const double largest = format.largest();
         magnitudes.push_back(magnitudes.back() + units(std::ldexp(1.0, std::ilogb(largest) - format.mantissa_bits)));
@@ -84,13 +84,21 @@ double expected(const Exact& x, const Table& table, RoundingMode mode, int rando
         switch (mode) {
             case RoundingMode::ties_to_even: chosen += side > 0 || (side == 0 && odd); break;
             case RoundingMode::ties_to_away: chosen += side >= 0; break;
+            case RoundingMode::ties_to_zero: chosen += side > 0; break;
             case RoundingMode::toward_zero: break;
             case RoundingMode::toward_positive: chosen += !x.negative; break;
             case RoundingMode::toward_negative: chosen += x.negative; break;
+            case RoundingMode::away_from_zero: ++chosen; break;
             case RoundingMode::to_odd: chosen += !odd; break;
-            case RoundingMode::stochastic: {
-                const Wide eta = ((x.numerator - low * x.denominator) << random_bits) / ((high - low) * x.denominator);
-                chosen += static_cast<Wide>(random >> (64 - random_bits)) + eta >= Wide{1} << random_bits;
+            case RoundingMode::stochastic_exact: break;  // arithmetic has none
+            default: {
+                const Wide part = (x.numerator - low * x.denominator) << random_bits, whole = (high - low) * x.denominator;
+                Wide count = part / whole;  // the random integers that round up
+                const Wide twice = 2 * (part % whole);
+                if (mode == RoundingMode::stochastic_b) count += twice >= whole;
+                if (mode == RoundingMode::stochastic_c) count += twice > whole || (twice == whole && count % 2 == 1);
+                if (mode == RoundingMode::stochastic_equal) count = Wide{1} << (random_bits - 1);
+                chosen += static_cast<Wide>(random >> (64 - random_bits)) + count >= Wide{1} << random_bits;
             }
         }
     }
@@ -146,13 +154,14 @@ bool same(double a, double b) { return (std::isnan(a) && std::isnan(b)) || std::
 // Compares operands (element by element) in one mode; the first difference fails.
 void check(Operation op, const Table& table, RoundingMode mode, int random_bits, const std::vector<float>& a,
            const std::vector<float>& b, const std::vector<float>& c) {
+    if (mode == RoundingMode::stochastic_exact) return;  // refused
     std::vector<float> got(a.size());
     const Projection projection{mode, Overflow::ieee, random_bits};
     arithmetic(op, a, b, c, got, table.format, projection, 7);
     const RandomStream stream = array_stream(7, random_bits);
     for (std::size_t i = 0; i < a.size(); ++i) {
         const double y = operand_count(op) > 1 ? b[i] : 0, z = operand_count(op) > 2 ? c[i] : 0;
-        const std::uint64_t random = mode == RoundingMode::stochastic ? stream.at(i) : 0;
+        const std::uint64_t random = is_stochastic(mode) ? stream.at(i) : 0;
         const double wanted = expected(exact(op, a[i], y, z, table, mode), table, mode, random_bits, random);
         ASSERT_TRUE(same(got[i], wanted)) << table.format.name() << " " << to_string(op) << " " << to_string(mode) << " of "
                                           << a[i] << ", " << y << ", " << z << " gives " << got[i] << ", exactly " << wanted;
@@ -172,8 +181,8 @@ struct Pairs {
 };
 
 constexpr Operation binary_operations[] = {Operation::add, Operation::subtract, Operation::multiply, Operation::divide};
-constexpr const char* small_formats[] = {"e4m3",     "e4m3fn", "e5m2",   "e3m0",        "e2m1fn",
-                                         "binary8p3se", "e3m4",   "e3m2fn", "binary8p4se", "e4m3fnuz"};
+constexpr const char* small_formats[] = {"e4m3",   "e4m3fn",      "e5m2",     "e3m0",         "e2m1fn",      "binary8p3se",        "e3m4",
+                                         "e3m2fn", "binary8p4se", "e4m3fnuz", "hfp8_forward", "e4m3fnnosub", "e4m3finiteb20sub-20"};
 
 }  // namespace
 
@@ -190,15 +199,20 @@ TEST(Arithmetic, EveryPairOfOperandsInEveryMode) {
 }
 
 TEST(Arithmetic, StochasticBeyondFp64sBits) {
-    for (const char* name : {"e4m3", "e3m0", "e2m1fn"}) {
+    for (const char* name : {"e4m3", "e3m0", "e2m1fn", "hfp8_forward", "e4m3finiteb20sub-20"}) {
         const Table table(name);
         const Pairs pairs(table);
-        for (const Operation op : binary_operations) check(op, table, RoundingMode::stochastic, 60, pairs.a, pairs.b, {});
+        for (const Operation op : binary_operations) {
+            for (const RoundingMode mode :
+                 {RoundingMode::stochastic, RoundingMode::stochastic_b, RoundingMode::stochastic_c, RoundingMode::stochastic_equal}) {
+                check(op, table, mode, 60, pairs.a, pairs.b, {});
+            }
+        }
     }
 }
 
 TEST(Arithmetic, EveryTripleOfFourBits) {
-    for (const char* name : {"e2m1fn", "e3m0", "binary4p2sf"}) {
+    for (const char* name : {"e2m1fn", "e3m0", "binary4p2sf", "e2m1finiteb2nosub"}) {
         const Table table(name);
         std::vector<float> a, b, c;
         for (const float x : table.operands) {
@@ -220,16 +234,16 @@ TEST(Arithmetic, EveryRoot) {
     for (const char* name : {"e4m3", "e4m3fn", "e5m2", "e3m0", "e2m1fn", "binary8p3se", "fp16"}) {
         const Table table(name);
         for (int mode = 0; mode < rounding_mode_count; ++mode) {
-            if (static_cast<RoundingMode>(mode) == RoundingMode::stochastic) continue;  // a root is no fraction: see test_arithmetic.py
+            if (is_stochastic(static_cast<RoundingMode>(mode))) continue;  // a root is no fraction: see test_arithmetic.py
             check(Operation::sqrt, table, static_cast<RoundingMode>(mode), 8, table.operands, {}, {});
         }
     }
 }
 
-// Roots to odd against the 104 digits of the general path, over fp32 of all magnitudes.
+// Roots to odd against the 122 digits of the general path, over fp32 of all magnitudes.
 TEST(Arithmetic, OddQuotientsAndRootsAreTheWideOnes) {
     std::mt19937_64 random(4);
-    const auto to_fp64 = [](const WideSum& w) {
+    const auto to_fp64 = [](const WideNumber& w) {
         const auto top = static_cast<std::uint64_t>(w.significand >> 64);
         const int leading = top != 0 ? 127 - std::countl_zero(top) : 63 - std::countl_zero(static_cast<std::uint64_t>(w.significand));
         const int drop = leading - 52;
@@ -246,9 +260,9 @@ TEST(Arithmetic, OddQuotientsAndRootsAreTheWideOnes) {
         if (!std::isfinite(a) || !std::isfinite(b) || a == 0 || b == 0) continue;
         ASSERT_EQ(divide_to_odd(a, b), to_fp64(divide_wide(a, b))) << a << " / " << b;
         ASSERT_EQ(sqrt_to_odd(std::abs(a)), to_fp64(sqrt_wide(std::abs(a)))) << a;
-        const WideSum root = sqrt_wide(std::abs(a));
-        const auto head = static_cast<std::uint64_t>(root.significand >> 50);  // 54 bits or so: floor of the root
-        const double scaled = std::ldexp(std::abs(a), -2 * (root.unit + 50));
+        const WideNumber root = sqrt_wide(std::abs(a));
+        const auto head = static_cast<std::uint64_t>(root.significand >> 68);  // 54 bits or so: floor of the root
+        const double scaled = std::ldexp(std::abs(a), -2 * (root.unit + 68));
         const auto square = static_cast<unsigned __int128>(scaled);  // exact: an integer of at most 110 bits
         ASSERT_TRUE(static_cast<unsigned __int128>(head) * head <= square &&
                     square < static_cast<unsigned __int128>(head + 1) * (head + 1)) << a;
@@ -261,9 +275,8 @@ TEST(Arithmetic, OperandsAndOutputsMustAgree) {
     const FloatFormat f = parse_format("e4m3");
     EXPECT_THROW(arithmetic(Operation::add, two, three, {}, out, f, {}), std::invalid_argument);
     EXPECT_THROW(parse_operation("modulo"), std::invalid_argument);
-    // dlfloat16 has no value between 0 and 1.001953125 * 2^-31: an odd fp64 number must do there.
-    EXPECT_THROW(make_rounder(parse_format("dlfloat16"), {RoundingMode::stochastic, Overflow::ieee, 42}), std::invalid_argument);
-    EXPECT_NO_THROW(make_rounder(parse_format("dlfloat16"), {RoundingMode::stochastic, Overflow::ieee, 41}));
+    EXPECT_THROW(make_rounder(f, {RoundingMode::stochastic_exact}), std::invalid_argument);
+    EXPECT_THROW(arithmetic(Operation::add, three, one, {}, out, parse_format("fp64"), {}), std::invalid_argument);
     arithmetic(Operation::multiply, three, one, {}, out, f, {});
     EXPECT_EQ(out, (std::vector<float>{0, 0, 0}));
 }

@@ -29,9 +29,9 @@ void expect_groups_equal_the_array(const FloatFormat& format, const Projection& 
     const std::span in = std::span(all).first(count);
     constexpr float untouched = 12345;
     std::vector<float> expected(count), out(count + 1, untouched);
-    quantize(in, expected, format, projection, seed, 1, first);
+    quantize(in, expected, format, projection, {seed, first, {}});
     const QuantizeArguments arguments{in.data(), out.data(), count, first, make_cast<float>(format, projection),
-                                      array_stream(seed, projection.random_bits)};
+                                      array_stream(seed, projection.drawn_bits())};
     dispatch(projection.rounding, [&]<RoundingMode M>() {
         for (std::uint64_t g = group_count<M>(arguments); g-- > 0;) quantize_group<M>(arguments, g);  // any order
     });
@@ -47,6 +47,7 @@ void expect_groups_equal_the_array(const FloatFormat& format, const Projection& 
 TEST(CudaRule, EveryNamedFormatAndModeEqualsTheArrayPath) {
     for (const NamedFormat& named : named_formats()) {
         for (int mode = 0; mode < rounding_mode_count; ++mode) {
+            if (!named.format.fits_fp32()) continue;
             Projection projection;
             projection.rounding = static_cast<RoundingMode>(mode);
             expect_groups_equal_the_array(named.format, projection, inputs().size(), 0);

@@ -143,8 +143,8 @@ TEST(ParallelArrays, ThreadsGiveTheSameBits) {
     std::vector<float> in(300'000), one(in.size()), many(in.size());
     for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(std::sin(static_cast<double>(i)));
     const Projection drawn{RoundingMode::stochastic, Overflow::ieee, 11};
-    quantize(in, one, parse_format("e4m3"), drawn, 5, 1);
-    quantize(in, many, parse_format("e4m3"), drawn, 5, 4);
+    quantize(in, one, parse_format("e4m3"), drawn, {5, 0, {}}, 1);
+    quantize(in, many, parse_format("e4m3"), drawn, {5, 0, {}}, 4);
     EXPECT_EQ(one, many);
     std::vector<double> sum_one(in.size() / 4), sum_many(in.size() / 4);
     AllReduceOptions o;

@@ -18,6 +18,10 @@ namespace apscope::oracle {
 
 class MpfrOracle {
 public:
+    // The most significant bits that a number given to project() may have.
+    static constexpr mpfr_prec_t most_precision = 192;
+    __extension__ using Count = unsigned __int128;
+
     // Throws std::invalid_argument if the format cannot do what the projection asks.
     MpfrOracle(const FloatFormat& format, const Projection& projection);
     ~MpfrOracle();
@@ -25,35 +29,39 @@ public:
     MpfrOracle& operator=(const MpfrOracle&) = delete;
 
     // x as the format holds it. `random` carries the N random bits of stochastic rounding in its
-    // top bits; the other modes ignore it.
+    // top bits, or all of R1 for stochastic_exact, whose further words are zeros; the other modes
+    // ignore it. The float must hold the format's values.
     float project(float x, std::uint64_t random);
+    double project(double x, std::uint64_t random);
     // The same for a real number whose truncation towards zero is `truncated`; `inexact` says that
-    // the number's magnitude is larger than that. Needs precision m + N + 3 or more.
-    float project(mpfr_srcptr truncated, bool inexact, std::uint64_t random);
-    // floor(eta 2^N) of |x|, eta the fraction of the step between x's two neighbours that rounding
-    // towards zero discards: x rounds away from zero for the last floor(eta 2^N) random integers.
-    std::uint64_t discarded(float x);
+    // the number's magnitude is larger than that. Needs precision m + N + 3 or more (N = 64 for
+    // stochastic_exact), at most most_precision. A NaN gives the canonical one.
+    double project(mpfr_srcptr truncated, bool inexact, std::uint64_t random);
+    // How many of the random integers round |x| away from zero: the last `count` of the 2^N, or of
+    // stochastic_exact's 2^64 words the first.
+    Count up_count(double x);
 
 private:
     struct Step {
         bool lower_is_odd;
-        bool exact;             // |x| is the lower neighbour itself
-        int against_half;       // |x| against the midpoint: -1, 0, 1
-        std::uint64_t discarded;  // floor(eta 2^N), for stochastic rounding only
+        bool exact;        // the magnitude is the lower neighbour itself
+        int against_half;  // the magnitude against the midpoint: -1, 0, 1; deterministic modes only
+        Count up_count;    // stochastic modes only
     };
     // Sets lower_ and upper_ to the neighbours of magnitude_, with no upper limit to the exponent.
     Step bracket(bool inexact);
+    Count count_of(bool inexact);
     bool rounds_away(const Step& step, bool negative, std::uint64_t random) const;
-    float overflowed(bool negative, bool infinite_input) const;
-    float below_an_unsigned_format(bool infinite_input) const;
-    float to_float(mpfr_srcptr value, bool negative) const;
+    double overflowed(bool negative, bool infinite_input) const;
+    double below_an_unsigned_format(bool infinite_input) const;
+    double to_double(mpfr_srcptr value, bool negative) const;
     void set_to_code(mpfr_ptr value, std::uint64_t code) const;
 
     FloatFormat format_;
     Projection projection_;
     bool has_gap_ = false;  // one step near zero is wider than its neighbours
     bool gap_lower_is_odd_ = false;
-    mpfr_t gap_lower_, gap_upper_, smallest_, largest_, magnitude_, lower_, upper_, scratch_, width_;
+    mpfr_t gap_lower_, gap_upper_, smallest_, smallest_normal_, largest_, magnitude_, lower_, upper_, scratch_, width_;
 };
 
 }  // namespace apscope::oracle

@@ -129,6 +129,12 @@ def test_what_cannot_be_is_refused():
     for topology, word in [("ring+kahan", "kahan"), ("tree+kahan", "kahan"), ("star", "star"), ("hierarchical:0", "0"), ("hierarchical", "hier")]:
         with pytest.raises(ValueError, match=word):
             apscope.allreduce(x, "e4m3", topology=topology)
+    exact = "stochastic_exact"
+    for roundings in ({"rounding": exact}, {"hop_rounding": exact}, {"rounding": exact, "hop_rounding": "ties_to_even"}):
+        with pytest.raises(ValueError, match="is for quantize and encode"):
+            apscope.allreduce(x, "e4m3", **roundings)
+        with pytest.raises(ValueError, match="is for quantize and encode"):
+            apscope.schemes.Scheme("loss_scaling:e4m3," + ",".join(f"{key}={value}" for key, value in roundings.items()))
     with pytest.raises(ValueError, match="workers"):
         apscope.allreduce(np.zeros((0, 3), np.float32), "e4m3")
     with pytest.raises(TypeError, match="float64"):

@@ -218,14 +218,14 @@ def test_threads_and_instruction_sets_do_not_change_a_bit():
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: apscope.add(0.1, 1, "e4m3"), ValueError, "a holds 0.1, which is no float32 value"),
-        (lambda: apscope.add(1, [1, 1e300], "e4m3"), ValueError, "b holds 1e[+]300"),
+        (lambda: apscope.add(0.1, 1, "e4m3", rounding="stochastic_exact"), ValueError, "is for quantize and encode"),
+        (lambda: apscope.add(0.1, 1, "e4m3", underflow="daz"), ValueError, "unknown underflow 'daz'"),
         (lambda: apscope.add(np.ones(2), np.ones(3), "e4m3"), ValueError, "do not broadcast"),
         (lambda: apscope.add(1, 1, "e4m9000"), ValueError, "e4m9000"),
         (lambda: apscope.add(1, 1, "e4m3", rounding="up"), ValueError, "unknown rounding 'up'"),
         (lambda: apscope.add(1, 1, "e4m3", rounding="stochastic", random_bits=65), ValueError, "random_bits=65"),
         (lambda: apscope.add(1, 1, "e4m3fn", overflow="infinity"), ValueError, "needs a format with infinity"),
-        (lambda: apscope.add(1, 1, "dlfloat16", rounding="stochastic", random_bits=42), ValueError, "use at most 41"),
+        (lambda: apscope.add(1, 1, "dlfloat16", rounding="stochastic_c", random_bits=63), ValueError, "between 1 and 62"),
         (lambda: apscope.add("one", 1, "e4m3"), TypeError, "a has dtype"),
         (lambda: apscope.add(np.ones(2), 1, "e4m3", out=np.ones(2)), TypeError, "out has dtype float64"),
         (lambda: apscope.add(np.ones(2), 1, "e4m3", out=np.ones(3, np.float32)), ValueError, "out has shape"),

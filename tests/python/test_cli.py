@@ -64,7 +64,7 @@ def test_replay_and_merge_write_results(capsys, digits, tmp_path):
         (["fromats"], "'fromats'; did you mean formats?"),
         (["xyz"], "unknown verb 'xyz'"),
         ([], "VERB"),
-        (["formats", "e4m33"], "'e4m33'"),
+        (["formats", "e4m333"], "'e4m333'"),
         (["formats", "fp8"], "several meanings"),
         (["schemes", "apz"], "'apz'"),
         (["replay", "DIGITS", "-o", "OUT", "--sheme", "aps:e4m3"], "'--sheme'; did you mean --scheme?"),

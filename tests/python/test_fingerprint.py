@@ -150,7 +150,7 @@ def test_the_reference_of_the_wrong_casts_is_right():
         (floor_of_log2, {"format": "e4m3", "rounding": "mixed (closest to toward_zero"}),
         (through_fp16, {"format": "e4m3", "rounding": "ties_to_even after a rounding to fp16"}),
         (sign_of_zero_lost, {"format": "e4m3", "rounding": "ties_to_even", "signed_zero": "lost", "subnormals": "gradual"}),
-        (one_digit_ties_down, {"format": "e3m0", "rounding": "mixed (closest to ties_to_even"}),
+        (one_digit_ties_down, {"format": "e3m0", "rounding": "mixed (closest to ties_to_zero"}),
         (flush_results, {"format": "e4m3", "rounding": "ties_to_even", "subnormals": "flushed to zero"}),
         (flush_inputs, {"format": "e4m3", "rounding": "ties_to_even", "subnormals": "inputs flushed to zero"}),
     ],

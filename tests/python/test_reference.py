@@ -8,17 +8,16 @@ import numpy as np
 import pytest
 
 from tests.reference.allreduce import allreduce
-from tests.reference.casts import UNIT, Limits, Rounding, as_float, cast, exact, moments, project
-from tests.reference.formats import FORMATS
+from tests.reference.casts import UNIT, Limits, Rounding, as_float, cast, cast_units, exact, moments, project
+from tests.reference.formats import EXOTIC, FORMATS, FP64_FORMATS
 from tests.reference.philox import random_integer
-from tests.reference.random_words import QUANTIZE, philox, random_integers, words_of
-from tests.reference.rounding import Random
+from tests.reference.random_words import DEEPER, EXACT_BITS, QUANTIZE, philox, random_integers, words_of
+from tests.reference.rounding import DETERMINISTIC, MODES, UNDERFLOWS, Random
 from tests.reference.rounding import project as project_one
 from tests.reference.schemes import aps_exponent, best_exponent, ceil_log2_of_root
 from tests.reference.statistics import fixed_shape_sum
 from tests.reference.topologies import reduce
 
-MODES = ["ties_to_even", "ties_to_away", "toward_zero", "toward_positive", "toward_negative", "to_odd", "stochastic"]
 
 
 @pytest.mark.parametrize(
@@ -42,6 +41,13 @@ def test_random_integers_are_those_of_one_element_at_a_time(bits):
     assert got == [random_integer(seed, e, bits) for e in elements]
 
 
+def test_the_digits_of_a_number_are_words_highest_first():
+    key = words_of(7)
+    digits = random_integers(key, [0, 1, 9], EXACT_BITS, QUANTIZE)
+    assert [d >> EXACT_BITS - 64 for d in digits] == random_integers(key, [0, 1, 9], 64, QUANTIZE)
+    assert [d >> EXACT_BITS - 192 & 2**64 - 1 for d in digits] == random_integers(key, [0, 1, 9], 64, DEEPER, hop=2)
+
+
 def numbers(f, n=50, seed=0):
     """fp32 numbers at, beside and between values of the format, beyond it, and not finite."""
     rng = np.random.default_rng(seed)
@@ -53,18 +59,46 @@ def numbers(f, n=50, seed=0):
     return np.concatenate([x, -x]).astype(np.float64)
 
 
-@pytest.mark.parametrize("name", FORMATS)
+def same(got, expected):
+    zero = expected == 0
+    return np.array_equal(got, expected, equal_nan=True) and np.array_equal(np.signbit(got[zero]), np.signbit(expected[zero]))
+
+
+@pytest.mark.parametrize("name", [*FORMATS, *EXOTIC])
 def test_casts_are_those_in_fractions(name):
-    f, rng = FORMATS[name], np.random.default_rng(1)
-    x = numbers(f)
+    f, rng = (FORMATS | EXOTIC)[name], np.random.default_rng(1)
+    x = numbers(f, 5)
+    overflows = ["ieee", "saturate", "propagate"] + ["infinity"] * f.has_infinity + ["nan"] * f.has_nan
     for mode in MODES:
-        for overflow in ["ieee", "saturate"] + ["infinity"] * f.has_infinity + ["nan"] * f.has_nan:
-            random = rng.integers(0, 2**5, x.size).tolist()
-            got = cast(x, f, Rounding(mode, overflow, 5), random)
-            expected = np.array([project_one(v, f, mode, overflow, Random(r, 5)) for v, r in zip(x.tolist(), random)])
-            assert np.array_equal(got, expected, equal_nan=True), mode
-            zero = got == 0
-            assert np.array_equal(np.signbit(got[zero]), np.signbit(expected[zero])), mode
+        for overflow, underflow in zip(rng.choice(overflows, 2), rng.choice(UNDERFLOWS, 2)):
+            bits = EXACT_BITS if mode == "stochastic_exact" else 5
+            random = [int(r) << bits - 5 for r in rng.integers(0, 2**5, x.size)]
+            got = cast(x, f, Rounding(mode, overflow, 5, underflow), random)
+            expected = [project_one(v, f, mode, overflow, Random(r, bits), underflow) for v, r in zip(x.tolist(), random)]
+            assert same(got, np.array(expected)), (mode, overflow, underflow)
+
+
+@pytest.mark.parametrize("name", FP64_FORMATS)
+def test_casts_of_fp64_numbers_are_those_in_fractions(name):
+    f, rng = FP64_FORMATS[name], np.random.default_rng(2)
+    special = np.uint64([1, 2, 3, 2**52 - 1, 2**52, 2**63 + 1, 0x7FF0000000000000, 0x7FEFFFFFFFFFFFFF])
+    x = np.concatenate([rng.integers(0, 2**64, 30, dtype=np.uint64), special]).view(np.float64)
+    for mode in MODES:
+        bits = EXACT_BITS if mode == "stochastic_exact" else 64 if mode[-1] == "l" else 62
+        random = [int.from_bytes(rng.bytes(8)) >> 64 - bits if bits <= 64 else int.from_bytes(rng.bytes(bits // 8)) for _ in x]
+        underflow = UNDERFLOWS[rng.integers(4)]
+        got = cast(x, f, Rounding(mode, "ieee", bits, underflow), random)
+        expected = [project_one(v, f, mode, "ieee", Random(r, bits), underflow) for v, r in zip(x.tolist(), random)]
+        assert same(got, np.array(expected)), (mode, underflow)
+
+
+@pytest.mark.parametrize("mode", DETERMINISTIC)
+def test_casts_of_integers_are_rounded_once(mode):
+    """Odd integers around 2^64 that no fp64 number is."""
+    f = FORMATS["fp16"] if mode == "to_odd" else FORMATS["fp32"]
+    for x in [2**53 + 1, 2**63 + 2**39 + 1, -(2**63 + 2**39), 2**64 - 1, -(2**63) + 1]:
+        k, rough = np.array([x << UNIT], object), np.array([float(x)])
+        assert cast_units(k, rough, f, Rounding(mode))[0] == project_one(x, f, mode)
 
 
 @pytest.mark.parametrize(
@@ -103,11 +137,12 @@ def test_every_topology_adds_every_worker_once(topology, workers):
     assert sorted(set(hops)) == list(range(count))
 
 
-def test_moments_are_the_mean_and_variance_over_all_random_integers():
+@pytest.mark.parametrize("mode", ["stochastic", "stochastic_b", "stochastic_c", "stochastic_equal"])
+def test_moments_are_the_mean_and_variance_over_all_random_integers(mode):
     f, bits = FORMATS["e4m3"], 4
     x = numbers(f, 60, seed=3)
     x = x[np.abs(x) <= 240]
-    r = Rounding("stochastic", bits=bits)
+    r = Rounding(mode, bits=bits)
     draws = [cast(x, f, r, [integer] * x.size) for integer in range(1 << bits)]
     bias, variance, risky = moments(exact(x), draws[0], f, r)
     assert not risky
@@ -117,6 +152,13 @@ def test_moments_are_the_mean_and_variance_over_all_random_integers():
         assert bias[i] == mean - Fraction(x[i])
         assert variance[i] == sum((v - mean) ** 2 for v in y) / len(y)
     assert moments(exact(np.array([247.0])), np.array([240.0]), f, r)[2]
+
+
+def test_exact_stochastic_rounding_has_no_bias():
+    x = numbers(FORMATS["e4m3"], 60, seed=3)
+    x = x[np.abs(x) <= 240]
+    bias, variance, _ = moments(exact(x), x, FORMATS["e4m3"], Rounding("stochastic_exact"))
+    assert set(bias) == {0} and max(variance) > 0
 
 
 def test_exact_integers_are_the_numbers():

@@ -28,8 +28,39 @@ def test_verify_proves_a_format_in_every_mode(capsys):
 def test_verify_prints_a_row_per_mode(capsys):
     assert main(["verify", "float8_e5m2", "--rounding", "to_odd"]) == 0
     header, row = capsys.readouterr().out.splitlines()
-    assert header.split() == ["format", "rounding", "cases", "mismatches", "oracle", "seconds"]
-    assert row.split()[:2] == ["e5m2", "to_odd"] and row.split()[3] == "0"
+    assert header.split() == ["format", "operation", "rounding", "cases", "mismatches", "oracle", "seconds"]
+    assert row.split()[:3] == ["e5m2", "quantize", "to_odd"] and row.split()[4] == "0"
+
+
+@needs_oracle
+def test_operations_are_proved_and_the_certificate_says_what(tmp_path, capsys):
+    file = tmp_path / "certificate.json"
+    words = ["verify", "e3m0", "--operation", "all", "--samples", "1000", "--certificate", str(file)]
+    assert main(words) == 0
+    document = json.loads(file.read_text())
+    rows = document["results"]
+    without = len(module.ROUNDINGS) - 1  # arithmetic has no stochastic_exact
+    assert [r["operation"] for r in rows] == ["quantize"] * (without + 1) + [op for op in module.OPERATIONS[1:] for _ in range(without)]
+    assert document["kind"] == "apscope certificate" and document["proved"] is True
+    assert document["cases"] == sum(r["cases"] for r in rows) > 1_000_000 and document["mismatches"] == 0
+    assert document["command"] == ["apscope", *words] and document["formats"]["e3m0"]["exponent_bits"] == 3
+    assert len(capsys.readouterr().out.splitlines()) == len(rows) + 1
+    assert [p.name for p in tmp_path.iterdir()] == ["certificate.json"]
+
+
+@needs_oracle
+@pytest.mark.parametrize("name", ["e9m2", "e9m30", "fp64"])
+def test_formats_beyond_fp32_are_proved_in_fp64(name):
+    for mode in ("ties_to_even", "stochastic_c"):
+        (result,) = module.verify(name, mode, samples=200)
+        assert result.mismatches == 0 and result.cases > 20_000
+
+
+def test_a_mismatch_is_no_proof():
+    from apscope.certificate import certificate
+
+    row = module.Verification("e4m3", "add", "ties_to_even", 5, 1, False, "mpfr", 0.1, "input ...")
+    assert certificate([row])["proved"] is False and certificate([])["proved"] is False
 
 
 @needs_oracle
@@ -90,10 +121,15 @@ def test_the_path_comparison_finds_a_wrong_path(monkeypatch):
 @pytest.mark.parametrize(
     "words, sentence",
     [
-        (["e9m9"], "exponent_bits=9"),
+        (["e12m9"], "exponent_bits=12"),
         (["e4m3", "--rounding", "up"], "unknown rounding mode 'up'"),
         (["e4m3", "--random-bits", "65", "--rounding", "stochastic"], "random_bits=65"),
         (["e4m3", "--threads", "-1"], "threads=-1"),
+        (["e4m3", "--samples", "-1"], "samples=-1"),
+        (["e4m3", "--operation", "power"], "unknown operation 'power'"),
+        (["e4m3", "--operation", "add", "--rounding", "stochastic_exact"], "stochastic_exact"),
+        (["e4m3", "--rounding", "stochastic_b", "--random-bits", "63"], "random_bits=63"),
+        (["e4m3", "--certificate", "/no/such/folder/c.json"], "no folder /no/such/folder"),
         (["hfp8"], "hfp8_forward"),
     ],
 )

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from .casts import Rounding, cast, exact, moments, project
+from .casts import Rounding, cast, exact, flushed, moments, project
 from .random_words import REDUCE, WIRE, random_integers, words_of
 from .rounding import Format
 from .topologies import rank_order_sum, reduce
@@ -20,15 +20,16 @@ class Adder:
         self.bias, self.variance, self.risky = [Fraction(0)] * n, [Fraction(0)] * n, False
 
     def __call__(self, a: np.ndarray, b: np.ndarray, hop: int, elements: np.ndarray) -> np.ndarray:
+        (exact_a, a), (exact_b, b) = (flushed(exact(x), x, self.f, self.r) for x in (a, b))
         rough = a + b
         if self.r.mode == "toward_negative":  # IEEE 754-2019, 6.3: x - x is -0 in this direction
             rough = np.where((rough == 0) & (np.signbit(a) | np.signbit(b)), -0.0, rough)
-        whole = np.where(np.isfinite(rough), exact(a) + exact(b), 0)
+        whole = np.where(np.isfinite(rough), exact_a + exact_b, 0)
         random = None
-        if self.r.mode == "stochastic":
-            random = random_integers(self.key, elements, self.r.bits, REDUCE, hop=hop)
+        if self.r.is_stochastic:
+            random = random_integers(self.key, elements, self.r.drawn_bits, REDUCE, hop=hop)
         result = project(whole, rough, self.f, self.r, random)
-        if self.r.mode == "stochastic":
+        if self.r.is_stochastic:
             bias, variance, risky = moments(whole, result, self.f, self.r)
             self.risky |= risky
             for i, b_i, v_i in zip(elements.tolist(), bias, variance):
@@ -53,7 +54,7 @@ def allreduce(
     values, key = x.astype(np.float64), words_of(seed)
     if input_cast:
         for worker in range(workers):
-            random = random_integers(key, np.arange(n), rounding.bits, WIRE, worker)
+            random = random_integers(key, np.arange(n), rounding.drawn_bits, WIRE, worker)
             values[worker] = cast(values[worker], f, rounding, random)
     if topology == "exact":
         return rank_order_sum(values)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .casts import UNIT, Rounding, project
+from .casts import UNIT, Rounding, flushed, project
 from .random_words import QUANTIZE, REDUCE, WIRE, random_integers, words_of
 from .rounding import Format
 
@@ -79,7 +79,8 @@ EXACT: dict[str, Callable[[float, float, float], int]] = {
 
 def operate(op: str, a, b, c, f: Format, r: Rounding, random: list[int] | None = None) -> np.ndarray:
     """round(a op b op c), element by element; operands that `op` does not take are ignored."""
-    a, b, c = (np.broadcast_to(np.asarray(x, np.float64), np.shape(a)).ravel().tolist() for x in (a, b, c))
+    operands = [np.broadcast_to(np.asarray(x, np.float64), np.shape(a)).ravel() for x in (a, b, c)]
+    a, b, c = (flushed(numbers_of(x), x, f, r)[1].tolist() for x in operands)
     exact = np.empty(len(a), object)
     exact[:] = [EXACT[op](*abc) for abc in zip(a, b, c)]
     rough = np.array([special(op, *abc, r.mode) for abc in zip(a, b, c)], np.float64)
@@ -95,8 +96,8 @@ class Sums:
     def project(self, term, f: Format, stage: int, hop: int):
         exact, rough = term
         random = None
-        if self.r.mode == "stochastic":
-            random = random_integers(words_of(self.seed), np.arange(len(rough)), self.r.bits, stage, hop=hop)
+        if self.r.is_stochastic:
+            random = random_integers(words_of(self.seed), np.arange(len(rough)), self.r.drawn_bits, stage, hop=hop)
         rounded = project(exact, rough, f, self.r, random)
         return as_term(rounded)
 
@@ -163,11 +164,15 @@ class Sums:
         return total[1] if self.result is None else self.project(total, self.result, QUANTIZE, 0)[1]
 
 
-def as_term(x) -> tuple[np.ndarray, np.ndarray]:
-    x = np.asarray(x, np.float64)
+def numbers_of(x: np.ndarray) -> np.ndarray:
     exact = np.empty(x.shape, object)
     exact[...] = [units(v) for v in x.tolist()]
-    return exact, x
+    return exact
+
+
+def as_term(x) -> tuple[np.ndarray, np.ndarray]:
+    x = np.asarray(x, np.float64)
+    return numbers_of(x), x
 
 
 def product_term(a, b) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-QUANTIZE, WIRE, REDUCE = 0, 1, 2  #: stages
+QUANTIZE, WIRE, REDUCE, DEEPER = 0, 1, 2, 3  #: stages
+EXACT_BITS = 18 * 64  #: digits that decide every fp64 number between two values of any format
 
 
 def philox(counter: list, key: tuple[int, int]) -> list[np.ndarray]:
@@ -47,7 +48,14 @@ def replay_key(seed: int, tensor: str, step: int, draw: int = 0) -> tuple[int, i
 
 
 def random_integers(key, elements, bits: int, stage: int, worker: int = 0, hop: int = 0) -> list[int]:
-    """The `bits` random bits of each element: the top of its eighth, quarter or half of a block."""
+    """The `bits` random bits of each element: the top of its eighth, quarter or half of a block.
+
+    More than 64 are the digits of one number, highest word first: word k > 0 lies at stage DEEPER, hop k.
+    """
+    if bits > 64:
+        first = random_integers(key, elements, 64, stage, worker, hop)
+        rest = [random_integers(key, elements, 64, DEEPER, worker, k) for k in range(1, bits // 64)]
+        return [sum(word << 64 * i for i, word in enumerate(reversed(words))) for words in zip(first, *rest)]
     elements = np.asarray(elements, np.uint64)
     width = 16 if bits <= 16 else 32 if bits <= 32 else 64
     block, slot = np.divmod(elements, np.uint64(128 // width))

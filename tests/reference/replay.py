@@ -82,7 +82,7 @@ def tensor_rows(g, scheme: Scheme, scale: float, key, topologies: list[str], red
         decoded, unit = codes / scale, Fraction(scale)
     bias = [[b / unit for b in row] for row in bias]
     variance = [[v / unit**2 for v in row] for row in variance]
-    drawn = scheme.name == "qsgd" or scheme.wire_rounding.mode == "stochastic"
+    drawn = scheme.name == "qsgd" or scheme.wire_rounding.is_stochastic
     finite_x = bool(np.isfinite(x).all())
 
     def expected(row, bias, variance, counted, known: bool, draws: bool):
@@ -118,7 +118,7 @@ def tensor_rows(g, scheme: Scheme, scale: float, key, topologies: list[str], red
         row = {"stage": "reduced", "topology": topology} | reduced(reference, y, scale, scheme, divisor)
         counted = np.isfinite(reference) & np.isfinite(y)
         rounds = workers > 1 and scheme.keys["accumulate"] != "exact"
-        hops = rounds and scheme.hop_rounding.mode == "stochastic"
+        hops = rounds and scheme.hop_rounding.is_stochastic
         b = [w + h / unit / divisor for w, h in zip(summed(bias, divisor), adder.bias)]
         v = [w + h / unit**2 / divisor**2 for w, h in zip(summed(variance, divisor**2), adder.variance)]
         known = (hops or not rounds) and not risky and not adder.risky and finite_x

@@ -11,6 +11,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 TWO = Fraction(2)
+HALF = Fraction(1, 2)
+DETERMINISTIC = (
+    "ties_to_even ties_to_away ties_to_zero toward_zero toward_positive toward_negative away_from_zero to_odd".split()
+)
+COUNTED = ["stochastic", "stochastic_b", "stochastic_c", "stochastic_equal"]  #: up if count + R >= 2^N
+STOCHASTIC = [*COUNTED, "stochastic_exact"]
+MODES = [*DETERMINISTIC, *STOCHASTIC]
+OVERFLOWS = ["ieee", "saturate", "propagate", "infinity", "nan"]
+UNDERFLOWS = ["gradual", "flush_result", "flush_input", "flush_both"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,22 @@ class Format:
     def has_nan(self) -> bool:
         return self.nan_codes > 0 or self.nan_at_negative_zero
 
+    @property
+    def storage_bits(self) -> int:
+        return self.is_signed + self.exponent_bits + self.mantissa_bits
+
+    @property
+    def smallest_positive(self) -> Fraction:
+        return self.value(0 if self.zero == "none" else 1)
+
+    @property
+    def smallest_normal(self) -> Fraction:
+        """Without subnormals the smallest value; 0 if all values are subnormal."""
+        if not self.subnormals:
+            return self.smallest_positive
+        first = 1 << self.mantissa_bits  # field 1, fraction 0
+        return self.value(first) if first <= self.top else Fraction(0)
+
     def value(self, code: int) -> Fraction:
         """The magnitude of a code without its sign; codes go on above the largest finite one."""
         field, fraction = divmod(code, 1 << self.mantissa_bits)
@@ -60,7 +85,7 @@ class Format:
 
 @dataclass(frozen=True)
 class Random:
-    """N random bits as an integer R in [0, 2^N)."""
+    """N random bits as an integer R in [0, 2^N); for `stochastic_exact` the first N digits of U."""
 
     integer: int
     bits: int
@@ -70,11 +95,31 @@ class Random:
         return 1 << self.bits
 
 
+def floor_log2(x: Fraction) -> int:
+    k = x.numerator.bit_length() - x.denominator.bit_length()
+    return k if TWO**k <= x else k - 1
+
+
+def count_of(eta: Fraction, mode: str, bits: int) -> int:
+    """How many of the 2^N random integers round up: the largest ones."""
+    scaled = eta * (1 << bits)
+    match mode:
+        case "stochastic":
+            return math.floor(scaled)
+        case "stochastic_b":
+            return math.floor(scaled + HALF)
+        case "stochastic_c":
+            return round(scaled)  # a Fraction's ties go to the even integer
+        case "stochastic_equal":
+            return 1 << bits - 1 if eta else 0
+    raise ValueError(f"unknown mode {mode}")
+
+
 def code_below(x: Fraction, f: Format) -> int:
     """The largest code whose value is at most x; -1 if there is none."""
     if x < f.value(0):
         return -1
-    expval = math.frexp(x)[1] - 1  # floor(log2(x)): exact, x is an fp32 number
+    expval = floor_log2(x) if x else -f.bias
     field = max(expval + f.bias, 0)
     if field == 0 or f.value(field << f.mantissa_bits) > x:  # ... in binade 0
         field, base, step = 0, f.value(0), f.value(1) - f.value(0)
@@ -99,9 +144,13 @@ def round_magnitude(x: Fraction, f: Format, mode: str, negative: bool, random: R
         odd = lower != 0  # the significand of every power of two is 1
     match mode:
         case "ties_to_even":
-            away = delta > Fraction(1, 2) or (delta == Fraction(1, 2) and odd)
+            away = delta > HALF or (delta == HALF and odd)
         case "ties_to_away":
-            away = delta >= Fraction(1, 2)
+            away = delta >= HALF
+        case "ties_to_zero":
+            away = delta > HALF
+        case "away_from_zero":
+            away = True
         case "toward_zero":
             away = False
         case "toward_positive":
@@ -110,41 +159,64 @@ def round_magnitude(x: Fraction, f: Format, mode: str, negative: bool, random: R
             away = negative
         case "to_odd":
             away = not odd
-        case "stochastic":
-            away = math.floor(delta * random.two_to_n) + random.integer >= random.two_to_n
+        case "stochastic_exact":
+            away = Fraction(random.integer, random.two_to_n) < delta
         case _:
-            raise ValueError(f"unknown mode {mode}")
+            away = count_of(delta, mode, random.bits) + random.integer >= random.two_to_n
     return upper if away else lower
 
 
-def project(x: float, f: Format, mode: str = "ties_to_even", overflow: str = "ieee", random: Random | None = None) -> float:
-    """x as the format holds it."""
+def project(
+    x: float | int, f: Format, mode: str = "ties_to_even", overflow: str = "ieee", random: Random | None = None,
+    underflow: str = "gradual",
+) -> float:
+    """x as the format holds it; an integer may have more digits than a float."""
     if math.isnan(x):
         return math.nan
     negative = math.copysign(1.0, x) < 0
-    lowest = f.value(0)
     if math.isinf(x):
         return out_of_range(f, mode, overflow, negative, finite=False)
-    if f.zero == "none" and x == 0:
-        return math.nan if f.has_nan and overflow != "saturate" else float(lowest)
+    exact = abs(Fraction(x))
+    if underflow in ("flush_input", "flush_both") and exact < f.smallest_normal:
+        exact = Fraction(0)
+    return project_magnitude(exact, negative, f, mode, overflow, random, underflow)
+
+
+def project_magnitude(
+    exact: Fraction, negative: bool, f: Format, mode: str, overflow: str, random: Random | None, underflow: str
+) -> float:
+    """A magnitude and a sign as the format holds them."""
+    if f.zero == "none" and exact == 0:
+        return math.nan if f.has_nan and not clamps(overflow) else float(f.value(0))
     if f.zero == "none" and negative:
         return out_of_range(f, mode, overflow, negative, finite=True)
-    magnitude = round_magnitude(abs(Fraction(x)), f, mode, negative, random)
+    magnitude = round_magnitude(exact, f, mode, negative, random)
+    if f.zero == "none" and magnitude == 0:
+        magnitude = f.value(0)  # nothing lies below it
+    if underflow in ("flush_result", "flush_both") and magnitude < f.smallest_normal:
+        magnitude = Fraction(0)
     if magnitude == 0:
-        return float(lowest) if f.zero == "none" else -0.0 if negative and f.zero == "both_signs" else 0.0
+        return -0.0 if negative and f.zero == "both_signs" else 0.0
     if magnitude > f.value(f.top) or (negative and not f.is_signed):
         return out_of_range(f, mode, overflow, negative, finite=True)
     return -float(magnitude) if negative else float(magnitude)
 
 
+def clamps(overflow: str) -> bool:
+    return overflow in ("saturate", "propagate")
+
+
 def out_of_range(f: Format, mode: str, overflow: str, negative: bool, finite: bool) -> float:
     below = negative and not f.is_signed  # of an unsigned format
     bound = float(f.value(0)) if below else math.copysign(float(f.value(f.top)), -1 if negative else 1)
+    infinity = (-math.inf if negative else math.inf) if f.has_infinity and not below else None
+    if overflow == "propagate" and not finite and infinity is not None:
+        return infinity
     inward = mode in ("toward_zero", "to_odd", "toward_positive" if negative else "toward_negative")
-    if overflow == "saturate" or (overflow == "ieee" and inward and finite):
+    if clamps(overflow) or (overflow == "ieee" and inward and finite):
         return bound
     if overflow == "nan":
         return math.nan
-    if f.has_infinity and not below:
-        return -math.inf if negative else math.inf
+    if infinity is not None:
+        return infinity
     return math.nan if f.has_nan else bound

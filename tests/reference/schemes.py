@@ -101,7 +101,7 @@ def step_overflows(tensors: list[np.ndarray], scale: float, scheme: Scheme) -> b
     r, largest = scheme.wire_rounding, float(scheme.f.value(scheme.f.top))
     for g in tensors:
         v = scale * g.astype(np.float64)
-        if r.mode == "stochastic":  # decided before the draws: the next value up counts as drawn
+        if r.is_stochastic:  # decided before the draws: the next value up counts as drawn
             v = np.where(abs(v) > largest, 2 * v, v)
             r = r.with_mode("ties_to_even")
         if not (np.isfinite(g).all() and np.isfinite(cast(v, scheme.f, r)).all()):
@@ -147,7 +147,7 @@ def encode_floats(g: np.ndarray, scale: float, scheme: Scheme, key) -> tuple[np.
     codes, biases, variances, risky = np.empty(g.shape), [], [], False
     for worker, values in enumerate(g.astype(np.float64)):
         v, r = scale * values, scheme.wire_rounding
-        random = random_integers(key, np.arange(len(v)), r.bits, WIRE, worker) if r.mode == "stochastic" else None
+        random = random_integers(key, np.arange(len(v)), r.drawn_bits, WIRE, worker) if r.is_stochastic else None
         codes[worker] = cast(v, scheme.f, r, random)
         bias, variance, overflows = moments(exact(v), codes[worker], scheme.f, r)
         biases.append(bias)

@@ -69,6 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
         args = _parse(arguments)
+        args.words = arguments
         return args.run(args)
     except (ValueError, TypeError) as error:
         print(f"apscope: {_one_line(str(error))}", file=sys.stderr)

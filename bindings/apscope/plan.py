@@ -1,0 +1,149 @@
+"""Which path of the emulator serves a request, and why its results are the rule's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from . import _core
+from ._core import FloatFormat
+from .checks import flag, settings
+from .inputs import as_format
+
+__all__ = ["Plan", "plan"]
+
+OPERATIONS = ("add", "subtract", "multiply", "divide", "sqrt", "fma")
+
+# Path -> (what runs, why it is right, how that is checked).
+_CASTS = {
+    "addition": (
+        "one fp32 addition and subtraction of 2^(max(exponent, emin) + 23 - m), as vector code",
+        "the sum's ulp is the format's quantum, so the hardware's ties to even are the format's; the subtraction is exact (Sterbenz); "
+        "overflow is decided on the input, at the first number that rounds past the largest value",
+    ),
+    "rule": (
+        "the rule on the bits of every element, as vector code",
+        "it is the rule: kept and discarded bits of the significand, one decision, one addition in place",
+    ),
+    "stochastic": (
+        "the rule with a random integer an element, several from one Philox4x32-10 block",
+        "it is the rule: the discarded fraction, cut or rounded to N bits, plus the random integer, carries or does not",
+    ),
+    "digits": (
+        "the rule with random digits compared 64 at a time until they differ from the fraction's",
+        "U < eta holds with probability eta for a real U uniform in [0, 1), of which only the digits that decide are drawn",
+    ),
+}
+_ARITHMETIC = {
+    "exact": (
+        "the fp64 result, which is exact, then one rounding",
+        "a product of two fp32 numbers has at most 48 bits and an exponent far inside fp64's",
+    ),
+    "odd": (
+        "the fp64 result rounded to odd, then one rounding",
+        "rounding to odd with two bits more than the target (N + 2 for stochastic rounding with N bits), then rounding, is rounding once "
+        "(Boldo and Melquiond, IEEE TC 57(4), 2008)",
+    ),
+    "wide": (
+        "128-bit integers with a sticky bit, then one rounding",
+        "the last bit says whether anything was cut off, and it lies more than N + 2 bits below the target's last one",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `plan` found.
+
+    Attributes
+    ----------
+    operation, format : str
+        What was asked for; the format's canonical name.
+    storage : str
+        ``float32`` or ``float64``: what the results are held in.
+    path : str
+        ``addition``, ``rule``, ``stochastic`` or ``digits`` for casts; ``exact``, ``odd`` or ``wide``
+        for arithmetic.
+    how : str
+        What runs.
+    reason : str
+        Why its results are those of the exact result rounded once.
+    simd : str
+        The vector instructions in use.
+    """
+
+    operation: str
+    format: str
+    storage: str
+    path: str
+    how: str
+    reason: str
+    simd: str
+
+    def __str__(self) -> str:
+        return f"{self.operation} to {self.format}, in {self.storage}: {self.how} ({self.path}, {self.simd}).\nRight because {self.reason}."
+
+
+def plan(
+    operation: str,
+    format: FloatFormat | str,
+    *,
+    dtype: Any = "float32",
+    rounding: str = "ties_to_even",
+    overflow: str = "ieee",
+    underflow: str = "gradual",
+    keep_payload: bool = False,
+    random_bits: int = 32,
+) -> Plan:
+    """Say which path an operation takes and what makes it exact.
+
+    Parameters
+    ----------
+    operation : str
+        ``quantize``, ``encode``, ``add``, ``subtract``, ``multiply``, ``divide``, ``sqrt`` or ``fma``.
+        A sum, a dot product or a matrix product is the additions and multiplications it is made of.
+    format : FloatFormat or str
+        The format of the result.
+    dtype : dtype
+        Of the input, or of the operands: float32 or float64.
+    rounding, overflow, underflow, keep_payload, random_bits
+        As for `quantize`.
+
+    Returns
+    -------
+    Plan
+        Printed, it is two sentences. The path is the one that the code chooses by: both ask the
+        same function.
+
+    Raises
+    ------
+    ValueError
+        An unknown operation, format or rounding; a dtype other than these two.
+
+    Examples
+    --------
+    >>> import apscope
+    >>> apscope.plan("quantize", "e4m3").path, apscope.plan("quantize", "bf16").path
+    ('addition', 'rule')
+    >>> apscope.plan("fma", "bf16").path, apscope.plan("fma", "fp64", dtype="float64").path
+    ('odd', 'wide')
+    """
+    import numpy as np
+
+    f = as_format(format)
+    held = np.dtype(dtype)
+    if held not in (np.float32, np.float64):
+        raise ValueError(f"dtype={held} is neither float32 nor float64")
+    wide_input = held == np.float64
+    words = settings(rounding, overflow, underflow, 0, random_bits, 1)
+    if operation in ("quantize", "encode"):
+        in_float64 = wide_input or not f.fits_fp32
+        path = _core.quantize_path(f, *words[:3], flag("keep_payload", keep_payload), words[4], in_float64)
+        how, reason = _CASTS[path]
+    elif operation in OPERATIONS:
+        in_float64 = not f.fits_fp32
+        path = _core.arithmetic_path(operation, f, *words[:3], words[4], not wide_input)
+        how, reason = _ARITHMETIC[path]
+    else:
+        raise ValueError(f"unknown operation {operation!r}; use quantize, encode, {', '.join(OPERATIONS)}")
+    return Plan(operation, f.name, "float64" if in_float64 else "float32", path, how, reason, _core.simd_level())

@@ -1,0 +1,1 @@
+"""The proofs that take longer than a test run may: `make exhaustive`."""

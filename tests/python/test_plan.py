@@ -1,0 +1,63 @@
+"""`apscope.plan`: the path that the code takes, and words that say why it is exact."""
+
+import doctest
+import sys
+
+import pytest
+
+import apscope
+
+
+@pytest.mark.parametrize(
+    ("operation", "format", "words", "path", "storage"),
+    [
+        ("quantize", "e4m3", {}, "addition", "float32"),
+        ("encode", "fp16", {}, "addition", "float32"),
+        ("quantize", "bf16", {}, "rule", "float32"),  # its exponents reach fp32's: no room for the constant
+        ("quantize", "hfp8_forward", {}, "rule", "float32"),  # irregular gap
+        ("quantize", "e4m3", {"rounding": "ties_to_away"}, "rule", "float32"),
+        ("quantize", "e4m3", {"underflow": "flush_result"}, "rule", "float32"),
+        ("quantize", "e4m3", {"keep_payload": True}, "rule", "float32"),
+        ("quantize", "e4m3", {"dtype": "float64"}, "rule", "float64"),
+        ("quantize", "e11m4", {}, "rule", "float64"),
+        ("quantize", "e4m3", {"rounding": "stochastic_c"}, "stochastic", "float32"),
+        ("quantize", "e4m3", {"rounding": "stochastic_exact"}, "digits", "float32"),
+        ("multiply", "bf16", {}, "exact", "float32"),
+        ("multiply", "bf16", {"rounding": "stochastic", "random_bits": 64}, "exact", "float32"),
+        ("add", "fp32", {}, "odd", "float32"),
+        ("add", "e4m3", {"rounding": "stochastic", "random_bits": 47}, "odd", "float32"),  # 4 + 47 + 2 bits are fp64's 53
+        ("add", "e4m3", {"rounding": "stochastic", "random_bits": 48}, "wide", "float32"),
+        ("add", "hfp8_forward", {"rounding": "stochastic", "random_bits": 45}, "odd", "float32"),
+        ("add", "hfp8_forward", {"rounding": "stochastic", "random_bits": 46}, "wide", "float32"),
+        ("multiply", "e4m3", {"dtype": "float64"}, "wide", "float32"),
+        ("fma", "fp64", {}, "wide", "float64"),
+    ],
+)
+def test_the_path_of(operation, format, words, path, storage):
+    found = apscope.plan(operation, format, **words)
+    assert (found.path, found.storage) == (path, storage)
+    assert found.simd == apscope._core.simd_level() and found.how and found.reason
+    assert str(found).startswith(f"{operation} to {found.format}") and len(str(found).splitlines()) == 2
+
+
+def test_the_docstrings_example():
+    failed, attempted = doctest.testmod(sys.modules["apscope.plan"])
+    assert attempted >= 3 and failed == 0
+    failed, attempted = doctest.testmod(apscope.p3109)
+    assert attempted >= 3 and failed == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words", "sentence"),
+    [
+        (("round", "e4m3"), {}, "unknown operation 'round'"),
+        (("quantize", "e4m3"), {"dtype": "float16"}, "dtype=float16 is neither"),
+        (("add", "e4m3"), {"rounding": "stochastic_exact"}, "is for quantize and encode"),
+        (("quantize", "e4m3"), {"rounding": "up"}, "unknown rounding 'up'"),
+        (("quantize", "e0m3finite"), {"underflow": "flush_input"}, "needs a format with normal numbers"),
+    ],
+)
+def test_what_has_no_plan(arguments, words, sentence):
+    with pytest.raises(ValueError, match=sentence) as caught:
+        apscope.plan(*arguments, **words)
+    assert "\n" not in str(caught.value)
