@@ -9,7 +9,7 @@ namespace apscope {
 
 std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own, std::string_view rounding) {
     own.push_back({"rounding", rounding, "how a value is rounded to the format"});
-    own.push_back({"overflow", "ieee", "what overflow gives: ieee, saturate, infinity or nan"});
+    own.push_back({"overflow", "ieee", "what overflow gives: ieee, saturate, propagate, infinity or nan"});
     own.push_back({"random_bits", "32", "random bits of stochastic rounding, 1 to 64"});
     own.push_back({"accumulate", "format", "what partial sums are rounded to: format, a format's name, fp32 or exact"});
     own.push_back({"hop_rounding", "same", "how partial sums are rounded: same, or a rounding's name"});

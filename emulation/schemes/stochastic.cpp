@@ -13,7 +13,7 @@ SchemeDefinition stochastic_definition() {
             "gradients",
             true,
             {{"random_bits", "32", "random bits of stochastic rounding, 1 to 64"},
-             {"overflow", "ieee", "what overflow gives: ieee, saturate, infinity or nan"}},
+             {"overflow", "ieee", "what overflow gives: ieee, saturate, propagate, infinity or nan"}},
             [](const SchemeArguments& arguments, Scheme& scheme) {
                 FloatGrid grid{*arguments.format, {RoundingMode::stochastic, parse_overflow(arguments.text("overflow")),
                                                    static_cast<int>(arguments.integer("random_bits", 1, 64))}};

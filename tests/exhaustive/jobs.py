@@ -75,7 +75,7 @@ def rule_formats() -> list[str]:
 def fp64_formats(count: int = 60, seed: int = 1) -> list[str]:
     """Random formats with values beyond fp32, of every kind of zero, subnormals and special values; and fp64."""
     draw = random.Random(seed)
-    names = ["fp64", "e11m0", "e11m10", "e11m51finiteb1022", "e1m52", "e9m43", "e4m30"]
+    names = ["fp64", "e11m0", "e11m10", "e11m51finiteb1024", "e1m52", "e9m43", "e4m30"]
     while len(names) < count:
         e, m = draw.randint(1, 11), draw.randint(0, 52)
         word = f"e{e}m{m}" + draw.choice(["", "", "fn", "fnuz", "finite"]) + draw.choice(["", "", "", "u"])

@@ -14,18 +14,22 @@ from apscope import _core
 from .jobs import Job
 
 ROOT = Path(__file__).resolve().parents[2]
-#: What is proved: a change here asks for the proofs again.
-SOURCES = ("core", "emulation")
+#: What is proved, as far as casts and codes go, and for arithmetic what it adds: a change in these files
+#: asks for the proofs again.
+CASTS = (
+    "core/float_format.*", "core/named_formats.*", "core/projection.*", "core/rounding.*", "core/codec.*", "core/philox.h",
+    "core/float_environment.*", "core/host_device.h", "emulation/quantize*", "emulation/simd.*", "emulation/parallel.*",
+)  # fmt: skip
+ARITHMETIC = ("core/wide_number.h", "core/exact_sum.h", "core/exact_arithmetic.h", "emulation/arithmetic*", "emulation/reduce_kernels.h")
 
 
-def digest_of_sources() -> str:
-    """SHA-256 over the emulator's C++ sources, by path."""
+def digest_of_sources(arithmetic: bool, root: Path = ROOT) -> str:
+    """SHA-256 over the emulator's C++ sources, by path; its first 12 digits."""
     digest = hashlib.sha256()
-    for folder in SOURCES:
-        for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in (".h", ".cpp"):
-                digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
+    patterns = CASTS + ARITHMETIC if arithmetic else CASTS
+    for path in sorted({path for pattern in patterns for path in root.glob(pattern)}):
+        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 class Record:
@@ -33,12 +37,17 @@ class Record:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.on = {"sources": digest_of_sources()[:12], "simd": _core.simd_level(), "processors": os.cpu_count()}
+        self.digests = {arithmetic: digest_of_sources(arithmetic) for arithmetic in (False, True)}
         self.jobs: dict[str, dict[str, Any]] = json.loads(path.read_text())["jobs"] if path.exists() else {}
 
+    def on(self, job: Job) -> dict[str, Any]:
+        """What a job runs on: sources, instruction set, processors."""
+        arithmetic = job.part in ("arithmetic", "sampled fma")
+        return {"sources": self.digests[arithmetic], "simd": _core.simd_level(), "processors": os.cpu_count()}
+
     def is_done(self, job: Job) -> bool:
-        found = self.jobs.get(job.key)
-        return found is not None and (found["sources"], found["simd"]) == (self.on["sources"], self.on["simd"])
+        found, on = self.jobs.get(job.key), self.on(job)
+        return found is not None and (found["sources"], found["simd"]) == (on["sources"], on["simd"])
 
     def run(self, jobs: list[Job]) -> int:
         """Runs what is not yet done; the number of jobs with a mismatch."""
@@ -52,7 +61,7 @@ class Record:
                 "cases": sum(row.cases for row in rows),
                 "mismatches": sum(row.mismatches for row in rows),
                 "seconds": round(time.perf_counter() - started, 1),
-                **self.on,
+                **self.on(job),
                 **({"first": first} if first else {}),
             }
             self._write()
