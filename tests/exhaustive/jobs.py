@@ -17,7 +17,7 @@ WIDE_SAMPLES = 20_000  # random inputs a projection, for formats that are not tr
 
 #: Beside the named formats of at most 16 bits: other widths, biases, special values and zeros.
 MORE = (
-    "e5m3", "e2m5", "e6m9", "e7m8", "e8m1", "e4m11", "e3m12", "e5m10fn", "e5m10fnuz", "e1m6", "e0m7", "e8m0",
+    "e5m3", "e2m5", "e6m9", "e7m8", "e8m1", "e4m11", "e3m12", "e5m10fn", "e5m10fnuz", "e1m6", "e0m7finite",
     "e5m2u", "e4m4fnu", "e4m3b20", "cfloat8_143b7", "qpytorch_e5m2",
     "binary8p1sf", "binary8p2se", "binary8p5ue", "binary12p5uf", "binary16p8se", "binary16p11se",
 )  # fmt: skip

@@ -71,5 +71,10 @@ def test_every_width_that_fp32_holds_is_among_the_rule_s_formats():
     assert not any(FloatFormat(name).fits_fp32 for name in jobs.fp64_formats())
 
 
+def test_the_table_has_more_than_forty_formats_and_none_twice():
+    formats = [FloatFormat(name) for name in jobs.table_formats()]
+    assert len(set(formats)) == len(formats) > 40 and all(f.storage_bits <= 16 and f.fits_fp32 for f in formats)
+
+
 def test_arithmetic_depends_on_more_sources_than_casts():
     assert digest_of_sources(True) != digest_of_sources(False)
