@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
+
+from .jobs import main_jobs, p3109_jobs
 
 BEGIN, END = "<!-- exhaustive: written by make exhaustive -->", "<!-- end of exhaustive -->"
 PARTS = {
@@ -21,15 +24,15 @@ PARTS = {
 
 def summary(record: dict[str, Any]) -> str:
     """Table rows: part, formats, jobs, comparisons, mismatches, time."""
+    keys = {(j.part, j.name.split()[0]) for j in main_jobs() + p3109_jobs(0, 1)}
+    asked = Counter(part for part, _ in keys)
     lines = ["| what is compared | formats | jobs | comparisons | mismatches | minutes |", "|---|---|---|---|---|---|"]
     for part, words in PARTS.items():
         jobs = {key[len(part) + 2 :]: found for key, found in record["jobs"].items() if key.startswith(part + ": ")}
-        if not jobs:
-            continue
         formats = {name.split()[0] for name in jobs}
         cases, wrong = (sum(found[what] for found in jobs.values()) for what in ("cases", "mismatches"))
         minutes = sum(found["seconds"] for found in jobs.values()) / 60
-        lines.append(f"| {words} | {len(formats)} | {len(jobs)} | {cases:,} | {wrong} | {minutes:.1f} |")
+        lines.append(f"| {words} | {len(formats)} of {asked[part]} | {len(jobs)} | {cases:,} | {wrong} | {minutes:.1f} |")
     return "\n".join(lines)
 
 

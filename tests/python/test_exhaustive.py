@@ -45,7 +45,7 @@ def test_the_page_has_a_row_for_every_part(tmp_path):
     page.write(file, text)
     lines = text.read_text().splitlines()
     (row,) = [line for line in lines if line.startswith(f"| {page.PARTS['rule']}")]
-    assert [cell.strip() for cell in row.split("|")[2:6]] == ["2", "2", "14", "0"]
+    assert [cell.strip() for cell in row.split("|")[2:6]] == ["2 of 192", "2", "14", "0"]
     assert lines[0] == "before" and lines[-1] == "after" and "old" not in lines
     text.write_text("no marks")
     with pytest.raises(ValueError, match="0 places"):
