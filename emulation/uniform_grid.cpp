@@ -5,14 +5,18 @@
 #include <limits>
 
 #include "core/fixed_shape_sum.h"
+#include "emulation/codecs/bits.h"
 #include "emulation/reduce_kernels.h"
 
 namespace apscope {
 
-std::vector<float> bucket_norms(std::span<const float> row, std::size_t bucket) {
+namespace {
+
+template <class Real>
+std::vector<float> norms_of(std::span<const Real> row, std::size_t bucket) {
     std::vector<float> norms;
     for (std::size_t begin = 0; begin < row.size(); begin += bucket) {
-        const std::span<const float> values = row.subspan(begin, std::min(bucket, row.size() - begin));
+        const std::span<const Real> values = row.subspan(begin, std::min(bucket, row.size() - begin));
         double sum = 0.0;
         for (std::size_t b = 0; b < values.size(); b += sum_block) {
             sum += block_sum(std::min(sum_block, values.size() - b), [&](std::size_t i) {
@@ -25,9 +29,11 @@ std::vector<float> bucket_norms(std::span<const float> row, std::size_t bucket) 
     return norms;
 }
 
-void quantize_uniform(std::span<const float> in, std::span<double> out, const UniformGrid& grid, std::span<const float> norms,
-                      PhiloxKey key, std::uint32_t worker, std::size_t first, std::span<double> bias, std::span<double> variance) {
-    const RandomStream stream{key, worker, stage_and_hop(Stage::wire, 0), grid.random_bits};
+// `levels`, if not empty, receives the signed level of each element.
+template <class Real>
+void quantize_values(std::span<const Real> in, std::span<double> out, const UniformGrid& grid, std::span<const float> norms,
+                     const RandomStream& stream, std::size_t first, std::span<double> bias, std::span<double> variance,
+                     std::span<double> drawn_levels) {
     RandomWords words(stream);
     const double levels = grid.levels;
     const double words_count = std::ldexp(1.0, grid.random_bits);
@@ -44,6 +50,7 @@ void quantize_uniform(std::span<const float> in, std::span<double> out, const Un
             const double drawn = level + (t + random >= words_count ? 1.0 : 0.0);
             const double p = t / words_count;
             y = std::copysign(drawn * norm / levels, g);
+            if (!drawn_levels.empty()) drawn_levels[i] = std::copysign(drawn, g);
             e = (level + p) * norm / levels - size;
             e = g < 0 ? -e : e;
             v = p * (1.0 - p) * ((norm / levels) * (norm / levels));
@@ -54,6 +61,30 @@ void quantize_uniform(std::span<const float> in, std::span<double> out, const Un
             variance[i] = v;
         }
     }
+}
+
+}  // namespace
+
+std::vector<float> bucket_norms(std::span<const float> row, std::size_t bucket) { return norms_of(row, bucket); }
+
+void quantize_uniform(std::span<const float> in, std::span<double> out, const UniformGrid& grid, std::span<const float> norms,
+                      PhiloxKey key, std::uint32_t worker, std::size_t first, std::span<double> bias, std::span<double> variance) {
+    const RandomStream stream{key, worker, stage_and_hop(Stage::wire, 0), grid.random_bits};
+    quantize_values(in, out, grid, norms, stream, first, bias, variance, {});
+}
+
+Message encode_uniform_row(std::span<const double> x, const UniformGrid& grid, const RandomStream& stream, bool packs) {
+    const std::vector<float> norms = norms_of(x, grid.bucket);
+    Message m;
+    for (Row* row : {&m.values, &m.codes, &m.bias, &m.variance}) row->resize(x.size());
+    quantize_values(x, m.values, grid, norms, stream, 0, m.bias, m.variance, m.codes);
+    m.payload_bits = x.size() * static_cast<std::uint64_t>(grid.code_bits());
+    m.side_bits = 32 * norms.size();
+    if (!packs) return m;
+    BitWriter bits;  // a level is sent as its distance from the lowest
+    for (const double level : m.codes) bits.put(static_cast<std::uint64_t>(level + grid.levels), grid.code_bits());
+    m.payload = bits.take();
+    return m;
 }
 
 }  // namespace apscope

@@ -20,4 +20,7 @@ std::vector<float> bucket_norms(std::span<const float> row, std::size_t bucket);
 void quantize_uniform(std::span<const float> in, std::span<double> out, const UniformGrid& grid, std::span<const float> norms,
                       PhiloxKey key, std::uint32_t worker, std::size_t first, std::span<double> bias, std::span<double> variance);
 
+// A whole row of fp64 values as one message: levels, signs and norms.
+Message encode_uniform_row(std::span<const double> x, const UniformGrid& grid, const RandomStream& stream, bool packs);
+
 }  // namespace apscope

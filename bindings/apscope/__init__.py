@@ -7,6 +7,7 @@ Arithmetic, one rounding each: `add`, `subtract`, `multiply`, `divide`, `sqrt`, 
 in a stated order: `sum`, `dot`, `matmul`.
 Blocks that share a scale: `BlockFormat`, `quantize_blocks`, `encode_blocks`, `decode_blocks`; codes
 without gaps: `pack`, `unpack`.
+A scheme on one step's gradients: `exchange`.
 Traces: `open_trace`, `replay`, `Results`, `merge`, `report`; the schemes are in `apscope.schemes`,
 recording in `apscope.record`.
 """
@@ -16,6 +17,7 @@ from ._core import BlockFormat, FloatFormat, __version__
 from .arithmetic import add, divide, fma, multiply, sqrt, subtract
 from .arrays import allreduce, decode, encode, quantize
 from .blocks import EncodedBlocks, decode_blocks, encode_blocks, named_block_formats, pack, quantize_blocks, unpack
+from .exchange import Exchange, exchange
 from .fingerprint import Fingerprint, fingerprint
 from .formats import named_formats
 from .identify import identify
@@ -29,6 +31,7 @@ from .trace import Trace, open_trace
 __all__ = [
     "BlockFormat",
     "EncodedBlocks",
+    "Exchange",
     "Fingerprint",
     "FloatFormat",
     "Plan",
@@ -44,6 +47,7 @@ __all__ = [
     "dot",
     "encode",
     "encode_blocks",
+    "exchange",
     "fingerprint",
     "fma",
     "identify",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Union
 
 from . import _core
@@ -162,6 +162,7 @@ def replay(
     threads: int = 0,
     shard: Sequence[int] | None = None,
     draws: int = 1,
+    states: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
     device: str = "cpu",
     progress: bool = False,
 ) -> Results:
@@ -190,6 +191,9 @@ def replay(
         Every N-th item, from the I-th; `apscope.merge` joins the N results.
     draws : int
         K >= 3 samples expected bias and variance where no closed form exists.
+    states : mapping, optional
+        ``Results.states`` of a replay of the steps before: schemes go on where it ended, and the rows are
+        those of one replay over all the steps.
     device : str
         ``cpu``.
     progress : bool
@@ -246,15 +250,17 @@ def replay(
         options += ["--draws", str(draws)]
     whole = _command(opened, chosen, topologies, options)
 
-    parts, described = [], []
+    parts, described, states_after = [], [], {}
     for trace in opened:
         step_indices = _select_steps(trace, steps)
         tensor_indices = _select_tensors(trace, tensors)
         used = trace.workers if workers is None else workers
         with _bar(trace.name, progress) as update:
-            columns, histogram = _core.replay(
-                trace.core, specs, topologies, step_indices, tensor_indices, used, seed, threads, index, count, draws, update
+            columns, histogram, after = _core.replay(
+                trace.core, specs, topologies, step_indices, tensor_indices, used, seed, threads, index, count, draws,
+                {} if states is None else dict(states.get(trace.name, {})), update,
             )
+        states_after[trace.name] = after
         described.append(_describe(trace, step_indices, tensor_indices, used))
         parts.append(Results(frame_of(columns, trace.name), histogram_frame(histogram, trace.name), {}))
     provenance = {
@@ -269,7 +275,9 @@ def replay(
         "shard": [index, count],
         "traces": described,
     }
-    return concatenate(parts, provenance)
+    results = concatenate(parts, provenance)
+    results.states = states_after
+    return results
 
 
 class _bar:

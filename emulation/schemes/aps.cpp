@@ -6,7 +6,7 @@
 //
 // H = W leaves room for the sum: no partial sum overflows. k is clamped to that of amax = 2^-126,
 // the smallest normal fp32 number, so that 255 values and a code for the zero tensor suffice.
-#include "emulation/schemes/definitions.h"
+#include "emulation/scheme.h"
 #include "emulation/schemes/float_scheme.h"
 #include "emulation/schemes/headroom.h"
 

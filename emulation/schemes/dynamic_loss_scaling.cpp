@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "core/rounding.h"
-#include "emulation/schemes/definitions.h"
+#include "emulation/scheme.h"
 #include "emulation/schemes/float_scheme.h"
 
 namespace apscope {
@@ -25,11 +25,12 @@ bool overflows(double amax, double scale, const FloatGrid& grid, const Cast<doub
 }
 
 std::vector<Decision> run(const SelectionInput& input, const FloatGrid& grid, double init, double growth, double backoff,
-                          long interval) {
+                          long interval, State& state) {
     const Cast<double> cast = make_cast<double>(grid.format, grid.projection);
     std::vector<Decision> decisions;
-    float scale = static_cast<float>(init);
-    long tracker = 0;
+    Row& remembered = state.try_emplace("loss_scale", Row{init, 0.0}).first->second;  // S and the tracker
+    auto scale = static_cast<float>(remembered.at(0));
+    auto tracker = static_cast<long>(remembered.at(1));
     for (std::size_t step = 0; step < input.steps; ++step) {
         bool found_inf = scale == 0.0f;
         for (std::size_t tensor = 0; tensor < input.tensors; ++tensor) {
@@ -48,6 +49,7 @@ std::vector<Decision> run(const SelectionInput& input, const FloatGrid& grid, do
             tracker = 0;
         }
     }
+    remembered = {scale, static_cast<double>(tracker)};
     return decisions;
 }
 
@@ -76,7 +78,10 @@ SchemeDefinition dynamic_loss_scaling_definition() {
                 if (growth <= 1.0) throw std::invalid_argument("growth=" + arguments.text("growth") + " is not above 1");
                 if (backoff >= 1.0) throw std::invalid_argument("backoff=" + arguments.text("backoff") + " is not below 1");
                 const long interval = arguments.integer("growth_interval", 1, 1'000'000'000);
-                scheme.select = [=](const SelectionInput& input) { return run(input, grid, init, growth, backoff, interval); };
+                scheme.keeps_state = true;
+                scheme.select = [=](const SelectionInput& input, State& state) {
+                    return run(input, grid, init, growth, backoff, interval, state);
+                };
             }};
 }
 

@@ -42,7 +42,7 @@ void build_float(const SchemeArguments& arguments, Scheme& scheme) {
 }
 
 Select select_by_amax(const FloatFormat& format, std::string_view headroom) {
-    return [emax = format.emax(), headroom = std::string(headroom)](const SelectionInput& input) {
+    return [emax = format.emax(), headroom = std::string(headroom)](const SelectionInput& input, State&) {
         std::vector<Decision> decisions;
         decisions.reserve(input.statistics.size());
         for (const AgreedStatistics& s : input.statistics) {

@@ -1,6 +1,6 @@
 // qsgd: uniform levels between -norm and norm of a bucket, stochastic rounding, norms local to a
 // worker, codes gathered, decoded and added in fp32.
-#include "emulation/schemes/definitions.h"
+#include "emulation/scheme.h"
 
 namespace apscope {
 
@@ -22,7 +22,7 @@ SchemeDefinition qsgd_definition() {
                 scheme.grid = grid;
                 scheme.reduction = {Algebra::gather, false, make_format(8, 23), {}};
                 // The bucket's norm is the scale; it is taken where the elements are.
-                scheme.select = [](const SelectionInput& input) {
+                scheme.select = [](const SelectionInput& input, State&) {
                     return std::vector<Decision>(input.statistics.size(), Decision{1.0, std::nullopt, false});
                 };
                 scheme.side_bits = [bucket = grid.bucket](std::size_t n) -> std::uint64_t {

@@ -1,0 +1,10 @@
+// Auto Precision Scaling and its relatives.
+#include "emulation/schemes/groups.h"
+
+namespace apscope {
+
+SchemeDefinition aps_definition();
+
+std::vector<SchemeDefinition> aps_group() { return {aps_definition()}; }
+
+}  // namespace apscope

@@ -1,0 +1,3 @@
+from . import Case
+
+CASES: list[Case] = []
