@@ -5,6 +5,8 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
+
 #include "emulation/tensor_scheme.h"
 
 namespace apscope::python {
@@ -17,7 +19,7 @@ inline Array to_array(std::span<const double> row) { return Array(static_cast<py
 inline Array to_array(const Rows& rows) {
     const std::size_t n = rows.empty() ? 0 : rows[0].size();
     Array a({rows.size(), n});
-    for (std::size_t w = 0; w < rows.size(); ++w) std::copy(rows[w].begin(), rows[w].end(), a.mutable_data(static_cast<py::ssize_t>(w), 0));
+    for (std::size_t w = 0; w < rows.size(); ++w) std::copy(rows[w].begin(), rows[w].end(), a.mutable_data() + w * n);
     return a;
 }
 

@@ -113,7 +113,8 @@ py::dict run_exchange(const std::string& spec, const py::array_t<float, py::arra
     if (!weights.is_none()) { w = weights.cast<Floats>(); step.weights = {w.data(), static_cast<std::size_t>(w.size())}; }
     if (!full_batch.is_none()) { b = full_batch.cast<Floats>(); step.full_batch = {b.data(), static_cast<std::size_t>(b.size())}; }
     std::vector<std::span<const float>> rows;
-    for (py::ssize_t i = 0; i < x.shape(0); ++i) rows.emplace_back(x.data(i, 0), static_cast<std::size_t>(x.shape(1)));
+    const auto n = static_cast<std::size_t>(x.shape(1));
+    for (py::ssize_t i = 0; i < x.shape(0); ++i) rows.emplace_back(x.data() + static_cast<std::size_t>(i) * n, n);
     State state = to_state(earlier);
     const std::vector<Topology> topologies{parse_topology(topology)};
     Exchange e;

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "core/rounding.h"
+#include "emulation/policy.h"
 #include "emulation/scheme.h"
 #include "emulation/schemes/headroom.h"
 
@@ -142,4 +143,39 @@ TEST(Grid, PayloadBitsFollowTheCodes) {
     EXPECT_EQ(parse_scheme("qsgd:bucket=512").side_bits(513), 64u);
     EXPECT_EQ(parse_scheme("aps:e4m3").side_bits(513), 8u);
     EXPECT_EQ(parse_scheme("none:e4m3").side_bits(513), 0u);
+}
+
+TEST(Specs, CombinatorsHoldSchemesInParentheses) {
+    for (const char* spec : {"error_feedback(error_feedback(aps:e3m0,headroom=one)),decay=0.5", "error_feedback(qsgd:levels=1,bucket=20)",
+                             "hybrid(first&role:conv=none:fp16;name:fc[12]=error_feedback(aps:e4m3);steps:0:5=none:fp32;else=qsgd:levels=3)"}) {
+        EXPECT_EQ(parse_scheme(spec).spec, spec);
+    }
+}
+
+TEST(Specs, CombinatorsRefuseWhatTheyCannotHold) {
+    for (const char* spec : {"error_feedback", "error_feedback()", "error_feedback(aps:e4m3", "error_feedback(aps)", "aps(e4m3)", "hybrid(last=none:fp16)",
+                             "hybrid(nowhere=none:fp16;else=none:fp16)", "hybrid(steps:a:b=none:fp16;else=none:fp16)",
+                             "hybrid(name:(=none:fp16;else=none:fp16)", "hybrid(else=hybrid(else=none:fp16))",
+                             "error_feedback(hybrid(else=none:fp16))", "error_feedback(dynamic_loss_scaling:fp16)"}) {
+        EXPECT_THROW(parse_scheme(spec), std::invalid_argument) << spec;
+    }
+}
+
+TEST(Policy, FirstAndLastAreLayers) {
+    const std::vector<std::string> names{"stem.conv.weight", "stem.conv.bias", "body.weight", "norm.weight", "head.weight", "head.bias", "norm2.weight"};
+    const std::vector<std::string> roles{"conv", "bias", "linear", "norm", "head", "bias", "norm"};
+    const std::vector<PolicyTensor> tensors = policy_tensors(names, roles);
+    std::string first, last;
+    for (const PolicyTensor& t : tensors) {
+        first += t.first ? '1' : '0';
+        last += t.last ? '1' : '0';
+    }
+    EXPECT_EQ(first, "1100000");
+    EXPECT_EQ(last, "0000110");
+    const std::vector<PolicyBranch> policy = parse_policy("role:norm=none:fp32;name:^body&steps:10:20=none:fp16;first=none:bf16;else=aps:e4m3");
+    EXPECT_EQ(branch_for(policy, tensors[3], 0), 0u);
+    EXPECT_EQ(branch_for(policy, tensors[2], 9), 3u);
+    EXPECT_EQ(branch_for(policy, tensors[2], 10), 1u);
+    EXPECT_EQ(branch_for(policy, tensors[2], 20), 3u);
+    EXPECT_EQ(branch_for(policy, tensors[1], 0), 2u);
 }

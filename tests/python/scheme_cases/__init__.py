@@ -17,6 +17,8 @@ class Case:
     own: bool = True  #: one worker's reduced value is what it sent (not: a second encoding)
     order: bool = True  #: the order of the workers does not matter to what each sends, rank by rank (not: random words, ranks with roles)
     scaled: bool = True  #: run(2^k g) = 2^k run(g), bit for bit, away from the limits of fp32 (not: constant scales)
+    special: bool = True  #: elements that are not finite come out as they are and change nothing else
+    homogeneous: bool = False  #: run(3 g) = 3 run(g) to rounding: the scale is a real number taken from the gradients
     needs: tuple[str, ...] = ()  #: what beside gradients it is given: weights, full_batch, loss, learning_rate
 
 
