@@ -117,7 +117,9 @@ SchemeDefinition birder_definition() {
                 t.grid = "sign";
                 t.topology = "two_phase";
                 t.keeps_state = t.compares_asked = t.draws = true;
-                t.compensate = [beta, amsgrad](const TensorStep&, State& state, Rows& rows) { take_ratio(state, rows, beta, amsgrad); };
+                t.compensate = [beta, amsgrad](const TensorStep&, State& state, Rows& rows) {
+                    take_ratio(state, rows, beta, amsgrad);
+                };
                 if (group > 1) t.select = [group](const TensorStep&, State&, const Rows& u) { return node_means(u, group); };
                 t.encode = [group](const TensorStep& step, const State& theta, std::span<const double> u, int worker) {
                     const auto w = static_cast<std::size_t>(worker);

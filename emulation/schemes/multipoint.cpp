@@ -74,7 +74,8 @@ SchemeDefinition multipoint_definition() {
                 const long search = arguments.integer("search", 1, 1024);
                 TensorScheme t;
                 t.grid = "levels:" + std::to_string(bits == 1 ? 2 : (1 << bits) - 1);
-                t.encode = [bits, search, levels = uniform_levels(bits)](const TensorStep& step, const State&, std::span<const double> r, int worker) {
+                t.encode = [bits, search, levels = uniform_levels(bits)](const TensorStep& step, const State&,
+                                                                         std::span<const double> r, int worker) {
                     Message m = bits == 1 ? encode_signs(r, sign_scale(r, SignScale::l1, r.size()), r.size(), step.packs)
                                           : best_point(r, levels, search, step.stream(worker, 32), step.packs);
                     m.side_bits = 32;

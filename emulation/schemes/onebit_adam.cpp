@@ -99,7 +99,9 @@ SchemeDefinition onebit_adam_definition() {
                 t.inverse = [](const TensorStep&, const State& state, const Row& padded) {
                     return Row(padded.begin(), padded.begin() + static_cast<std::ptrdiff_t>(state.at("momentum").size()));
                 };
-                t.select = [warm](const TensorStep&, State& state, const Rows&) { return State{{"warm", {warm(state) ? 1.0 : 0.0}}}; };
+                t.select = [warm](const TensorStep&, State& state, const Rows&) {
+                    return State{{"warm", {warm(state) ? 1.0 : 0.0}}};
+                };
                 t.encode = [grid](const TensorStep& step, const State& theta, std::span<const double> v, int worker) {
                     Message m;
                     if (number(theta, "warm") != 0.0) {
@@ -111,7 +113,8 @@ SchemeDefinition onebit_adam_definition() {
                     }
                     return m;
                 };
-                t.reduce = [](const TensorStep&, State& state, const State& theta, const std::vector<Message>& sent, const Topology&) {
+                t.reduce = [](const TensorStep&, State& state, const State& theta, const std::vector<Message>& sent,
+                              const Topology&) {
                     return number(theta, "warm") != 0.0 ? exact_sum(sent) : serve(state, sent);
                 };
                 t.update = [warm](const TensorStep&, State& state, const Exchange& e) { keep(state, e, warm(state)); };

@@ -20,8 +20,8 @@ SchemeDefinition residual_definition() {
                 const Scheme& given = *arguments.inner;
                 TensorScheme t = as_tensor_scheme(given);
                 if (t.keeps_state || t.compares_asked || t.compensate || t.update || (t.reduce && !t.crosses_topologies)) {
-                    throw std::invalid_argument("scheme '" + given.spec + "' remembers something or reduces in a way of its own; residual "
-                                                "needs one that is gathered or rounds to a float format, such as aps:e4m3 or qsgd");
+                    throw std::invalid_argument("scheme '" + given.spec + "' remembers something or reduces in a way of its own; "
+                                                "residual needs one that is gathered or rounds to a float format, such as aps:e4m3 or qsgd");
                 }
                 scheme.tensor = std::make_shared<const TensorScheme>(
                     in_points(std::move(t), arguments.integer("points", 1, 64), fraction(arguments, "nmse")));
