@@ -2,12 +2,15 @@
 // stochastic rounding (emulation/codecs/optimal_levels.h). The levels travel as fp32 numbers.
 //
 // Levels are rounded to fp32 outwards at the ends, so that no value lies outside.
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 
 #include "emulation/codecs/bits.h"
 #include "emulation/codecs/levels.h"
 #include "emulation/codecs/optimal_levels.h"
+#include "emulation/scheme.h"
 
 namespace apscope {
 
