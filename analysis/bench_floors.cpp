@@ -1,7 +1,6 @@
 #include "analysis/bench_floors.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <cstring>
 
 #if defined(__x86_64__)
@@ -10,31 +9,13 @@
 
 #include "emulation/parallel.h"
 #include "emulation/simd.h"
+#include "emulation/streaming.h"
 
 namespace apscope {
 
 namespace {
 
 constexpr std::size_t piece = std::size_t{1} << 18;
-
-void copy_streaming(const float* in, float* out, std::size_t count) {
-#if defined(__x86_64__)
-    std::size_t i = 0;
-    for (; i < count && reinterpret_cast<std::uintptr_t>(out + i) % 16 != 0; ++i) out[i] = in[i];
-    for (; i + 16 <= count; i += 16) {
-        const __m128i a = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i)), b = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i + 4));
-        const __m128i c = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i + 8)), d = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i + 12));
-        _mm_stream_si128(reinterpret_cast<__m128i*>(out + i), a);
-        _mm_stream_si128(reinterpret_cast<__m128i*>(out + i + 4), b);
-        _mm_stream_si128(reinterpret_cast<__m128i*>(out + i + 8), c);
-        _mm_stream_si128(reinterpret_cast<__m128i*>(out + i + 12), d);
-    }
-    for (; i < count; ++i) out[i] = in[i];
-    _mm_sfence();
-#else
-    std::memcpy(out, in, count * sizeof(float));
-#endif
-}
 
 #if defined(__x86_64__)
 __attribute__((target("avx512f"))) void chains_avx512(float* sink, int count) {
@@ -73,11 +54,11 @@ void copy_in_pieces(const std::vector<float>& in, std::vector<float>& out, int t
     const std::size_t pieces = (in.size() + piece - 1) / piece;
     const auto copy = [&](std::size_t p) {
         const std::size_t begin = p * piece, count = std::min(piece, in.size() - begin);
-        if (streaming) copy_streaming(in.data() + begin, out.data() + begin, count);
+        if (streaming) copy_streaming(in.data() + begin, out.data() + begin, count * sizeof(float));
         else std::memcpy(out.data() + begin, in.data() + begin, count * sizeof(float));
     };
     if (threads == 1) {
-        if (streaming) copy_streaming(in.data(), out.data(), in.size());
+        if (streaming) copy_streaming(in.data(), out.data(), in.size() * sizeof(float));
         else std::memcpy(out.data(), in.data(), in.size() * sizeof(float));
         return;
     }

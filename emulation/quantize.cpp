@@ -10,6 +10,7 @@
 #include "emulation/code_kernels.h"
 #include "emulation/parallel.h"
 #include "emulation/quantize_loops.h"
+#include "emulation/streaming.h"
 
 namespace apscope {
 
@@ -86,13 +87,30 @@ QuantizeJob<Real> make_job(std::size_t count, const FloatFormat& format, const P
     return job;
 }
 
+// Rounded in the first-level cache, then streamed to memory.
+template <class Real>
+void quantize_streaming(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin, std::size_t count) {
+    constexpr std::size_t step = 2048;
+    alignas(64) Real rounded[step];
+    for (std::size_t i = 0; i < count; i += step) {
+        const std::size_t n = std::min(step, count - i);
+        quantize_piece<Real>(job, in + i, rounded, begin + i, n);
+        copy_streaming(rounded, out + i, n * sizeof(Real));
+    }
+    finish_streaming();
+}
+
 template <class Real>
 void quantize_array(std::span<const Real> in, std::span<Real> out, const FloatFormat& format, const Projection& projection,
                     const RandomSource& random, int threads, bool by_rule = false) {
     check_lengths(in.size(), out.size());
     QuantizeJob<Real> job = make_job<Real>(in.size(), format, projection, random);
     if (by_rule && (job.path == QuantizePath::addition || job.path == QuantizePath::split)) job.path = QuantizePath::rule;
-    for_pieces(in.size(), threads, [&](std::size_t begin, std::size_t count) { quantize_piece<Real>(job, in.data() + begin, out.data() + begin, begin, count); });
+    const bool streams = in.size() * sizeof(Real) >= streaming_bytes;
+    for_pieces(in.size(), threads, [&](std::size_t begin, std::size_t count) {
+        if (streams) quantize_streaming<Real>(job, in.data() + begin, out.data() + begin, begin, count);
+        else quantize_piece<Real>(job, in.data() + begin, out.data() + begin, begin, count);
+    });
 }
 
 }  // namespace
@@ -167,7 +185,9 @@ void encode(std::span<const Real> in, std::span<Code> out, const FloatFormat& fo
         }
         if (!format.has_nan()) codec.nan_code = static_cast<BitsOf<Real>>(*nan_code);
     } else if (!format.has_nan()) {
-        for (std::size_t i = 0; i < in.size(); ++i) {
+        bool any = false;
+        for (const Real x : in) any |= x != x;
+        for (std::size_t i = 0; any; ++i) {
             if (in[i] != in[i]) {
                 throw std::invalid_argument("element " + std::to_string(i) + " is NaN, which " + format.name() +
                                             " cannot hold; give nan= a code to put there");
@@ -177,8 +197,9 @@ void encode(std::span<const Real> in, std::span<Code> out, const FloatFormat& fo
     CodeMap map{};
     bool mapped = false;
     if constexpr (std::is_same_v<Real, float>) {
-        mapped = code_map_serves(format) && format.has_nan() && !projection.keep_payload;
+        mapped = code_map_serves(format) && !projection.keep_payload;
         if (mapped) map = make_code_map(format);
+        map.nan_code = codec.nan_code;
     }
     for_pieces(in.size(), threads, [&](std::size_t begin, std::size_t count) {
         constexpr std::size_t step = 1024;
