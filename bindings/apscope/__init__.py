@@ -16,6 +16,7 @@ from . import p3109, schemes
 from ._core import BlockFormat, FloatFormat, __version__
 from .arithmetic import add, divide, fma, multiply, sqrt, subtract
 from .arrays import allreduce, decode, encode, quantize
+from .bench import bench
 from .blocks import EncodedBlocks, decode_blocks, encode_blocks, named_block_formats, pack, quantize_blocks, unpack
 from .exchange import Exchange, exchange
 from .fingerprint import Fingerprint, fingerprint
@@ -40,6 +41,7 @@ __all__ = [
     "__version__",
     "add",
     "allreduce",
+    "bench",
     "decode",
     "decode_blocks",
     "default_schemes",
