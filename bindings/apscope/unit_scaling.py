@@ -75,7 +75,8 @@ def unit_scaling(trace: Trace, step: int, *, format: FloatFormat | str = "e5m2",
     """
     layers = set(trace.names(step, "layer_input")) & set(trace.names(step, "activation_gradient"))
     if not layers:
-        raise ValueError(f"{trace.path}: step {step} has no layer inputs and activation gradients; steps that have are {trace.recorded()['layer_input']}")
+        have = trace.recorded()["layer_input"]
+        raise ValueError(f"{trace.path}: step {step} has no layer inputs and activation gradients; steps that have are {have}")
     f = as_format(format)
     rows = []
     for name, shape in trace.shapes.items():
@@ -92,5 +93,5 @@ def unit_scaling(trace: Trace, step: int, *, format: FloatFormat | str = "e5m2",
         lost = [float((quantize(nonzero / by, f) == 0).mean()) if nonzero.size and by > 0 else 0.0 for by in (1.0, float(g.std()))]
         ratio = float(scaled.std()) / spread if spread > 0 else math.nan
         rows.append((layer, batch, *scales.values(), float(x.std()), float(g.std()), float(scaled.std()), ratio, *lost))
-    columns = "layer batch output input_gradient weight_gradient std_input std_output_gradient std_scaled ratio underflow underflow_unit".split()
-    return pd.DataFrame(rows, columns=columns)
+    statistics = ["std_input", "std_output_gradient", "std_scaled", "ratio", "underflow", "underflow_unit"]
+    return pd.DataFrame(rows, columns=["layer", "batch", "output", "input_gradient", "weight_gradient", *statistics])

@@ -139,7 +139,9 @@ def underflow_curve(x: Any, format: FloatFormat | str = "fp16", *, exponents: It
     return pd.DataFrame(rows, columns="scale_exponent below at_threshold zeros underflow".split())
 
 
-def sgd_updates(trace: Trace, tensor: str, *, steps: Iterable[int] | None = None, learning_rate: float | None = None) -> tuple[np.ndarray, np.ndarray]:
+def sgd_updates(
+    trace: Trace, tensor: str, *, steps: Iterable[int] | None = None, learning_rate: float | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """The weights at a recorded step and the updates -eta g of the steps that follow without a gap.
 
     Parameters

@@ -38,7 +38,8 @@ struct DeepSpeedScaler {
         const Row start{init, static_cast<double>(hysteresis), 0.0, -1.0, 0.0};  // S, left, i, last, stopped
         Row& remembered = state.try_emplace("loss_scale", start).first->second;
         double scale = remembered.at(0);
-        long left = static_cast<long>(remembered.at(1)), i = static_cast<long>(remembered.at(2)), last = static_cast<long>(remembered.at(3));
+        long left = static_cast<long>(remembered.at(1)), i = static_cast<long>(remembered.at(2));
+        long last = static_cast<long>(remembered.at(3));
         bool stopped = remembered.at(4) != 0.0;
         std::vector<Decision> decisions;
         for (std::size_t step = 0; step < input.steps; ++step) {
@@ -98,9 +99,8 @@ SchemeDefinition deepspeed_loss_scaling_definition() {
                 if (scaler.least < 0x1p-126 || scaler.least > scaler.init) {
                     throw std::invalid_argument("min_scale=" + arguments.text("min_scale") + " is not between 2^-126 and init");
                 }
-                scheme.select = [scaler, overflows = OverflowTest(std::get<FloatGrid>(scheme.grid))](const SelectionInput& input, State& state) {
-                    return scaler.run(input, overflows, state);
-                };
+                const OverflowTest overflows(std::get<FloatGrid>(scheme.grid));
+                scheme.select = [scaler, overflows](const SelectionInput& input, State& state) { return scaler.run(input, overflows, state); };
             }};
 }
 

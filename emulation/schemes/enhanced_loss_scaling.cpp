@@ -27,8 +27,8 @@ MinimumSchedule read_schedule(const std::string& text) {
     MinimumSchedule schedule;
     if (text == "none") return schedule;
     const auto refuse = [&](const std::string& part) {
-        throw std::invalid_argument("minimum=" + text + " has '" + part +
-                                    "' where STEP:VALUE belongs, the steps ascending, the values positive fp32 numbers (such as 0:1024/5000:8192)");
+        throw std::invalid_argument("minimum=" + text + " has '" + part + "' where STEP:VALUE belongs, the steps ascending, "
+                                    "the values positive fp32 numbers (such as 0:1024/5000:8192)");
     };
     for (std::size_t first = 0; first <= text.size();) {
         const std::size_t end = std::min(text.find('/', first), text.size());
@@ -36,7 +36,8 @@ MinimumSchedule read_schedule(const std::string& text) {
         const std::size_t colon = std::min(part.find(':'), part.size());
         std::int64_t step = 0;
         double value = 0;
-        if (!read(std::string_view(part).substr(0, colon), step) || colon == part.size() || !read(std::string_view(part).substr(colon + 1), value)) {
+        if (colon == part.size() || !read(std::string_view(part).substr(0, colon), step) ||
+            !read(std::string_view(part).substr(colon + 1), value)) {
             refuse(part);
         }
         const bool single = value >= 0x1p-126 && value <= 0x1.fffffep127 && static_cast<double>(static_cast<float>(value)) == value;
