@@ -8,12 +8,15 @@ in a stated order: `sum`, `dot`, `matmul`.
 Blocks that share a scale: `BlockFormat`, `quantize_blocks`, `encode_blocks`, `decode_blocks`; codes
 without gaps: `pack`, `unpack`.
 A scheme on one step's gradients: `exchange`.
+Loss scales of layers: `activation_scales`, `layer_scale`, `join_scales`; static ones: `unit_scaling`,
+`unit_scales`; weights in low precision: `update_underflow`, `underflow_curve`, `weight_residual`, `sgd_updates`.
 Traces: `open_trace`, `replay`, `Results`, `merge`, `report`; the schemes are in `apscope.schemes`,
 recording in `apscope.record`.
 """
 
 from . import p3109, schemes
 from ._core import BlockFormat, FloatFormat, __version__
+from .activation_scales import activation_scales, join_scales, layer_scale
 from .arithmetic import add, divide, fma, multiply, sqrt, subtract
 from .arrays import allreduce, decode, encode, quantize
 from .bench import bench
@@ -28,6 +31,8 @@ from .report import report
 from .results import Results, merge
 from .sums import dot, matmul, sum
 from .trace import Trace, open_trace
+from .unit_scaling import unit_scales, unit_scaling
+from .weight_updates import WeightResidual, sgd_updates, underflow_curve, update_underflow, weight_residual
 
 __all__ = [
     "BlockFormat",
@@ -38,7 +43,9 @@ __all__ = [
     "Plan",
     "Results",
     "Trace",
+    "WeightResidual",
     "__version__",
+    "activation_scales",
     "add",
     "allreduce",
     "bench",
@@ -53,6 +60,8 @@ __all__ = [
     "fingerprint",
     "fma",
     "identify",
+    "join_scales",
+    "layer_scale",
     "matmul",
     "merge",
     "multiply",
@@ -67,8 +76,14 @@ __all__ = [
     "replay",
     "report",
     "schemes",
+    "sgd_updates",
     "sqrt",
     "subtract",
     "sum",
+    "underflow_curve",
+    "unit_scales",
+    "unit_scaling",
     "unpack",
+    "update_underflow",
+    "weight_residual",
 ]
