@@ -9,13 +9,15 @@ Blocks that share a scale: `BlockFormat`, `quantize_blocks`, `encode_blocks`, `d
 without gaps: `pack`, `unpack`.
 A scheme on one step's gradients: `exchange`.
 Traces: `open_trace`, `replay`, `Results`, `merge`, `report`; the schemes are in `apscope.schemes`,
-recording in `apscope.record`.
+recording in `apscope.record`. What errors do to the loss: `loss_change`, `path_loss_change`; what a step
+costs, by a model: `apscope.cost`.
 """
 
-from . import p3109, schemes
+from . import cost, p3109, schemes
 from ._core import BlockFormat, FloatFormat, __version__
 from .arithmetic import add, divide, fma, multiply, sqrt, subtract
 from .arrays import allreduce, decode, encode, quantize
+from .attribution import PathLossChange, loss_change, path_loss_change
 from .blocks import EncodedBlocks, decode_blocks, encode_blocks, named_block_formats, pack, quantize_blocks, unpack
 from .exchange import Exchange, exchange
 from .fingerprint import Fingerprint, fingerprint
@@ -34,12 +36,14 @@ __all__ = [
     "Exchange",
     "Fingerprint",
     "FloatFormat",
+    "PathLossChange",
     "Plan",
     "Results",
     "Trace",
     "__version__",
     "add",
     "allreduce",
+    "cost",
     "decode",
     "decode_blocks",
     "default_schemes",
@@ -51,6 +55,7 @@ __all__ = [
     "fingerprint",
     "fma",
     "identify",
+    "loss_change",
     "matmul",
     "merge",
     "multiply",
@@ -59,6 +64,7 @@ __all__ = [
     "open_trace",
     "p3109",
     "pack",
+    "path_loss_change",
     "plan",
     "quantize",
     "quantize_blocks",
