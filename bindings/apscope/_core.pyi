@@ -8,7 +8,7 @@ import numpy.typing
 import os
 import pathlib
 import typing
-__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatFormat', 'Manifest', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'Trace', 'allreduce', 'arithmetic', 'arithmetic_path', 'best_simd_level', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'named_block_formats', 'named_formats', 'narrow', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'pool', 'quantize', 'quantize_blocks', 'quantize_path', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level', 'underflow_modes', 'unpack', 'widen']
+__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatFormat', 'Manifest', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'TensorStep', 'Trace', 'allreduce', 'arithmetic', 'arithmetic_path', 'best_simd_level', 'collective_cost', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'pool', 'quantize', 'quantize_blocks', 'quantize_path', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level', 'underflow_modes', 'unpack', 'widen']
 class FloatFormat:
     """
     A floating-point number system as a value.
@@ -313,6 +313,37 @@ class Trace:
     @property
     def path(self) -> pathlib.Path:
         ...
+class TensorStep:
+    def __init__(self, tensor: str, role: str, shape: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], number: typing.SupportsInt | typing.SupportsIndex, index: typing.SupportsInt | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex, loss: typing.SupportsFloat | typing.SupportsIndex, learning_rate: typing.SupportsFloat | typing.SupportsIndex) -> None:
+        ...
+    def random(self, worker: typing.SupportsInt | typing.SupportsIndex, count: typing.SupportsInt | typing.SupportsIndex, bits: typing.SupportsInt | typing.SupportsIndex = 32, hop: typing.SupportsInt | typing.SupportsIndex = 0) -> numpy.typing.NDArray[numpy.uint64]:
+        """
+        Random integers of `bits` bits for the elements 0..count-1 of a worker, the same for every call.
+        """
+    @property
+    def index(self) -> int:
+        ...
+    @property
+    def learning_rate(self) -> float:
+        ...
+    @property
+    def loss(self) -> float:
+        ...
+    @property
+    def number(self) -> int:
+        ...
+    @property
+    def role(self) -> str:
+        ...
+    @property
+    def shape(self) -> list[int]:
+        ...
+    @property
+    def tensor(self) -> str:
+        ...
+    @property
+    def workers(self) -> int:
+        ...
 def allreduce(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, topology: str, rounding: str, overflow: str, accumulate: FloatFormat | None, hop_rounding: str | None, input_cast: bool, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 @typing.overload
@@ -325,6 +356,10 @@ def arithmetic_path(operation: str, format: FloatFormat, rounding: str, overflow
     ...
 def best_simd_level() -> str:
     ...
+def collective_cost(collective: str, sent: typing.SupportsFloat | typing.SupportsIndex, partial: typing.SupportsFloat | typing.SupportsIndex, result: typing.SupportsFloat | typing.SupportsIndex, workers: typing.SupportsInt | typing.SupportsIndex, group: typing.SupportsInt | typing.SupportsIndex) -> dict:
+    """
+    What one worker sends (messages one after another, bytes), adds and decodes, in bytes, for one message a worker.
+    """
 @typing.overload
 def decode(codes: numpy.typing.NDArray[numpy.uint8], out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, keep_payload: bool, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
@@ -374,6 +409,10 @@ def encode_blocks(x: numpy.typing.NDArray[numpy.float32], codes: numpy.typing.ND
     ...
 @typing.overload
 def encode_blocks(x: numpy.typing.NDArray[numpy.float64], codes: numpy.typing.NDArray[numpy.uint8], scales: numpy.typing.NDArray[numpy.uint8], shape: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], format: BlockFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> float:
+    ...
+def exchange(scheme: str, x: typing.Annotated[numpy.typing.ArrayLike, numpy.float32], step: TensorStep, state: dict, topology: str, weights: typing.Any, full_batch: typing.Any) -> dict:
+    ...
+def make_scheme(name: str, base: str, parts: dict, keeps_state: bool | None, compares_asked: bool, bits: typing.SupportsInt | typing.SupportsIndex, grid: str) -> None:
     ...
 def named_block_formats() -> list:
     ...
@@ -431,7 +470,7 @@ def quantize_blocks(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.ND
     ...
 def quantize_path(format: FloatFormat, rounding: str, overflow: str, underflow: str, keep_payload: bool, random_bits: typing.SupportsInt | typing.SupportsIndex, in_float64: bool) -> str:
     ...
-def replay(trace: Trace, schemes: collections.abc.Sequence[str], topologies: collections.abc.Sequence[str], steps: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], tensors: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], workers: typing.SupportsInt | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex, shard: typing.SupportsInt | typing.SupportsIndex, shards: typing.SupportsInt | typing.SupportsIndex, draws: typing.SupportsInt | typing.SupportsIndex, progress: typing.Any) -> tuple[dict, list]:
+def replay(trace: Trace, schemes: collections.abc.Sequence[str], topologies: collections.abc.Sequence[str], steps: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], tensors: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], workers: typing.SupportsInt | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex, shard: typing.SupportsInt | typing.SupportsIndex, shards: typing.SupportsInt | typing.SupportsIndex, draws: typing.SupportsInt | typing.SupportsIndex, states: dict, progress: typing.Any) -> tuple[dict, list, dict]:
     ...
 def rounding_modes() -> list[str]:
     ...

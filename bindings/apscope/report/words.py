@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from ..cost import Network
 from .measure import COMPLETE, OVERFLOWED, SKIPPED, UNMEASURED, level, on_kept_steps
 
 #: Schemes whose scale at a step depends on earlier steps.
@@ -33,6 +34,16 @@ def figure(value: float | None, digits: int = 3) -> str:
     else:
         text = f"{mantissa}\u00a0×\u00a010{str(power).translate(_SUPERSCRIPTS)}"
     return text.replace("-", "−")
+
+
+def time(seconds: float | None) -> str:
+    """Seconds for reading, in s, ms or µs."""
+    if seconds is None:
+        return "–"
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{figure(seconds / size)}\u00a0{unit}"
+    return f"{figure(seconds / 1e-6)}\u00a0µs"
 
 
 def decibel(value: float | None) -> str:
@@ -187,12 +198,13 @@ def _reason(frame: pd.DataFrame, e: dict[str, Any], best: dict[str, Any] | None)
     exact, head = e["reduced"].get("exact", {}).get("nmse"), e["headline"]["nmse"]
     if exact is not None and not e["gathered"] and e["status"] != OVERFLOWED and head:
         share = (head - exact) / head
+        adding = f"reduction ({e['topology']}) adds" if e["own_reduction"] else f"additions ({e['topology']}) add"
         if share > 0.5:
-            parts.append(f"{percent(share)} of its NMSE comes from the additions ({e['topology']}); encoding alone costs {figure(exact)}")
+            parts.append(f"{percent(share)} of its NMSE comes from the {adding.rsplit(' ', 1)[0]}; encoding alone costs {figure(exact)}")
         elif share == 0:
-            parts.append(f"all of its error comes from encoding, the additions ({e['topology']}) add none")
+            parts.append(f"all of its error comes from encoding, the {adding} none")
         elif e["topology"] != "exact":
-            parts.append(f"encoding alone costs NMSE {figure(exact)}, the additions ({e['topology']}) bring it to {figure(head)}")
+            parts.append(f"encoding alone costs NMSE {figure(exact)}, with the {adding.rsplit(' ', 1)[0]} it is {figure(head)}")
     elif e["gathered"] and e["status"] != OVERFLOWED:
         parts.append(f"all of its error comes from encoding (NMSE {figure(e['wire']['nmse'])} at the wire, {figure(head)} once added up)")
     parts.append(_underflow(frame, e))
@@ -266,6 +278,9 @@ def caveats(frame: pd.DataFrame, measures: list[dict[str, Any]]) -> list[str]:
         out.append("Schemes with a state (dynamic_loss_scaling) take the recorded steps as consecutive; a trace with gaps gives them less "
                    "time to adapt than training would. They skip a step by the workers' own values; an overflow born in a sum is counted, "
                    "but skips nothing.")
+    if any(e["model_seconds"] is not None for e in entries):
+        out.append(f"Times are a model's ({Network()}), no measurement: they know no congestion and no overlap with computation. On small "
+                   "tensors latencies decide them, so that fewer messages beat fewer bits.")
     if any(e["gathered"] for e in entries):
         out.append("Schemes that gather send the codes of every worker to every worker: with W workers a link carries W - 1 times the "
                    "payload of one worker, a ring's less than twice, which bits a value do not show.")
