@@ -228,7 +228,7 @@ def _row(
     spec, workers, steps = rows["scheme"].iloc[0], int(rows["workers"].iloc[0]), rows["step"].nunique()
     out: dict[str, Any] = {"trace": rows["trace"].iloc[0], "scheme": spec, "topology": name, "workers": workers}
     empty = out | dict.fromkeys(_NUMBERS, math.nan)
-    if rows["note"].str.startswith("not measurable").any():
+    if "note" in rows and rows["note"].astype(str).str.startswith("not measurable").any():
         return empty
     recorded = rows["count"].sum() / steps
     factor = elements / recorded if elements and recorded else 1.0

@@ -119,6 +119,25 @@ def headline_topology(table: pd.DataFrame) -> str:
 OWN_REDUCTIONS = ("gather", "vote", "code_sum", "two_phase", "linear")
 
 
+def whole_sums(reduced: pd.DataFrame) -> pd.DataFrame:
+    """Reduced rows in which every topology covers all tensors.
+
+    Of a policy some tensors may have a reduction of their own: these stand beside the others under each
+    topology, no longer under their own name.
+    """
+    own = reduced["topology"].isin(OWN_REDUCTIONS)
+    crossing = ~own & (reduced["topology"] != "exact")
+    mixed = set(reduced.loc[own, "scheme"]) & set(reduced.loc[crossing, "scheme"])
+    if not mixed:
+        return reduced
+    moved = reduced["scheme"].isin(mixed) & own
+    copies = []
+    for scheme in dict.fromkeys(reduced.loc[moved, "scheme"]):
+        topologies = dict.fromkeys(reduced.loc[crossing & (reduced["scheme"] == scheme), "topology"])
+        copies += [reduced[moved & (reduced["scheme"] == scheme)].assign(topology=t) for t in topologies]
+    return pd.concat([reduced[~moved], *copies])
+
+
 def headline_rows(table: pd.DataFrame) -> pd.DataFrame:
     """The reduced rows that summaries speak of, one a scheme, tensor and step.
 

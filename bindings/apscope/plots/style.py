@@ -65,6 +65,11 @@ def axes(ax: Axes | None, width: float = WIDTH, height: float = HEIGHT) -> Axes:
     return figure.add_subplot()
 
 
+def room_for(texts: Sequence[str], least: float, size: float = 8.0) -> float:
+    """Inches of height in which these labels stand one below the other."""
+    return max(least, sum(text.count("\n") + 1 for text in texts) * size * 1.3 / 72 + 1.4)
+
+
 def colour(index: int) -> str:
     return COLOURS[index % len(COLOURS)]
 

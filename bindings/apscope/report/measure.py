@@ -14,7 +14,7 @@ import pandas as pd
 
 from ..cost import step_time
 from ..labels import short_labels
-from ..pooling import OWN_REDUCTIONS, headline_rows, headline_topology, pool, topologies_of
+from ..pooling import OWN_REDUCTIONS, headline_rows, headline_topology, pool, topologies_of, whole_sums
 
 #: Two NMSEs nearer than this, relative to the larger, are called level.
 LEVEL = 0.01
@@ -36,7 +36,7 @@ def measure(frame: pd.DataFrame) -> dict[str, Any]:
     headline = headline_topology(frame)
     wire = pool(frame[frame["stage"] == "wire"], ["scheme"]).set_index("scheme")
     reduced_rows = frame[frame["stage"] == "reduced"]
-    reduced = pool(reduced_rows, ["scheme", "topology"]).set_index(["scheme", "topology"])
+    reduced = pool(whole_sums(reduced_rows), ["scheme", "topology"]).set_index(["scheme", "topology"])
     # A trace recorded after the reduction has wire rows only; they are then what is compared.
     heads = headline_rows(frame) if len(reduced_rows) else frame[frame["stage"] == "wire"]
     cells = pool(heads, ["scheme", "tensor", "step"])
@@ -67,7 +67,7 @@ def measure(frame: pd.DataFrame) -> dict[str, Any]:
         }
         # Every addition is rounded to the format that is sent.
         entry["adds_in_format"] = not entry["own_reduction"] and not entry["wide_sums"]
-        entry["headline"] = _row(whole, spec) if topologies else entry["wire"]
+        entry["headline"] = entry["wire"] if not topologies else entry["reduced"][topologies[0]] if len(topologies) == 1 else _row(whole, spec)
         entry |= _by_cell(cells[cells["scheme"] == spec])
         entry["status"] = _status(entry)
         schemes.append(entry)
