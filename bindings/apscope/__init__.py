@@ -18,6 +18,7 @@ from ._core import BlockFormat, FloatFormat, __version__
 from .arithmetic import add, divide, fma, multiply, sqrt, subtract
 from .arrays import allreduce, decode, encode, quantize
 from .attribution import PathLossChange, loss_change, path_loss_change
+from .bench import bench
 from .blocks import EncodedBlocks, decode_blocks, encode_blocks, named_block_formats, pack, quantize_blocks, unpack
 from .exchange import Exchange, exchange
 from .fingerprint import Fingerprint, fingerprint
@@ -43,6 +44,7 @@ __all__ = [
     "__version__",
     "add",
     "allreduce",
+    "bench",
     "cost",
     "decode",
     "decode_blocks",

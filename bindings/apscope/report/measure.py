@@ -15,6 +15,7 @@ import pandas as pd
 from ..cost import step_time
 from ..labels import short_labels
 from ..pooling import OWN_REDUCTIONS, headline_rows, headline_topology, pool, topologies_of, whole_sums
+from ..schemes import as_scheme
 
 #: Two NMSEs nearer than this, relative to the larger, are called level.
 LEVEL = 0.01
@@ -59,8 +60,9 @@ def measure(frame: pd.DataFrame) -> dict[str, Any]:
             "wire": _row(wire, spec),
             "reduced": {t: _row(reduced, (spec, t)) for t in topologies_of(reduced_rows) if (spec, t) in reduced.index},
             "topology": " and ".join(topologies), "topologies": topologies,
-            "gathered": "gather" in topologies,
+            "gathered": topologies == ["gather"],
             "own_reduction": bool(own),
+            "stateful": _keeps_state(spec),
             "wide_sums": "accumulate=" in spec,
             "least_in": 0, "least_in_among_adding": 0,
             "notes": sorted({str(n) for n in own_rows["note"].dropna() if str(n)}) if "note" in own_rows else [],
@@ -145,6 +147,13 @@ def _seconds(heads: pd.DataFrame, elements: int | None) -> dict[str, float | Non
     """Modelled seconds a step by scheme; none where there is nothing to reduce or no model."""
     table = step_time(heads, elements=elements)
     return {spec: _number(value) for spec, value in table.groupby("scheme", sort=False)["seconds"].max().items()}
+
+
+def _keeps_state(spec: str) -> bool:
+    try:
+        return as_scheme(spec).keeps_state
+    except ValueError:
+        return False  # made in another process
 
 
 def _number(value: Any) -> float | None:
