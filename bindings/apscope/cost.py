@@ -19,7 +19,7 @@ from . import _core
 from ._core import FloatFormat
 from .checks import integer, text
 from .pooling import OWN_REDUCTIONS, frame_of
-from .schemes import as_scheme
+from .schemes import Scheme, as_scheme
 
 __all__ = ["CollectiveCost", "Network", "collective", "collective_of", "step_time"]
 
@@ -236,16 +236,15 @@ def _row(
     passes = agreed_bytes = agreed_buckets = travelling_side = 0.0
     # Tensors of one reduction and one grid share messages. The model is linear in the bytes, so those of all steps add up first.
     for (topology, grid), part in rows.groupby(["topology", "format"], sort=False):
-        found = collective_of(topology)
-        width = None if topology in OWN_REDUCTIONS else _accumulator_bits(spec, grid)
-        if found is None or width == math.inf and found[0] != "all_gather":
-            return empty
         agreed = topology not in OWN_REDUCTIONS or topology == "code_sum"
         n, sent = factor * part["count"].sum() / steps, factor * part["wire_bits"].sum() / 8 / steps
-        scales = (1.0 if agreed else factor) * part["side_bits"].sum() / 8 / steps  # agreed: one a tensor
+        alike = part["side_bits"].nunique() == 1 and part["side_bits"].max() <= 64  # one a tensor, whatever its size
+        scales = (1.0 if alike else factor) * part["side_bits"].sum() / 8 / steps
         payload = sent if agreed else sent + scales
-        partial, result = _widths(topology, payload, n, workers, width)
-        cost = collective(found[0], payload, workers, group=found[1], partial=partial, result=result)
+        way = _way(_sender(spec, grid), topology, payload, n, workers)
+        if way is None:
+            return empty
+        cost = collective(way.name, way.sent, workers, group=way.group, partial=way.partial, result=way.result, messages=way.rounds)
         buckets = part.groupby("step", sort=False)["count"].agg(lambda sizes: _buckets(factor * sizes, bucket_bytes)).sum() / steps
         sums["messages"] += buckets * cost.messages
         sums["intra_messages"] += buckets * cost.intra_messages
@@ -302,33 +301,64 @@ def _buckets(sizes: pd.Series, bucket_bytes: float | None) -> int:
     return count
 
 
-def _widths(topology: str, sent: float, n: float, workers: int, accumulator_bits: float | None) -> tuple[float, float]:
-    """Bytes of a partial sum that travels, and of the result."""
+@dataclass(frozen=True)
+class _Way:
+    """How a reduction goes: the collective, and bytes of a message, a partial sum and the result."""
+
+    name: str
+    group: int
+    sent: float
+    partial: float
+    result: float
+    rounds: int = 1  # one after another, each of a part of the bytes
+
+
+def _way(sender: Scheme | None, topology: str, sent: float, n: float, workers: int) -> _Way | None:
+    """None where no algorithm gives that sum."""
+    found = collective_of(topology)
+    if found is None:
+        return None
+    name, group = found
+    kind, keys = (sender.name, sender.keys) if sender else ("", {})
     if topology == "vote":
-        return sent, n / 8
+        return _Way(name, 1, sent, sent, n / 8)
     if topology == "code_sum" and n:
-        bits = 8 * sent / n  # a sum of W codes has at most log2 W more; integers of 32 bits are scaled so that sums fit
-        return sent, n / 8 * min(bits + (workers - 1).bit_length(), max(bits, 32.0))
-    if accumulator_bits is not None:
-        return n / 8 * accumulator_bits, n / 8 * accumulator_bits
-    return sent, sent
+        return _Way(name, 1, sent, sent, n / 8 * _sum_bits(kind, keys, 8 * sent / n, workers))
+    if kind == "birder" and (each := int(keys["group"])) > 1:  # each worker of a node sends its part of the bits
+        return _Way("hierarchical_shards", each, n / 8, 4 * n, n / 8)
+    if kind == "powersgd":
+        return _Way(name, 1, sent, sent, sent, rounds=2)
+    accumulate = keys.get("accumulate", "format")
+    if topology in OWN_REDUCTIONS or accumulate == "format":
+        return _Way(name, group, sent, sent, sent)
+    if accumulate == "exact":  # partial sums have no width
+        return _Way(name, group, sent, sent, sent) if name == "all_gather" else None
+    wide = n / 8 * FloatFormat(accumulate).storage_bits
+    return _Way(name, group, sent, wide, wide)
+
+
+def _sum_bits(kind: str, keys: dict[str, str], bits: float, workers: int) -> float:
+    """Bits of a sum of the workers' codes."""
+    if kind == "integer_allreduce":  # its scale leaves room for the sum
+        return bits
+    if kind == "thc":  # codes stand for 0..granularity
+        return (workers * int(keys["granularity"])).bit_length()
+    if kind == "terngrad":  # -W..W
+        return (2 * workers).bit_length()
+    return bits + (workers - 1).bit_length()
 
 
 @lru_cache(maxsize=None)
-def _accumulator_bits(spec: str, grid: str) -> float | None:
-    """Width of partial sums where it is not that of what is sent; infinity for ``accumulate=exact``, which has none."""
+def _sender(spec: str, grid: str) -> Scheme | None:
+    """The scheme inside combinators and policies that sends on this grid; None for one made in another process."""
     try:
         scheme = as_scheme(spec)
     except ValueError:
-        return None  # made in another process
-    inner = [s for _, s in scheme.branches] or ([scheme.body] if scheme.body else [])
-    if inner:
-        widths = [_accumulator_bits(s, grid) for s in inner if _may_send(s, grid)]
-        return next((w for w in widths if w is not None), None)
-    accumulate = scheme.keys.get("accumulate", "format")
-    if accumulate == "format":
         return None
-    return math.inf if accumulate == "exact" else float(FloatFormat(accumulate).storage_bits)
+    if not scheme.body:
+        return scheme
+    inner = [s for _, s in scheme.branches] or [scheme.body]
+    return next((found for s in inner if _may_send(s, grid) and (found := _sender(s, grid))), None)
 
 
 def _may_send(spec: str, grid: str) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scheme_cases import cases
 
 import apscope
 from apscope import cost
@@ -253,8 +254,38 @@ def test_each_reduction_of_its_own_moves_what_it_should():
     assert row(cost.step_time(as_own(results, "linear"), FAST), "cost_sign", "linear").payload_bytes == 7 / 8 * 2 * n / 8
     # Sums of 8 one-bit codes: 1 + 3 bits.
     assert row(cost.step_time(as_own(results, "code_sum"), FAST), "cost_sign", "code_sum").payload_bytes == 7 / 8 * (n + 4 * n) / 8
-    wide = apscope.replay(DATA / "digits", made("cost_int", bits=32), steps="0:2")
-    assert row(cost.step_time(as_own(wide, "code_sum"), FAST), "cost_int", "code_sum").payload_bytes == 7 / 8 * (4 * n + 4 * n)
+
+
+REAL = {
+    "sign_vote": ("vote", lambda n: 7 / 8 * 2 * n / 8),
+    "terngrad": ("code_sum", lambda n: 7 / 8 * (2 + 5) * n / 8),  # -8..8: 17 values
+    "integer_allreduce": ("code_sum", lambda n: 7 / 8 * (32 + 32) * n / 8),
+    "integer_allreduce:bits=16": ("code_sum", lambda n: 7 / 8 * (16 + 16) * n / 8),
+    "birder": ("two_phase", lambda n: 7 / 8 * 2 * n / 8),
+    "birder:group=4": ("two_phase", lambda n: 2 * (1 / 2) * n / 8 / 4),
+}
+
+
+@pytest.mark.parametrize("spec", REAL)
+def test_the_volumes_of_the_schemes_themselves(spec):
+    topology, volume = REAL[spec]
+    frame = cost.step_time(apscope.replay(DATA / "digits", spec, steps="0:1"), FAST)
+    assert row(frame, spec, topology).payload_bytes == pytest.approx(volume(1906), rel=1e-12)
+
+
+def test_two_rounds_pay_their_latencies_twice():
+    spec = "error_feedback(powersgd:rank=1)"
+    frame = cost.step_time(apscope.replay(DATA / "digits", [spec, "zero_blocks"], steps="0:2"), FAST)
+    assert row(frame, spec, "linear").messages == 2 * 14 and row(frame, "zero_blocks", "linear").messages == 14
+
+
+def test_every_scheme_has_a_cost():
+    """Every case of the registry's tests, but for what is no algorithm."""
+    specs = list(dict.fromkeys(case.spec for case in cases()))
+    frame = cost.step_time(apscope.replay(DATA / "digits", specs, steps=[0], topology=["ring", "tree"]), FAST)
+    measured = frame[(frame.topology != "exact") & ~frame.scheme.str.contains("accumulate=exact")]
+    assert set(measured.scheme) == {apscope.schemes.Scheme(s).spec for s in specs if "accumulate=exact" not in s}
+    assert (measured.seconds > 0).all() and (measured.payload_bytes >= 0).all() and np.isfinite(measured.speedup).all()
 
 
 def test_a_policy_of_two_reductions_has_one_row_a_topology():
