@@ -107,7 +107,7 @@ def label_lines(ax: Axes, labels: Sequence[tuple[float, float, str, str]], size:
     places.sort(key=lambda p: p[0])
     height_points = ax.figure.get_size_inches()[1] * 72 * ax.get_position().height
     gaps = [(text.count("\n") + 1) * size * 1.3 / height_points for _, _, text, _ in places]
-    spread = _spread([p[0] for p in places], gaps)
+    spread = _spread([p[0] for p in places], gaps, -0.02, 1.02)
     for (_, point, text, line_colour), y in zip(places, spread):
         ax.annotate(
             text, xy=point, xytext=(at, y), textcoords="axes fraction",
@@ -118,8 +118,9 @@ def label_lines(ax: Axes, labels: Sequence[tuple[float, float, str, str]], size:
         )
 
 
-def _spread(places: Sequence[float], heights: Sequence[float]) -> list[float]:
-    """Ascending centres of boxes of these heights, close to `places`, none over another."""
+def _spread(places: Sequence[float], heights: Sequence[float], low: float = -np.inf, high: float = np.inf) -> list[float]:
+    """Ascending centres of boxes of these heights, close to `places`, none over another, between `low` and `high` if they fit."""
+    fit = sum(heights) <= high - low
     # Clusters of touching boxes, each centred on the mean of what its boxes want.
     clusters: list[tuple[list[float], list[float]]] = []
 
@@ -127,6 +128,8 @@ def _spread(places: Sequence[float], heights: Sequence[float]) -> list[float]:
         wanted, sizes = cluster
         offsets = np.cumsum(sizes) - np.array(sizes) / 2
         start = float(np.mean(np.array(wanted) - offsets))
+        if fit:
+            start = max(low, min(start, high - sum(sizes)))
         return start, start + sum(sizes)
 
     for place, height in zip(places, heights):
