@@ -67,7 +67,8 @@ def axes(ax: Axes | None, width: float = WIDTH, height: float = HEIGHT) -> Axes:
 
 def room_for(texts: Sequence[str], least: float, size: float = 8.0) -> float:
     """Inches of height in which these labels stand one below the other."""
-    return max(least, sum(text.count("\n") + 1 for text in texts) * size * 1.3 / 72 + 1.4)
+    axes_share = 0.77  # of the height, before the layout makes it larger
+    return max(least, sum(text.count("\n") + 1 for text in texts) * size * 1.3 / 72 / axes_share)
 
 
 def colour(index: int) -> str:
