@@ -1,4 +1,4 @@
-// Uniform levels over the l2 norm of a bucket, rounded stochastically (docs/definitions.md,
+// Uniform levels over the norm of a bucket, rounded stochastically (docs/definitions.md,
 // section 8).
 #pragma once
 

@@ -7,7 +7,8 @@ Arithmetic, one rounding each: `add`, `subtract`, `multiply`, `divide`, `sqrt`, 
 in a stated order: `sum`, `dot`, `matmul`.
 Blocks that share a scale: `BlockFormat`, `quantize_blocks`, `encode_blocks`, `decode_blocks`; codes
 without gaps: `pack`, `unpack`.
-A scheme on one step's gradients: `exchange`.
+A scheme on one step's gradients: `exchange`; levels of least variance: `optimal_levels`; low-precision
+gradients of linear models: `double_sampling`; what a mixed-width training step costs: `fractrain_cost`.
 Traces: `open_trace`, `replay`, `Results`, `merge`, `report`; the schemes are in `apscope.schemes`,
 recording in `apscope.record`.
 """
@@ -17,10 +18,13 @@ from ._core import BlockFormat, FloatFormat, __version__
 from .arithmetic import add, divide, fma, multiply, sqrt, subtract
 from .arrays import allreduce, decode, encode, quantize
 from .blocks import EncodedBlocks, decode_blocks, encode_blocks, named_block_formats, pack, quantize_blocks, unpack
+from .double_sampling import DoubleSampling, double_sampling
 from .exchange import Exchange, exchange
 from .fingerprint import Fingerprint, fingerprint
 from .formats import named_formats
+from .fractrain import FracTrainCost, fractrain_cost
 from .identify import identify
+from .levels import optimal_levels
 from .plan import Plan, plan
 from .replay import default_schemes, replay
 from .report import report
@@ -30,10 +34,12 @@ from .trace import Trace, open_trace
 
 __all__ = [
     "BlockFormat",
+    "DoubleSampling",
     "EncodedBlocks",
     "Exchange",
     "Fingerprint",
     "FloatFormat",
+    "FracTrainCost",
     "Plan",
     "Results",
     "Trace",
@@ -45,11 +51,13 @@ __all__ = [
     "default_schemes",
     "divide",
     "dot",
+    "double_sampling",
     "encode",
     "encode_blocks",
     "exchange",
     "fingerprint",
     "fma",
+    "fractrain_cost",
     "identify",
     "matmul",
     "merge",
@@ -57,6 +65,7 @@ __all__ = [
     "named_block_formats",
     "named_formats",
     "open_trace",
+    "optimal_levels",
     "p3109",
     "pack",
     "plan",
