@@ -19,6 +19,7 @@
 #include "emulation/codecs/float_row.h"
 #include "emulation/codecs/levels.h"
 #include "emulation/scheme.h"
+#include "emulation/schemes/plain_number.h"
 
 namespace apscope {
 
@@ -79,8 +80,8 @@ SchemeDefinition bit_centering_definition() {
                 const int bits = static_cast<int>(arguments.integer("bits", 2, 16));
                 const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
                 const long period = arguments.integer("period", 1, 1L << 40);
-                const double mu = arguments.real("mu");
-                if (!(mu > 0.0)) throw std::invalid_argument("mu=" + arguments.text("mu") + " is not above 0");
+                const double mu = plain_number(arguments, "mu");
+                if (mu == 0.0) throw std::invalid_argument("mu=" + arguments.text("mu") + " is not above 0 (such as 0.1)");
                 const FloatGrid fp32{parse_format("fp32"), {RoundingMode::ties_to_even, Overflow::saturate}};
                 TensorScheme t;
                 t.grid = "offset:" + std::to_string(bits);

@@ -15,6 +15,7 @@
 
 #include "emulation/codecs/levels.h"
 #include "emulation/scheme.h"
+#include "emulation/schemes/plain_number.h"
 
 namespace apscope {
 
@@ -85,10 +86,8 @@ SchemeDefinition fractrain_definition() {
              {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
             [](const SchemeArguments& arguments, Scheme& scheme) {
                 const std::vector<int> widths = schedule(arguments.text("bits"));
-                const double epsilon = arguments.real("epsilon"), alpha = arguments.real("alpha"), least = arguments.real("least_scale");
-                for (const char* key : {"epsilon", "alpha", "least_scale"}) {
-                    if (!(arguments.real(key) >= 0.0)) throw std::invalid_argument(std::string(key) + "=" + arguments.text(key) + " is below 0");
-                }
+                const double epsilon = plain_number(arguments, "epsilon"), alpha = plain_number(arguments, "alpha");
+                const double least = plain_number(arguments, "least_scale");
                 const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
                 TensorScheme t;
                 t.grid = "affine:" + arguments.text("bits");

@@ -10,11 +10,11 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <stdexcept>
 
 #include "core/fixed_shape_sum.h"
 #include "emulation/codecs/levels.h"
 #include "emulation/scheme.h"
+#include "emulation/schemes/plain_number.h"
 
 namespace apscope {
 
@@ -78,8 +78,7 @@ SchemeDefinition terngrad_definition() {
             {{"clip", "2.5", "standard deviations beyond which a worker clips, 0: none"},
              {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
             [](const SchemeArguments& arguments, Scheme& scheme) {
-                const double clip = arguments.real("clip");
-                if (!(clip >= 0.0)) throw std::invalid_argument("clip=" + arguments.text("clip") + " is below 0");
+                const double clip = plain_number(arguments, "clip");
                 const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
                 TensorScheme t;
                 t.grid = "levels:3";
