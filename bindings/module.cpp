@@ -10,6 +10,7 @@ void register_cost(py::module_& m);
 void register_bench(py::module_& m);
 void register_exchange(py::module_& m);
 void register_formats(py::module_& m);
+void register_levels(py::module_& m);
 void register_pooled(py::module_& m);
 void register_replay(py::module_& m);
 void register_schemes(py::module_& m);
@@ -25,6 +26,7 @@ PYBIND11_MODULE(_core, m) {
     register_trace(m);
     register_schemes(m);
     register_exchange(m);
+    register_levels(m);
     register_replay(m);
     register_pooled(m);
     register_cost(m);

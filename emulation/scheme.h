@@ -31,13 +31,14 @@ struct FloatGrid {
     Projection projection;
 };
 
-// Levels -s..s, evenly spaced over -norm..norm of a bucket of consecutive elements; the norm is the
-// l2 norm, the rounding stochastic. (QSGD)
+// Levels -s..s, evenly spaced over -norm..norm of a bucket of consecutive elements; the rounding is
+// stochastic. (QSGD)
+enum class BucketNorm { l2, max };
 struct UniformGrid {
     int levels = 7;
     std::size_t bucket = 512;
     int random_bits = 32;
-    bool by_amax = false;  // the norm is the largest magnitude instead
+    BucketNorm norm = BucketNorm::l2;  // l2 where blocks run beside each other
     int code_bits() const;  // ceil(log2(2 levels + 1))
 };
 

@@ -13,24 +13,31 @@ namespace apscope {
 namespace {
 
 template <class Real>
-std::vector<float> norms_of(std::span<const Real> row, const UniformGrid& grid) {
-    const std::size_t bucket = grid.bucket;
+double l2_norm(std::span<const Real> values) {
+    double sum = 0.0;
+    for (std::size_t b = 0; b < values.size(); b += sum_block) {
+        sum += block_sum(std::min(sum_block, values.size() - b), [&](std::size_t i) {
+            const double g = values[b + i];
+            return std::isfinite(g) ? g * g : 0.0;
+        });
+    }
+    return std::sqrt(sum);
+}
+
+template <class Real>
+double max_norm(std::span<const Real> values) {
+    double norm = 0.0;
+    for (const double g : values) norm = std::isfinite(g) ? std::max(norm, std::abs(g)) : norm;
+    return norm;
+}
+
+template <class Real>
+std::vector<float> norms_of(std::span<const Real> row, std::size_t bucket, BucketNorm kind) {
     std::vector<float> norms;
     for (std::size_t begin = 0; begin < row.size(); begin += bucket) {
         const std::span<const Real> values = row.subspan(begin, std::min(bucket, row.size() - begin));
-        double sum = 0.0;
-        if (grid.by_amax) {
-            for (const Real g : values) sum = std::isfinite(g) ? std::max(sum, std::abs(static_cast<double>(g))) : sum;
-            norms.push_back(static_cast<float>(std::min(sum, static_cast<double>(std::numeric_limits<float>::max()))));
-            continue;
-        }
-        for (std::size_t b = 0; b < values.size(); b += sum_block) {
-            sum += block_sum(std::min(sum_block, values.size() - b), [&](std::size_t i) {
-                const double g = values[b + i];
-                return std::isfinite(g) ? g * g : 0.0;
-            });
-        }
-        norms.push_back(static_cast<float>(std::min(std::sqrt(sum), static_cast<double>(std::numeric_limits<float>::max()))));
+        const double norm = kind == BucketNorm::l2 ? l2_norm(values) : max_norm(values);
+        norms.push_back(static_cast<float>(std::min(norm, static_cast<double>(std::numeric_limits<float>::max()))));
     }
     return norms;
 }
@@ -49,7 +56,7 @@ void quantize_values(std::span<const Real> in, std::span<double> out, const Unif
         double y = g, e = 0.0, v = 0.0;
         if (std::isfinite(g) && norm > 0.0) {
             const double size = std::abs(g);
-            const double u = levels * size / norm;
+            const double u = std::min(levels * size / norm, levels);  // a norm may be rounded down
             const double level = std::floor(u);
             const double t = std::floor((u - level) * words_count);  // of 2^N words, this many round up
             const double random = static_cast<double>(words.at(first + i) >> (64 - grid.random_bits));
@@ -71,7 +78,7 @@ void quantize_values(std::span<const Real> in, std::span<double> out, const Unif
 
 }  // namespace
 
-std::vector<float> bucket_norms(std::span<const float> row, const UniformGrid& grid) { return norms_of(row, grid); }
+std::vector<float> bucket_norms(std::span<const float> row, std::size_t bucket) { return norms_of(row, bucket, BucketNorm::l2); }
 
 void quantize_uniform(std::span<const float> in, std::span<double> out, const UniformGrid& grid, std::span<const float> norms,
                       PhiloxKey key, std::uint32_t worker, std::size_t first, std::span<double> bias, std::span<double> variance) {
@@ -80,7 +87,7 @@ void quantize_uniform(std::span<const float> in, std::span<double> out, const Un
 }
 
 Message encode_uniform_row(std::span<const double> x, const UniformGrid& grid, const RandomStream& stream, bool packs) {
-    const std::vector<float> norms = norms_of(x, grid);
+    const std::vector<float> norms = norms_of(x, grid.bucket, grid.norm);
     Message m;
     for (Row* row : {&m.values, &m.codes, &m.bias, &m.variance}) row->resize(x.size());
     quantize_values(x, m.values, grid, norms, stream, 0, m.bias, m.variance, m.codes);

@@ -10,6 +10,8 @@ without gaps: `pack`, `unpack`.
 A scheme on one step's gradients: `exchange`.
 Loss scales of layers: `activation_scales`, `layer_scale`, `join_scales`; static ones: `unit_scaling`,
 `unit_scales`; weights in low precision: `update_underflow`, `underflow_curve`, `weight_residual`, `sgd_updates`.
+A scheme on one step's gradients: `exchange`; levels of least variance: `optimal_levels`; low-precision
+gradients of linear models: `double_sampling`; what a mixed-width training step costs: `fractrain_cost`.
 Traces: `open_trace`, `replay`, `Results`, `merge`, `report`; the schemes are in `apscope.schemes`,
 recording in `apscope.record`. What errors do to the loss: `loss_change`, `path_loss_change`; what a step
 costs, by a model: `apscope.cost`.
@@ -23,10 +25,13 @@ from .arrays import allreduce, decode, encode, quantize
 from .attribution import PathLossChange, loss_change, path_loss_change
 from .bench import bench
 from .blocks import EncodedBlocks, decode_blocks, encode_blocks, named_block_formats, pack, quantize_blocks, unpack
+from .double_sampling import DoubleSampling, double_sampling
 from .exchange import Exchange, exchange
 from .fingerprint import Fingerprint, fingerprint
 from .formats import named_formats
+from .fractrain import FracTrainCost, fractrain_cost
 from .identify import identify
+from .levels import optimal_levels
 from .plan import Plan, plan
 from .replay import default_schemes, replay
 from .report import report
@@ -38,10 +43,12 @@ from .weight_updates import WeightResidual, sgd_updates, underflow_curve, update
 
 __all__ = [
     "BlockFormat",
+    "DoubleSampling",
     "EncodedBlocks",
     "Exchange",
     "Fingerprint",
     "FloatFormat",
+    "FracTrainCost",
     "PathLossChange",
     "Plan",
     "Results",
@@ -58,11 +65,13 @@ __all__ = [
     "default_schemes",
     "divide",
     "dot",
+    "double_sampling",
     "encode",
     "encode_blocks",
     "exchange",
     "fingerprint",
     "fma",
+    "fractrain_cost",
     "identify",
     "join_scales",
     "layer_scale",
@@ -73,6 +82,7 @@ __all__ = [
     "named_block_formats",
     "named_formats",
     "open_trace",
+    "optimal_levels",
     "p3109",
     "pack",
     "path_loss_change",

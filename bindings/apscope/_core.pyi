@@ -8,7 +8,7 @@ import numpy.typing
 import os
 import pathlib
 import typing
-__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatFormat', 'Manifest', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'TensorStep', 'Trace', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'collective_cost', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'pool', 'quantize', 'quantize_blocks', 'quantize_path', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level', 'underflow_modes', 'unpack', 'widen']
+__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatFormat', 'Manifest', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'TensorStep', 'Trace', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'collective_cost', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'pool', 'quantize', 'quantize_blocks', 'quantize_path', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level', 'underflow_modes', 'unpack', 'widen']
 class FloatFormat:
     """
     A floating-point number system as a value.
@@ -421,6 +421,8 @@ def named_block_formats() -> list:
 def named_formats() -> list:
     ...
 def narrow(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.float32]) -> None:
+    ...
+def optimal_levels(x: numpy.typing.NDArray[numpy.float32], k: typing.SupportsInt | typing.SupportsIndex, method: str, candidates: typing.SupportsInt | typing.SupportsIndex) -> tuple[numpy.typing.NDArray[numpy.float64], float]:
     ...
 @typing.overload
 def ordered_dot(a: numpy.typing.NDArray[numpy.float32], b: numpy.typing.NDArray[numpy.float32], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, rounding: str, overflow: str, underflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:

@@ -1,42 +1,26 @@
-// Elias omega codes: whole numbers from 1 on, short ones for small numbers. The binary digits of the number,
-// before them those of their length less one, and so on down to 1; a 0 at the end.
+// Elias' codes of the integers from 1, shorter for the smaller, and sparse integer rows in them.
+//
+//      gamma    floor(log2 k) zeros, then k, high bit first
+//      delta    the length of k in gamma, then k without its high bit
+//      omega    the recursive one: groups, each the length less one of the next, high bit first; then a 0
+//
+// P. Elias, Universal codeword sets and representations of the integers, IEEE Trans. Inf. Theory 21 (1975).
 #pragma once
 
-#include <bit>
 #include <cstdint>
-#include <vector>
+#include <span>
 
 #include "emulation/codecs/bits.h"
 
 namespace apscope {
 
-inline int elias_bits(std::uint64_t number) {
-    int bits = 1;
-    for (std::uint64_t n = number; n > 1;) {
-        const int width = std::bit_width(n);
-        bits += width;
-        n = static_cast<std::uint64_t>(width - 1);
-    }
-    return bits;
-}
+enum class EliasCode { gamma, delta, omega };
 
-inline void put_elias(BitWriter& bits, std::uint64_t number) {
-    std::vector<std::uint64_t> groups;  // the last comes first
-    for (std::uint64_t n = number; n > 1; n = static_cast<std::uint64_t>(std::bit_width(n) - 1)) groups.push_back(n);
-    for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
-        for (int bit = std::bit_width(*group) - 1; bit >= 0; --bit) bits.put(*group >> bit & 1, 1);  // the leading 1 first
-    }
-    bits.put(0, 1);
-}
+// k >= 1.
+void put_elias(BitWriter& bits, std::uint64_t k, EliasCode code);
 
-inline std::uint64_t get_elias(BitReader& bits) {
-    std::uint64_t number = 1;
-    while (bits.get(1) == 1) {
-        std::uint64_t group = 1;
-        for (std::uint64_t left = number; left > 0; --left) group = group << 1 | bits.get(1);
-        number = group;
-    }
-    return number;
-}
+// For each integer that is not 0: the distance from the one before (the first: from before the row), its
+// sign (1: negative), its magnitude. A row that does not end so closes with the distance to behind its end.
+void put_sparse(BitWriter& bits, std::span<const double> integers, EliasCode code);
 
 }  // namespace apscope

@@ -1,24 +1,39 @@
-// The k levels whose stochastic rounding has the least variance, sum of (x - low)(high - x), over given
-// data. The ends are the data's, and some optimum lies on data points (Zhang et al., ZipML).
+// Variance-optimal levels: k points, least and largest element among them, that minimise what stochastic
+// rounding between neighbours adds,
+//
+//      sum over i of (x_i - below)(above - x_i)
+//
+// Some optimum takes its points from the data (moving one between two elements changes the sum linearly),
+// so a dynamic programme over the sorted elements finds it, segments' costs coming from prefix sums:
+//
+//      T[j, t] = min over i < j of T[i, t - 1] + cost(i, j)
+//
+// exact       every i for every j: O(k n^2)
+// fast        the best i rises with j, as the costs satisfy the quadrangle inequality: divide and conquer, O(k n log n)
+// candidates  points from a subset alone: half of its elements evenly spaced in rank, half in value, both ends
+//             among them. Costs still count every element.
+//
+// Elements that are equal count as one of that weight. With k or fewer distinct elements the points are
+// these, the variance 0.
 #pragma once
 
 #include <cstddef>
 #include <span>
-#include <vector>
+#include <string_view>
+
+#include "emulation/tensor_scheme.h"
 
 namespace apscope {
 
-enum class LevelSearch {
-    exact,       // the dynamic programme over all distinct values, O(k n^2)
-    fast,        // the same optimum by divide and conquer, O(k n log n)
-    candidates,  // the fast one over at most `candidates` of the values, evenly spaced in rank, ends included
+enum class LevelSearch { exact, fast, candidates };
+LevelSearch parse_level_search(std::string_view name);  // throws std::invalid_argument
+
+struct OptimalLevels {
+    Row levels;             // ascending, at most k
+    double variance = 0.0;  // the sum above
 };
 
-// At most k levels, ascending; fewer where there are no more distinct values, whose variance is then 0. No
-// data: the level 0. `x` is finite; k is at least 2.
-std::vector<double> optimal_levels(std::span<const double> x, std::size_t k, LevelSearch search, std::size_t candidates = 512);
-
-// The variance of rounding x stochastically to the levels; x outside them goes to the nearest end.
-double level_variance(std::span<const double> x, std::span<const double> levels);
+// x: finite fp32 numbers, in any order; candidates are fp32 numbers too. k >= 2, candidates >= 2.
+OptimalLevels optimal_levels(std::span<const double> x, std::size_t k, LevelSearch search, std::size_t candidates = 512);
 
 }  // namespace apscope

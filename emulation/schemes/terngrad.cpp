@@ -1,57 +1,69 @@
-// terngrad: -s, 0 or s, drawn so that the mean is right; s is the largest magnitude over all workers, so the
-// workers' codes -1, 0, 1 add up as integers.
+// terngrad: ternary codes under one scale, which all workers share so that codes add up in the network.
 //
-//      x = clip(g, c standard deviations)      the deviation of each worker's own tensor, about its mean
-//      s = max over the workers of max |x|     agreed by MAX; s = 1 for a tensor of zeros
-//      sent = s sign(x) b,  b = 1 with probability |x| / s
+//      c_w = min(|.|, clip sigma_w)        sigma_w: of worker w's elements about their mean; clip = 0 or sigma = 0: none
+//      s   = max over workers of |c_w|     agreed by MAX
+//      code = sign(g) with probability |g| / s, else 0
 //
-// The sum of W codes lies in -W..W: ceil(log2(2W + 1)) bits an element inside the network. The payload is
-// what a worker sends: 2 bits an element.
+// A code takes 2 bits on its way up; the sum of W codes lies in -W..W and takes ceil(log2(2W + 1)). Then the
+// variance is s |g|_1 - |g|_2^2 and the bias what clipping cut off.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "core/fixed_shape_sum.h"
 #include "emulation/codecs/levels.h"
-#include "emulation/codecs/statistics.h"
-#include "emulation/schemes/numbers.h"
+#include "emulation/scheme.h"
+#include "emulation/schemes/plain_number.h"
 
 namespace apscope {
 
 namespace {
 
-constexpr double ternary[] = {-1.0, 0.0, 1.0};
+constexpr double largest_fp32 = std::numeric_limits<float>::max();
 
-double deviation(std::span<const double> x) {
-    if (x.empty()) return 0.0;
-    const auto n = static_cast<double>(x.size());
-    const double mean = fixed_sum(x.size(), [&](std::size_t i) { return x[i]; }) / n;
-    return std::sqrt(fixed_sum(x.size(), [&](std::size_t i) { return (x[i] - mean) * (x[i] - mean); }) / n);
-}
-
-State select(const Rows& x, double clip) {
-    Row bounds;
-    double scale = 0.0;
-    for (const Row& row : x) {
-        bounds.push_back(clip == 0.0 ? amax_of(row) : std::min(amax_of(row), clip * deviation(row)));
-        scale = std::max(scale, bounds.back());
+template <class Term>
+double sum_over(std::size_t n, Term&& term) {
+    double sum = 0.0;
+    for (std::size_t first = 0; first < n; first += sum_block) {
+        sum += block_sum(std::min(sum_block, n - first), [&](std::size_t i) { return term(first + i); });
     }
-    return {{"bound", bounds}, {"scale", {scale == 0.0 ? 1.0 : scale}}};
+    return sum;
 }
 
-Message encode(const TensorStep& step, const State& theta, std::span<const double> x, int worker, int random_bits) {
-    const double bound = theta.at("bound").at(static_cast<std::size_t>(worker));
+// Where to clip: infinity for not at all.
+double limit_of(const Row& x, double clip) {
+    const auto n = static_cast<double>(x.size());
+    if (clip == 0.0 || x.empty()) return std::numeric_limits<double>::infinity();
+    const double mean = sum_over(x.size(), [&](std::size_t i) { return x[i]; }) / n;
+    const double sigma = std::sqrt(sum_over(x.size(), [&](std::size_t i) { return (x[i] - mean) * (x[i] - mean); }) / n);
+    return sigma == 0.0 ? std::numeric_limits<double>::infinity() : clip * sigma;
+}
+
+State shared_scale(const Rows& rows, double clip) {
+    State theta{{"limits", {}}, {"scale", {0.0}}};
+    for (const Row& x : rows) {
+        const double limit = limit_of(x, clip);
+        double amax = 0.0;
+        for (const double g : x) amax = std::max(amax, std::min(std::abs(g), limit));
+        theta["limits"].push_back(limit);
+        theta["scale"][0] = std::max(theta["scale"][0], amax);
+    }
+    theta["scale"][0] = static_cast<float>(std::min(theta["scale"][0], largest_fp32));
+    return theta;
+}
+
+Message encode_ternary(std::span<const double> x, double limit, double scale, const RandomStream& stream, bool packs) {
+    constexpr std::array levels{-1.0, 0.0, 1.0};
     Row clipped(x.begin(), x.end());
-    for (double& v : clipped) v = std::clamp(v, -bound, bound);
-    Message m = encode_levels(clipped, ternary, number(theta, "scale"), LevelRule::stochastic, step.stream(worker, random_bits), step.packs);
-    for (std::size_t i = 0; i < x.size(); ++i) m.bias[i] += clipped[i] - x[i];
+    for (double& g : clipped) g = std::clamp(g, -limit, limit);
+    Message m = encode_levels(clipped, levels, scale, LevelRule::stochastic, stream, packs);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        m.codes[i] -= 1.0;
+        m.bias[i] += clipped[i] - x[i];
+    }
     m.side_bits = 32;
     return m;
-}
-
-// Codes 0, 1, 2 stand for -1, 0, 1.
-Row add_codes(const State& theta, const std::vector<Message>& sent) {
-    Row sum(sent[0].codes.size(), 0.0);
-    for (const Message& m : sent) {
-        for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += m.codes[i] - 1.0;
-    }
-    for (double& s : sum) s *= number(theta, "scale");
-    return sum;
 }
 
 }  // namespace
@@ -59,25 +71,31 @@ Row add_codes(const State& theta, const std::vector<Message>& sent) {
 SchemeDefinition terngrad_definition() {
     return {"terngrad",
             "TernGrad",
-            "-s, 0 or s of an agreed s, stochastic; codes are added as integers",
+            "signs or zero under the workers' largest magnitude, clipped before; codes add up in the network",
             "Wen et al., TernGrad, NIPS 2017 (arXiv:1705.07878)",
             "gradients",
             false,
-            {{"clip", "2.5", "standard deviations beyond which a worker clips; 0: it does not"},
+            {{"clip", "2.5", "standard deviations beyond which a worker clips, 0: none"},
              {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
             [](const SchemeArguments& arguments, Scheme& scheme) {
-                const double clip = number_between(arguments, "clip", 0.0, 1e6);
-                const int bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
+                const double clip = plain_number(arguments, "clip");
+                const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
                 TensorScheme t;
                 t.grid = "levels:3";
                 t.topology = "code_sum";
-                t.draws = t.is_exact_sum = true;
-                t.select = [clip](const TensorStep&, State&, const Rows& x) { return select(x, clip); };
-                t.encode = [bits](const TensorStep& step, const State& theta, std::span<const double> x, int worker) {
-                    return encode(step, theta, x, worker, bits);
+                t.is_exact_sum = t.draws = true;
+                t.select = [clip](const TensorStep&, State&, const Rows& rows) { return shared_scale(rows, clip); };
+                t.encode = [random_bits](const TensorStep& step, const State& theta, std::span<const double> x, int worker) {
+                    return encode_ternary(x, theta.at("limits").at(static_cast<std::size_t>(worker)), number(theta, "scale"),
+                                          step.stream(worker, random_bits), step.packs);
                 };
                 t.reduce = [](const TensorStep&, State&, const State& theta, const std::vector<Message>& sent, const Topology&) {
-                    return add_codes(theta, sent);
+                    Row sum(sent[0].codes.size());
+                    for (const Message& m : sent) {
+                        for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += m.codes[i];
+                    }
+                    for (double& y : sum) y *= number(theta, "scale");
+                    return sum;
                 };
                 scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
             }};
