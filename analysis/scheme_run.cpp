@@ -20,7 +20,7 @@ SchemeRun::SchemeRun(const Scheme& scheme, const Decision& decision, std::span<c
     codes_.resize(wire_.size());
     decoded_.resize(wire_.size());
     if (const auto* uniform = std::get_if<UniformGrid>(&scheme.grid); uniform != nullptr && !decision.skipped) {
-        for (const std::span<const float> row : item.gradients) norms_.push_back(bucket_norms(row, uniform->bucket));
+        for (const std::span<const float> row : item.gradients) norms_.push_back(bucket_norms(row, *uniform));
     }
     if (!item.reduces) return;
 

@@ -37,6 +37,7 @@ struct UniformGrid {
     int levels = 7;
     std::size_t bucket = 512;
     int random_bits = 32;
+    bool by_amax = false;  // the norm is the largest magnitude instead
     int code_bits() const;  // ceil(log2(2 levels + 1))
 };
 

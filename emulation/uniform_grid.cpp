@@ -13,11 +13,17 @@ namespace apscope {
 namespace {
 
 template <class Real>
-std::vector<float> norms_of(std::span<const Real> row, std::size_t bucket) {
+std::vector<float> norms_of(std::span<const Real> row, const UniformGrid& grid) {
+    const std::size_t bucket = grid.bucket;
     std::vector<float> norms;
     for (std::size_t begin = 0; begin < row.size(); begin += bucket) {
         const std::span<const Real> values = row.subspan(begin, std::min(bucket, row.size() - begin));
         double sum = 0.0;
+        if (grid.by_amax) {
+            for (const Real g : values) sum = std::isfinite(g) ? std::max(sum, std::abs(static_cast<double>(g))) : sum;
+            norms.push_back(static_cast<float>(std::min(sum, static_cast<double>(std::numeric_limits<float>::max()))));
+            continue;
+        }
         for (std::size_t b = 0; b < values.size(); b += sum_block) {
             sum += block_sum(std::min(sum_block, values.size() - b), [&](std::size_t i) {
                 const double g = values[b + i];
@@ -65,7 +71,7 @@ void quantize_values(std::span<const Real> in, std::span<double> out, const Unif
 
 }  // namespace
 
-std::vector<float> bucket_norms(std::span<const float> row, std::size_t bucket) { return norms_of(row, bucket); }
+std::vector<float> bucket_norms(std::span<const float> row, const UniformGrid& grid) { return norms_of(row, grid); }
 
 void quantize_uniform(std::span<const float> in, std::span<double> out, const UniformGrid& grid, std::span<const float> norms,
                       PhiloxKey key, std::uint32_t worker, std::size_t first, std::span<double> bias, std::span<double> variance) {
@@ -74,7 +80,7 @@ void quantize_uniform(std::span<const float> in, std::span<double> out, const Un
 }
 
 Message encode_uniform_row(std::span<const double> x, const UniformGrid& grid, const RandomStream& stream, bool packs) {
-    const std::vector<float> norms = norms_of(x, grid.bucket);
+    const std::vector<float> norms = norms_of(x, grid);
     Message m;
     for (Row* row : {&m.values, &m.codes, &m.bias, &m.variance}) row->resize(x.size());
     quantize_values(x, m.values, grid, norms, stream, 0, m.bias, m.variance, m.codes);

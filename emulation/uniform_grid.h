@@ -12,8 +12,8 @@
 
 namespace apscope {
 
-// fl32 of the l2 norm of each bucket's finite elements, at most the largest fp32 number.
-std::vector<float> bucket_norms(std::span<const float> row, std::size_t bucket);
+// fl32 of the norm of each bucket's finite elements, at most the largest fp32 number.
+std::vector<float> bucket_norms(std::span<const float> row, const UniformGrid& grid);
 
 // Decoded values of elements first .. first + in.size() - 1 of a row (in[0] is element `first`),
 // and, if the spans are not empty, E[y] - x and Var[y] of each.

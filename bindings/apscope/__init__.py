@@ -11,14 +11,17 @@ A scheme on one step's gradients: `exchange`.
 Loss scales of layers: `activation_scales`, `layer_scale`, `join_scales`; static ones: `unit_scaling`,
 `unit_scales`; weights in low precision: `update_underflow`, `underflow_curve`, `weight_residual`, `sgd_updates`.
 Traces: `open_trace`, `replay`, `Results`, `merge`, `report`; the schemes are in `apscope.schemes`,
-recording in `apscope.record`.
+recording in `apscope.record`. What errors do to the loss: `loss_change`, `path_loss_change`; what a step
+costs, by a model: `apscope.cost`.
 """
 
-from . import p3109, schemes
+from . import cost, p3109, schemes
 from ._core import BlockFormat, FloatFormat, __version__
 from .activation_scales import activation_scales, join_scales, layer_scale
 from .arithmetic import add, divide, fma, multiply, sqrt, subtract
 from .arrays import allreduce, decode, encode, quantize
+from .attribution import PathLossChange, loss_change, path_loss_change
+from .bench import bench
 from .blocks import EncodedBlocks, decode_blocks, encode_blocks, named_block_formats, pack, quantize_blocks, unpack
 from .exchange import Exchange, exchange
 from .fingerprint import Fingerprint, fingerprint
@@ -39,6 +42,7 @@ __all__ = [
     "Exchange",
     "Fingerprint",
     "FloatFormat",
+    "PathLossChange",
     "Plan",
     "Results",
     "Trace",
@@ -47,6 +51,8 @@ __all__ = [
     "activation_scales",
     "add",
     "allreduce",
+    "bench",
+    "cost",
     "decode",
     "decode_blocks",
     "default_schemes",
@@ -60,6 +66,7 @@ __all__ = [
     "identify",
     "join_scales",
     "layer_scale",
+    "loss_change",
     "matmul",
     "merge",
     "multiply",
@@ -68,6 +75,7 @@ __all__ = [
     "open_trace",
     "p3109",
     "pack",
+    "path_loss_change",
     "plan",
     "quantize",
     "quantize_blocks",

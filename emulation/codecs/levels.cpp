@@ -15,7 +15,7 @@ int level_bits(std::size_t levels) {
 }
 
 Message encode_levels(std::span<const double> x, std::span<const double> levels, double scale, LevelRule rule,
-                      const RandomStream& stream, bool packs) {
+                      const RandomStream& stream, bool packs, std::size_t first) {
     const std::size_t n = x.size();
     const double unit = scale == 0.0 ? 1.0 : scale;
     const double words_count = std::ldexp(1.0, stream.random_bits);
@@ -41,7 +41,7 @@ Message encode_levels(std::span<const double> x, std::span<const double> levels,
                 code += eta >= 0.5 ? 1 : 0;
             } else {
                 const double up = std::floor(eta * words_count);  // of 2^N words, this many go up
-                const double random = static_cast<double>(words.at(i) >> (64 - stream.random_bits));
+                const double random = static_cast<double>(words.at(first + i) >> (64 - stream.random_bits));
                 p = up / words_count;
                 m.bias[i] = (low + p * gap) * unit - x[i];
                 m.variance[i] = p * (1.0 - p) * ((gap * unit) * (gap * unit));

@@ -12,10 +12,10 @@ enum class LevelRule { nearest, stochastic };  // nearest: a tie goes to the upp
 
 // values[i] = scale levels[codes[i]], codes of ceil(log2(levels)) bits (at least 1). x / scale beyond
 // the ends takes the end. Stochastic: up with probability floor(eta 2^N) / 2^N, N = the stream's
-// random bits (at most 53), eta the fraction of the interval in fp64, from the word of the element.
+// random bits (at most 53), eta the fraction of the interval in fp64, from the word of element first + i.
 // A scale of 0 counts as 1. `levels` ascend strictly; x and scale are finite.
 Message encode_levels(std::span<const double> x, std::span<const double> levels, double scale, LevelRule rule,
-                      const RandomStream& stream, bool packs);
+                      const RandomStream& stream, bool packs, std::size_t first = 0);
 
 // Bits of a code of a table of so many levels.
 int level_bits(std::size_t levels);

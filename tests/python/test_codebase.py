@@ -22,7 +22,7 @@ TEXTS = SOURCES + sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glo
 LAYERS = ["core", "emulation", "analysis", "bindings"]
 LIBRARIES = {
     "core": ("xmmintrin.h",),  # the processor's flags
-    "emulation": ("cuda_runtime",),
+    "emulation": ("cuda_runtime", "kissfft/"),
     "analysis": ("nlohmann/", "xtensor/"),
     "bindings": ("pybind11/",),
 }
