@@ -24,7 +24,8 @@ def _update(trace: Trace, step: int, tensor: str, learning_rate: float | None) -
         learning_rate = trace.manifest.steps[trace.steps.index(step)].learning_rate
         if learning_rate is None or not np.isfinite(learning_rate):
             raise ValueError(f"{trace.path}: step {step} has no learning rate recorded; give learning_rate=")
-    ranks = range(1 if trace.manifest.stage == "reduced" else trace.workers)
+    ranks = range(trace.workers if trace.manifest.stage == "local" else 1)  # after the all-reduce all have the same
+    # The sum or mean that the optimizer sees.
     total = np.sum([trace.read(step, tensor, w).astype(np.float64) for w in ranks], axis=0)
     return learning_rate * (total / len(ranks) if trace.manifest.reduction == "mean" else total)
 

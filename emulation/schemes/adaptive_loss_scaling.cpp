@@ -6,10 +6,10 @@
 //      lognormal:  l = exp(ln u_min - mu - sqrt2 erfinv(2T - 1) sigma)          ln abs(g) ~ N(mu, sigma)
 //      l = 2^floor(log2 min(max(l, 1), upper, u_max / (H amax)))
 //
-// sigma, or mu and sigma, are those of all workers' elements, by their moments: sigma^2 = mean g^2 - mean(g)^2;
-// sigma^2 = ln(mean g^2 / mean(abs g)^2), mu = ln mean(abs g) - sigma^2 / 2. An all-zero tensor has l = 1. Every `interval`
-// steps the scale is found anew. This is the paper's rule for casts; where it multiplies layers' scales in
-// backpropagation, see apscope.activation_scales.
+// sigma, or mu and sigma, are those of all workers' elements, by their moments: sigma^2 = mean g^2, as in
+// ada-loss' rule for layers, which counts the mean as spread; sigma^2 = ln(mean g^2 / mean(abs g)^2),
+// mu = ln mean(abs g) - sigma^2 / 2. An all-zero tensor has l = 1. Every `interval` steps the scale is found
+// anew. This is the rule for casts; for layers' scales in backpropagation see apscope.activation_scales.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -35,12 +35,8 @@ struct AdaptiveRule {
 
     // floor(log2 l) before the bounds; statistics of a tensor that is not all zero.
     int unbounded(double count, const AgreedStatistics& s) const {
-        const double mean = s.sum / count, magnitude = s.sum_absolute / count, square = s.sum_squares / count;
-        if (!lognormal) {
-            const double sigma = std::sqrt(std::max(square - mean * mean, 0.0));
-            if (sigma == 0.0) return 0;
-            return std::ilogb(u_min / (std::sqrt(2.0) * inverse_erf(target) * sigma));
-        }
+        const double magnitude = s.sum_absolute / count, square = s.sum_squares / count;
+        if (!lognormal) return std::ilogb(u_min / (std::sqrt(2.0) * inverse_erf(target) * std::sqrt(square)));
         const double ratio = std::max(fixed_log2(square / (magnitude * magnitude)), 0.0);  // sigma^2 / ln 2
         const double sigma = std::sqrt(ratio * 0.69314718055994531) * 1.4426950408889634;  // in binades
         const double l = fixed_log2(u_min) - fixed_log2(magnitude) + 0.5 * ratio - std::sqrt(2.0) * inverse_erf(2.0 * target - 1.0) * sigma;

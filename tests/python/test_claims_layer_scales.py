@@ -131,7 +131,7 @@ def test_the_cast_rule_of_every_tensor_follows_its_formula(trace, name, distribu
     for row in frame[frame.step == trace.steps[-1]].itertuples():
         g = np.stack([trace.read(row.step, row.tensor, w).ravel() for w in range(trace.workers)]).astype(np.float64)
         if distribution == "normal":
-            l = f.smallest_positive / (NormalDist().inv_cdf(0.5 + target / 2) * g.std())
+            l = f.smallest_positive / (NormalDist().inv_cdf(0.5 + target / 2) * math.sqrt((g**2).mean()))
         else:
             sigma = math.sqrt(math.log((g**2).mean() / np.abs(g).mean() ** 2))
             mu = math.log(np.abs(g).mean()) - sigma**2 / 2
