@@ -9,10 +9,10 @@ Blocks that share a scale: `BlockFormat`, `quantize_blocks`, `encode_blocks`, `d
 without gaps: `pack`, `unpack`.
 A scheme on one step's gradients: `exchange`.
 Traces: `open_trace`, `replay`, `Results`, `merge`, `report`; the schemes are in `apscope.schemes`,
-recording in `apscope.record`.
+mixtures of them in `apscope.hybrid`, recording in `apscope.record`.
 """
 
-from . import p3109, schemes
+from . import hybrid, p3109, schemes
 from ._core import BlockFormat, FloatFormat, __version__
 from .arithmetic import add, divide, fma, multiply, sqrt, subtract
 from .arrays import allreduce, decode, encode, quantize
@@ -52,6 +52,7 @@ __all__ = [
     "exchange",
     "fingerprint",
     "fma",
+    "hybrid",
     "identify",
     "matmul",
     "merge",
