@@ -96,14 +96,15 @@ def test_the_cast_is_the_described_one_and_differs_from_the_right_one_only_as_de
     near = np.ldexp(np.float32(1) + (rng.integers(0, 2**m * 4, 10000) / 2 ** (m + 2)).astype(np.float32), rng.choice([*range(max(-m - 2 - bias, -126), 2 - bias), bias], 10000)).astype(np.float32)
     near = (near.view(np.uint32) + rng.integers(0, 3, 10000).astype(np.uint32) - np.uint32(1)).view(np.float32)
     halves = np.arange(2**16, dtype=np.uint16).view(np.float16).astype(np.float32)
-    x = np.concatenate([anywhere, near, -near, halves[np.isfinite(halves)][::3]])
+    top = np.float32(2.0**bias * (2 - 2.0 ** -(m + 1))) * np.float32([1, -1, 1 + 2.0**-20])
+    x = np.concatenate([anywhere, top, near, -near, halves[np.isfinite(halves)][::3]])
     got, correct = cast(x, name), right(x, name)
     expected = [slow_cast(v, e, m) for v in x]
     assert same(got, [v for v, _ in expected]).all()
     why = np.array([w or "" for _, w in expected])
     differs = ~same(got, correct) & ~np.isnan(x)
     assert (why[differs] != "").all()
-    if name != "bf16":  # whose subnormals are fp32's: no sticky bits leave, the shift is at most one binade of m
+    if name != "bf16":  # whose subnormals are fp32's, and 2^128 is an infinity there
         assert {"overflow", "sticky"} <= set(why[differs])
 
 
@@ -120,7 +121,7 @@ def test_a_million_random_bit_patterns_differ_only_in_the_described_classes(name
     input_subnormal = exponent < -126
     sticky = (exponent < 1 - bias) & (exponent >= -126)
     assert differs.any() and not (differs & ~overflow & ~input_subnormal & ~sticky).any()
-    assert differs[overflow].all()
+    assert differs[overflow].all() or name == "bf16"  # there 2^(E+1) is no fp32 number
 
 
 def reference(g, e, m, aps=True, kahan=False, input_cast=True):
@@ -209,7 +210,7 @@ def test_away_from_its_deviations_it_is_aps():
     assert (a.sent == b.sent).all() and (a.reduced == b.reduced).all() and a.scale_exponent == b.scale_exponent
 
 
-@pytest.mark.parametrize("fmt", ["fp32", "e4m3fn", "e9m2", "e5m2fnuz"])
+@pytest.mark.parametrize("fmt", ["fp32", "e4m3fn", "e5m2fnuz"])
 def test_formats_that_the_code_has_not_are_refused(fmt):
     with pytest.raises(ValueError, match="none of CPD's"):
         apscope.schemes.Scheme(f"cpd:{fmt}")
