@@ -116,6 +116,7 @@ def _peers(rounds: int, visit_seconds: float) -> list[dict[str, Any]]:
     try:
         import torch
 
+        torch.set_num_threads(1)  # as the others
         t = torch.from_numpy(x)
         for name in ("float8_e4m3fn", "float8_e5m2", "bfloat16"):
             dtype = getattr(torch, name)
