@@ -98,7 +98,7 @@ Exchange exchange(const TensorScheme& scheme, const TensorStep& step, State& sta
     for (std::size_t w = 0; w < gradients.size(); ++w) {
         rows.emplace_back(gradients[w].begin(), gradients[w].end());
         for (std::size_t i = 0; i < rows[w].size(); ++i) {
-            if (std::isfinite(rows[w][i])) continue;
+            if (scheme.sees_special || std::isfinite(rows[w][i])) continue;
             specials.push_back({w, i, rows[w][i]});
             rows[w][i] = 0.0;
         }

@@ -13,7 +13,8 @@
 //      sent_w, y = inverse(...)            back to the gradient's basis
 //      update(...)                         the state for the next step
 //
-// Elements that are not finite bypass a scheme: they count as 0 in it and come out as they went in.
+// Elements that are not finite bypass a scheme, unless it wants to see them: they count as 0 in it and come
+// out as they went in.
 #pragma once
 
 #include <cstddef>
@@ -87,6 +88,7 @@ struct TensorScheme {
     bool compares_asked = false;       // its truth is what was asked to send (a momentum), not the gradient
     bool is_exact_sum = false;         // reduce() is the sum of the values, but for fp64's rounding
     bool draws = false;                // random words decide something
+    bool sees_special = false;         // elements that are not finite do not bypass it
     bool keeps_norm = false;           // forward() is orthonormal, so variances add up to the same sum
     std::vector<std::string> needs;    // of weights, full_batch, loss, learning_rate
 

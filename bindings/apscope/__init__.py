@@ -13,11 +13,11 @@ Loss scales of layers: `activation_scales`, `layer_scale`, `join_scales`; static
 A scheme on one step's gradients: `exchange`; levels of least variance: `optimal_levels`; low-precision
 gradients of linear models: `double_sampling`; what a mixed-width training step costs: `fractrain_cost`.
 Traces: `open_trace`, `replay`, `Results`, `merge`, `report`; the schemes are in `apscope.schemes`,
-recording in `apscope.record`. What errors do to the loss: `loss_change`, `path_loss_change`; what a step
-costs, by a model: `apscope.cost`.
+mixtures of them in `apscope.hybrid`, recording in `apscope.record`. What errors do to the loss: `loss_change`,
+`path_loss_change`; what a step costs, by a model: `apscope.cost`.
 """
 
-from . import cost, p3109, schemes
+from . import cost, hybrid, p3109, schemes
 from ._core import BlockFormat, FloatFormat, __version__
 from .activation_scales import activation_scales, join_scales, layer_scale
 from .arithmetic import add, divide, fma, multiply, sqrt, subtract
@@ -72,6 +72,7 @@ __all__ = [
     "fingerprint",
     "fma",
     "fractrain_cost",
+    "hybrid",
     "identify",
     "join_scales",
     "layer_scale",

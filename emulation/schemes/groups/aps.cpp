@@ -4,7 +4,8 @@
 namespace apscope {
 
 SchemeDefinition aps_definition();
+SchemeDefinition cpd_definition();
 
-std::vector<SchemeDefinition> aps_group() { return {aps_definition()}; }
+std::vector<SchemeDefinition> aps_group() { return {aps_definition(), cpd_definition()}; }
 
 }  // namespace apscope
