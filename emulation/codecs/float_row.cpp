@@ -16,7 +16,8 @@ std::vector<std::uint8_t> pack_float_codes(std::span<const double> codes, const 
     return bits.take();
 }
 
-Message encode_float_row(std::span<const double> x, double scale, const FloatGrid& grid, const RandomStream& stream, bool packs) {
+Message encode_float_row(std::span<const double> x, double scale, const FloatGrid& grid, const RandomStream& stream, bool packs,
+                         std::size_t first) {
     const std::size_t n = x.size();
     const Cast<double> cast = make_cast<double>(grid.format, grid.projection);
     const bool drawn = is_stochastic(grid.projection.rounding), saturates = clamps(grid.projection.overflow);
@@ -30,7 +31,7 @@ Message encode_float_row(std::span<const double> x, double scale, const FloatGri
     RandomWords words(stream);
     for (std::size_t i = 0; i < n; ++i) {
         const double scaled = x[i] * scale;
-        m.codes[i] = round_one<double>(scaled, cast, grid.projection.rounding, drawn ? words.at(i) : 0);
+        m.codes[i] = round_one<double>(scaled, cast, grid.projection.rounding, drawn ? words.at(first + i) : 0);
         m.values[i] = m.codes[i] / scale;
         if (!drawn) continue;
         const RoundingMoments moments = stochastic_moments(scaled, cast, grid.projection.rounding, saturates);

@@ -10,8 +10,9 @@
 namespace apscope {
 
 // codes = round(scale x), values = codes / scale. The product is exact if x are fp32 numbers or the
-// scale is a power of two; else it is rounded once to fp64 before.
-Message encode_float_row(std::span<const double> x, double scale, const FloatGrid& grid, const RandomStream& stream, bool packs);
+// scale is a power of two; else it is rounded once to fp64 before. Element i draws word first + i.
+Message encode_float_row(std::span<const double> x, double scale, const FloatGrid& grid, const RandomStream& stream, bool packs,
+                         std::size_t first = 0);
 
 // The packed codes of values that the format holds.
 std::vector<std::uint8_t> pack_float_codes(std::span<const double> codes, const FloatFormat& format);
