@@ -41,6 +41,13 @@ Row turn_back(const TensorStep& step, const Row& turned) {
     return x;
 }
 
+// The fp32 sum, in rank order, of what receivers read after turning back; in the turned basis, as a sum is expected.
+Row gather_back(const TensorStep& step, const std::vector<Message>& sent) {
+    std::vector<Message> back(sent.size());
+    for (std::size_t w = 0; w < sent.size(); ++w) back[w].values = turn_back(step, sent[w].values);
+    return turn(gathered_sum(back));
+}
+
 // Per block the better of two rows that differ in nothing but the block's scale.
 BlockRow better(BlockRow six, const BlockRow& four, std::span<const double> x, bool squares) {
     for (std::size_t b = 0; b < six.scales.size(); ++b) {
@@ -96,6 +103,9 @@ SchemeDefinition nvfp4_definition() {
                         return turned;
                     };
                     t.inverse = [](const TensorStep& step, const State&, const Row& row) { return turn_back(step, row); };
+                    t.reduce = [](const TensorStep& step, State&, const State&, const std::vector<Message>& sent, const Topology&) {
+                        return gather_back(step, sent);
+                    };
                 }
                 t.select = [](const TensorStep&, State&, const Rows& rows) { return State{{"amax", {amax_of(rows)}}}; };
                 t.encode = [=](const TensorStep& step, const State& theta, std::span<const double> x, int worker) {
