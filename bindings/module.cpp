@@ -6,6 +6,7 @@ namespace py = pybind11;
 void register_arithmetic(py::module_& m);
 void register_arrays(py::module_& m);
 void register_blocks(py::module_& m);
+void register_cost(py::module_& m);
 void register_bench(py::module_& m);
 void register_exchange(py::module_& m);
 void register_formats(py::module_& m);
@@ -26,5 +27,6 @@ PYBIND11_MODULE(_core, m) {
     register_exchange(m);
     register_replay(m);
     register_pooled(m);
+    register_cost(m);
     register_bench(m);
 }

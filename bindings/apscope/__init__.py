@@ -8,14 +8,19 @@ in a stated order: `sum`, `dot`, `matmul`.
 Blocks that share a scale: `BlockFormat`, `quantize_blocks`, `encode_blocks`, `decode_blocks`; codes
 without gaps: `pack`, `unpack`.
 A scheme on one step's gradients: `exchange`.
+Loss scales of layers: `activation_scales`, `layer_scale`, `join_scales`; static ones: `unit_scaling`,
+`unit_scales`; weights in low precision: `update_underflow`, `underflow_curve`, `weight_residual`, `sgd_updates`.
 Traces: `open_trace`, `replay`, `Results`, `merge`, `report`; the schemes are in `apscope.schemes`,
-recording in `apscope.record`.
+recording in `apscope.record`. What errors do to the loss: `loss_change`, `path_loss_change`; what a step
+costs, by a model: `apscope.cost`.
 """
 
-from . import p3109, schemes
+from . import cost, p3109, schemes
 from ._core import BlockFormat, FloatFormat, __version__
+from .activation_scales import activation_scales, join_scales, layer_scale
 from .arithmetic import add, divide, fma, multiply, sqrt, subtract
 from .arrays import allreduce, decode, encode, quantize
+from .attribution import PathLossChange, loss_change, path_loss_change
 from .bench import bench
 from .blocks import EncodedBlocks, decode_blocks, encode_blocks, named_block_formats, pack, quantize_blocks, unpack
 from .exchange import Exchange, exchange
@@ -28,6 +33,8 @@ from .report import report
 from .results import Results, merge
 from .sums import dot, matmul, sum
 from .trace import Trace, open_trace
+from .unit_scaling import unit_scales, unit_scaling
+from .weight_updates import WeightResidual, sgd_updates, underflow_curve, update_underflow, weight_residual
 
 __all__ = [
     "BlockFormat",
@@ -35,13 +42,17 @@ __all__ = [
     "Exchange",
     "Fingerprint",
     "FloatFormat",
+    "PathLossChange",
     "Plan",
     "Results",
     "Trace",
+    "WeightResidual",
     "__version__",
+    "activation_scales",
     "add",
     "allreduce",
     "bench",
+    "cost",
     "decode",
     "decode_blocks",
     "default_schemes",
@@ -53,6 +64,9 @@ __all__ = [
     "fingerprint",
     "fma",
     "identify",
+    "join_scales",
+    "layer_scale",
+    "loss_change",
     "matmul",
     "merge",
     "multiply",
@@ -61,14 +75,21 @@ __all__ = [
     "open_trace",
     "p3109",
     "pack",
+    "path_loss_change",
     "plan",
     "quantize",
     "quantize_blocks",
     "replay",
     "report",
     "schemes",
+    "sgd_updates",
     "sqrt",
     "subtract",
     "sum",
+    "underflow_curve",
+    "unit_scales",
+    "unit_scaling",
     "unpack",
+    "update_underflow",
+    "weight_residual",
 ]

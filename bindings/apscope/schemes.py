@@ -69,6 +69,16 @@ class Scheme:
         """Of a hybrid: each condition with its scheme's spec."""
         return list(self._parsed["branches"])
 
+    @property
+    def grid(self) -> str:
+        """The column ``format``: the float format or another grid; empty for a hybrid."""
+        return self._parsed["grid"]
+
+    @property
+    def body(self) -> str:
+        """What stands in the parentheses of a combinator or policy; empty for others."""
+        return self._parsed["body"]
+
     def to_json(self) -> str:
         return json.dumps({"scheme": self.name, "format": self.format, "keys": self.keys, "body": self._parsed["body"]})
 

@@ -10,7 +10,7 @@
 namespace apscope {
 
 // codes = round(scale x), values = codes / scale. The product is exact if x are fp32 numbers or the
-// scale is a power of two; else it is rounded once to fp64 before. Element i draws word first + i.
+// scale is a power of two; else it is rounded once to fp64 before. x[i] draws the word of element first + i.
 Message encode_float_row(std::span<const double> x, double scale, const FloatGrid& grid, const RandomStream& stream, bool packs,
                          std::size_t first = 0);
 

@@ -9,9 +9,8 @@
 namespace apscope {
 
 std::vector<SchemeKey> saturating_keys(std::vector<SchemeKey> own, std::string_view accumulate) {
-    std::vector<SchemeKey> keys = float_keys(std::move(own));
+    std::vector<SchemeKey> keys = float_keys(std::move(own), "ties_to_even", "saturate");
     for (SchemeKey& key : keys) {
-        if (key.name == "overflow") key.default_value = "saturate";
         if (key.name == "accumulate") key.default_value = accumulate;
     }
     return keys;
