@@ -60,7 +60,7 @@ report: out/report.html
 	@echo "The report is out/report.html; the numbers behind it are out/results.csv and out/results.parquet."
 
 out/report.html: .stamps/installed $(trace_files) $(python_sources)
-	$(VENV)/apscope replay $(traces:%=notebooks/data/%) -o out
+	$(VENV)/apscope replay $(traces:%=notebooks/data/%) --scheme all -o out
 	$(VENV)/apscope report out -o $@
 
 # All three run, whatever fails; the closing lines count.

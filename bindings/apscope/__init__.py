@@ -33,7 +33,7 @@ from .fractrain import FracTrainCost, fractrain_cost
 from .identify import identify
 from .levels import optimal_levels
 from .plan import Plan, plan
-from .replay import default_schemes, replay
+from .replay import all_schemes, default_schemes, replay
 from .report import report
 from .results import Results, merge
 from .sums import dot, matmul, sum
@@ -57,6 +57,7 @@ __all__ = [
     "__version__",
     "activation_scales",
     "add",
+    "all_schemes",
     "allreduce",
     "bench",
     "cost",

@@ -15,7 +15,7 @@ from .results import Results, concatenate, frame_of, histogram_frame
 from .schemes import Scheme, as_scheme
 from .trace import Trace, open_trace
 
-__all__ = ["DEFAULT_TOPOLOGIES", "default_schemes", "replay"]
+__all__ = ["DEFAULT_TOPOLOGIES", "all_schemes", "default_schemes", "replay"]
 
 DEFAULT_TOPOLOGIES = ("sequential", "ring", "tree", "hierarchical:4")
 
@@ -42,6 +42,52 @@ def default_schemes() -> list[Scheme]:
             "stochastic:e4m3",
             "qsgd",
         )
+    ]
+
+
+def all_schemes() -> list[Scheme]:
+    """Every scheme of the registry, as it is usually run: those of `default_schemes`, then the others.
+
+    In specs, ``all`` stands for these.
+    """
+    return [
+        *default_schemes(),
+        *(
+            Scheme(spec)
+            for spec in (
+                "hybrid(last=none:fp16;else=aps:e4m3)",
+                "cpd:e4m3",
+                "deepspeed_loss_scaling:fp16",
+                "enhanced_loss_scaling:e5m2",
+                "adaptive_loss_scaling:fp16",
+                "hfp8:e5m2",
+                "delayed_scaling:e5m2",
+                "current_scaling:e5m2",
+                "fp8_allreduce:e4m3fn",
+                "mx",
+                "nvfp4",
+                "natural",
+                "terngrad",
+                "zipml:bucket=512",
+                "bit_centering",
+                "fractrain",
+                "error_feedback(sign)",
+                "sign",
+                "sign_vote",
+                "onebit_adam",
+                "birder",
+                "multipoint",
+                "residual(sign)",
+                "fft_sparse",
+                "top_k",
+                "error_feedback(top_k)",
+                "error_feedback(powersgd)",
+                "powersgd",
+                "thc",
+                "integer_allreduce:bits=8",
+                "zero_blocks",
+            )
+        ),
     ]
 
 
@@ -173,7 +219,7 @@ def replay(
     traces : Trace, path, or a sequence of them
         Recorded traces.
     schemes : Scheme, spec, or a sequence of them
-        By default those of `default_schemes`.
+        By default those of `default_schemes`; ``all`` stands for those of `all_schemes`.
     topology : str or sequence of str
         Reduction orders; ``exact`` is always among the rows. They cross with schemes that sum in a
         format; gathering schemes give one row ``gather`` instead.
@@ -219,7 +265,7 @@ def replay(
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"two traces are named '{name}'; give them different folder names")
-    chosen = default_schemes() if schemes is None else [as_scheme(s) for s in _as_list(schemes)]
+    chosen = default_schemes() if schemes is None else [c for s in _as_list(schemes) for c in (all_schemes() if s == "all" else [as_scheme(s)])]
     chosen = list(dict.fromkeys(chosen))
     if not chosen:
         raise ValueError("there is no scheme to replay; give at least one, such as 'aps:e4m3'")

@@ -31,25 +31,31 @@ double between(double a, double b) {
 
 // The chosen j's, ascending, 0 and g among them.
 std::vector<int> table_of(int codes, int g) {
-    const auto point = [&](int j) { return (2.0 * j / g - 1.0) * T; };
     const auto size = static_cast<std::size_t>(g) + 1;
-    std::vector<std::vector<double>> best(static_cast<std::size_t>(codes), std::vector<double>(size, 1e300));
-    std::vector<std::vector<int>> from(static_cast<std::size_t>(codes), std::vector<int>(size, 0));
-    best[0][0] = 0.0;
-    for (std::size_t k = 1; k < best.size(); ++k) {
-        for (int j = 1; j <= g; ++j) {
-            for (int i = 0; i < j; ++i) {
-                const double v = best[k - 1][static_cast<std::size_t>(i)] + between(point(i), point(j));
-                if (v < best[k][static_cast<std::size_t>(j)]) {
-                    best[k][static_cast<std::size_t>(j)] = v;
-                    from[k][static_cast<std::size_t>(j)] = i;
-                }
+    const auto point = [&](std::size_t j) { return (2.0 * static_cast<double>(j) / g - 1.0) * T; };
+    std::vector<double> cost(size * size);  // of the neighbours i < j
+    for (std::size_t i = 0; i < size; ++i) {
+        for (std::size_t j = i + 1; j < size; ++j) cost[i * size + j] = between(point(i), point(j));
+    }
+    std::vector<double> best(size, 1e300);
+    best[0] = 0.0;
+    std::vector<std::vector<int>> from;
+    for (int k = 1; k < codes; ++k) {
+        std::vector<double> next(size, 1e300);
+        std::vector<int>& chosen = from.emplace_back(size, 0);
+        for (std::size_t j = 1; j < size; ++j) {
+            for (std::size_t i = 0; i < j; ++i) {
+                const double v = best[i] + cost[i * size + j];
+                if (v >= next[j]) continue;
+                next[j] = v;
+                chosen[j] = static_cast<int>(i);
             }
         }
+        best = std::move(next);
     }
-    std::vector<int> chosen;
-    for (int k = codes - 1, at = g; k >= 0; at = from[static_cast<std::size_t>(k)][static_cast<std::size_t>(at)], --k) chosen.push_back(at);
-    return {chosen.rbegin(), chosen.rend()};
+    std::vector<int> table{g};
+    for (std::size_t k = from.size(); k-- > 0;) table.push_back(from[k][static_cast<std::size_t>(table.back())]);
+    return {table.rbegin(), table.rend()};
 }
 
 struct Thc {
