@@ -141,11 +141,12 @@ def whole_sums(reduced: pd.DataFrame) -> pd.DataFrame:
 def headline_rows(table: pd.DataFrame) -> pd.DataFrame:
     """The reduced rows that summaries speak of, one a scheme, tensor and step.
 
-    Its own reduction where the scheme has one, else the headline topology, else ``exact``. A policy's
-    tensors may differ in that.
+    Its own reduction where the scheme has one, else the headline topology, else another that it has, else
+    ``exact``. A policy's tensors may differ in that.
     """
     reduced = table[table["stage"] == "reduced"]
-    order = [*OWN_REDUCTIONS, *dict.fromkeys([headline_topology(table), "exact"])]
+    others = [t for t in topologies_of(table) if t not in ("exact", *OWN_REDUCTIONS)]
+    order = [*OWN_REDUCTIONS, *dict.fromkeys([headline_topology(table), *others, "exact"])]
     rank = reduced["topology"].map({name: place for place, name in enumerate(order)}).dropna().sort_values(kind="stable")
     chosen = reduced.loc[rank.index, ["trace", "scheme", "tensor", "step"]].drop_duplicates()
     return reduced.loc[chosen.index.sort_values()]

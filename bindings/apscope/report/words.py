@@ -141,12 +141,15 @@ def _narrower(m: dict[str, Any], best: list[dict[str, Any]]) -> list[str]:
     """The best of the schemes that send fewer bits than the winner, width by width."""
     peers = [e for e in m["schemes"] if e["status"] == best[0]["status"] and e["bits_per_value"] is not None]
     width = min((e["bits_per_value"] for e in best if e["bits_per_value"] is not None), default=0.0)
+    limits = sorted({math.ceil(e["bits_per_value"]) for e in peers if math.ceil(e["bits_per_value"]) < math.floor(width)}, reverse=True)
+    found = [(limit, leaders([e for e in peers if e["bits_per_value"] <= limit])) for limit in limits]
     out = []
-    for limit in sorted({math.ceil(e["bits_per_value"]) for e in peers if math.ceil(e["bits_per_value"]) < math.floor(width)}, reverse=True):
-        first = leaders([e for e in peers if e["bits_per_value"] <= limit])
-        if first:
-            verb = "loses" if len(first) == 1 else "lose"
-            out.append(f"With {limit} bits a value or fewer {_names(first)} {verb} least: {_loss(first[0])}.")
+    for i, (limit, first) in enumerate(found):
+        # Said once, at the fewest bits where it holds.
+        if not first or (i + 1 < len(found) and found[i + 1][1] == first):
+            continue
+        verb = "loses" if len(first) == 1 else "lose"
+        out.append(f"With {limit} bits a value or fewer {_names(first)} {verb} least: {_loss(first[0])}.")
     return out
 
 
