@@ -23,7 +23,7 @@ help:
 	@echo "make report      replay the bundled recorded traces into out/ and write out/report.html"
 	@echo "make test        build everything and run the C++ tests, the Python tests and the notebooks"
 	@echo "make exhaustive  the long proofs, recorded in docs/conformance.md; SHARD=I/N: P3109's formats, a part of them"
-	@echo "make picture     draw the picture of README.md again"
+	@echo "make picture     draw the picture of README.md again, and write its table"
 	@echo "make stubs       write the type stubs of the extension modules again"
 	@echo "make clean       remove all that these commands made: build/ out/ .venv/ .stamps/"
 
@@ -60,7 +60,7 @@ report: out/report.html
 	@echo "The report is out/report.html; the numbers behind it are out/results.csv and out/results.parquet."
 
 out/report.html: .stamps/installed $(trace_files) $(python_sources)
-	$(VENV)/apscope replay $(traces:%=notebooks/data/%) -o out
+	$(VENV)/apscope replay $(traces:%=notebooks/data/%) --scheme all -o out
 	$(VENV)/apscope report out -o $@
 
 # All three run, whatever fails; the closing lines count.
@@ -90,9 +90,10 @@ test-python: .stamps/tests-built
 exhaustive: .stamps/installed
 	@$(VENV)/python -m tests.exhaustive $(if $(SHARD),--shard $(SHARD))
 
-# The picture of README.md, from the RESULTS folder of make report.
+# The picture of README.md, from the RESULTS folder of make report, and its table.
 picture: out/report.html
 	$(VENV)/python docs/picture.py out docs/picture.png
+	$(VENV)/python docs/scheme_table.py README.md
 
 stubs: .stamps/installed
 	@$(VENV)/python .ci/stubs.py bindings/apscope

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <iterator>
 #include <stdexcept>
+#include <tuple>
 
+#include "analysis/leaves.h"
 #include "analysis/scheme_run.h"
+#include "analysis/tensor_rows.h"
 #include "core/fixed_shape_sum.h"
 #include "core/float_environment.h"
 #include "emulation/parallel.h"
@@ -13,18 +17,6 @@
 namespace apscope {
 
 namespace {
-
-// Elements read so far, over both passes, reported by the calling thread.
-struct Progress {
-    std::atomic<std::size_t> done{0};
-    std::size_t total = 0;
-};
-
-std::size_t selected_elements(const Manifest& manifest, const ReplayOptions& options) {
-    std::size_t elements = 0;
-    for (const std::size_t t : options.tensors) elements += manifest.tensors[t].size();
-    return elements * options.steps.size() * static_cast<std::size_t>(options.workers);
-}
 
 // The local gradients of one item; the views keep the files mapped.
 struct ItemViews {
@@ -38,7 +30,7 @@ struct ItemViews {
 };
 
 // Pass 1 on one item.
-AgreedStatistics read_statistics(const ItemViews& item, ExponentHistogram& histogram) {
+AgreedStatistics read_statistics(const ItemViews& item, ExponentHistogram& histogram, bool with_sums) {
     AgreedStatistics agreed;
     agreed.elements = item.rows[0].size();
     std::uint32_t amax = 0;  // finite magnitudes compare as integers
@@ -48,34 +40,94 @@ AgreedStatistics read_statistics(const ItemViews& item, ExponentHistogram& histo
             const std::uint32_t magnitude = bits_cast<std::uint32_t>(g) & 0x7FFFFFFF;
             if (magnitude < 0x7F800000) amax = std::max(amax, magnitude);
         }
+        for (std::size_t b = 0; with_sums && b < row.size(); b += sum_block) {
+            const auto finite = [&](std::size_t i) { return std::isfinite(row[b + i]) ? static_cast<double>(row[b + i]) : 0.0; };
+            const std::size_t count = std::min(sum_block, row.size() - b);
+            agreed.sum += block_sum(count, finite);
+            agreed.sum_absolute += block_sum(count, [&](std::size_t i) { return std::abs(finite(i)); });
+            agreed.sum_squares += block_sum(count, [&](std::size_t i) { return finite(i) * finite(i); });
+        }
     }
     agreed.nonfinite = histogram.nan + histogram.infinite;
     agreed.amax = bits_cast<float>(amax);
     return agreed;
 }
 
-// Pass 2 on one item: all schemes and topologies, block by block.
-std::vector<ResultRow> replay_item(const ItemViews& item, const Manifest& manifest, std::size_t step, std::size_t tensor,
-                                   const ReplayOptions& options, const std::vector<const Decision*>& decisions) {
+// One replay in the making: what its items share.
+class Replay {
+public:
+    Replay(const Trace& trace, const ReplayOptions& options)
+        : trace_(trace), manifest_(trace.manifest()), options_(options),
+          leaves_(leaves_of(options.schemes, manifest_, options.steps, options.tensors)) {
+        for (const Topology& t : options.topologies) {
+            if (t.kind != Topology::Kind::exact) topologies_.push_back(t);
+        }
+        for (const Leaf& leaf : leaves_) {
+            wants_sums_ = wants_sums_ || leaf.scheme->wants_sums;
+            needs_order_ = needs_order_ || leaf.needs_order();
+        }
+    }
+    ReplayResult run();
+
+private:
+    std::size_t steps() const { return options_.steps.size(); }
+    std::size_t tensors() const { return options_.tensors.size(); }
+    const TensorInfo& tensor(std::size_t k) const { return manifest_.tensors[options_.tensors[k]]; }
+    std::size_t elements_of(std::size_t k) const { return tensor(k).size() * static_cast<std::size_t>(options_.workers); }
+    ItemViews views(std::size_t t, std::size_t k) const { return {trace_, options_.steps[t], options_.tensors[k], options_.workers}; }
+    void report() const {
+        if (options_.progress) options_.progress(done_.load(std::memory_order_relaxed), total_);
+    }
+
+    void select(const SelectionInput& input);
+    std::vector<ResultRow> item(std::size_t t, std::size_t k);
+    std::vector<ResultRow> stream(std::size_t t, std::size_t k, const ItemViews& item, const std::vector<std::size_t>& leaves);
+    std::vector<ResultRow> whole(std::size_t t, std::size_t k, const ItemViews& item, const Leaf& leaf, State& state);
+    std::vector<ResultRow> in_order(std::size_t k, std::map<std::string, State>& states);
+    void name(std::vector<ResultRow>& rows, std::size_t t, std::size_t k, const Leaf& leaf) const;
+
+    const Trace& trace_;
+    const Manifest& manifest_;
+    const ReplayOptions& options_;
+    std::vector<Leaf> leaves_;
+    std::vector<Topology> topologies_;  // exact left out
+    bool wants_sums_ = false, needs_order_ = false;
+    std::vector<std::vector<Decision>> decisions_;  // a row a leaf; empty for leaves that do not stream
+    std::map<std::string, State> states_;
+    std::atomic<std::size_t> done_{0};  // elements read so far, over both passes
+    std::size_t total_ = 0;
+};
+
+void Replay::name(std::vector<ResultRow>& rows, std::size_t t, std::size_t k, const Leaf& leaf) const {
+    for (ResultRow& row : rows) {
+        row.step_index = static_cast<std::uint32_t>(options_.steps[t]);
+        row.tensor_index = static_cast<std::uint32_t>(options_.tensors[k]);
+        row.scheme_index = static_cast<std::uint32_t>(leaf.requested);
+        row.format = leaf.scheme->grid_name();
+    }
+}
+
+// Schemes that scale and round, block by block, all at once.
+std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemViews& item, const std::vector<std::size_t>& leaves) {
     const std::size_t n = item.rows[0].size();
     ItemContext context;
-    context.tensor = manifest.tensors[tensor].name;
-    context.step_number = manifest.steps[step].number;
+    context.tensor = tensor(k).name;
+    context.step_number = manifest_.steps[options_.steps[t]].number;
     context.elements = n;
-    context.workers = options.workers;
-    context.divide = manifest.reduction == "mean";
-    context.reduces = manifest.stage == "local";
-    context.seed = options.seed;
-    context.draws = options.draws;
+    context.workers = options_.workers;
+    context.divide = manifest_.reduction == "mean";
+    context.reduces = manifest_.stage == "local";
+    context.seed = options_.seed;
+    context.draws = options_.draws;
     context.gradients = item.rows;
 
     std::vector<SchemeRun> runs;
-    runs.reserve(options.schemes.size());
-    for (std::size_t s = 0; s < options.schemes.size(); ++s) {
-        runs.emplace_back(options.schemes[s], *decisions[s], options.topologies, context);
+    runs.reserve(leaves.size());
+    for (const std::size_t l : leaves) {
+        runs.emplace_back(*leaves_[l].scheme, decisions_[l][t * tensors() + k], options_.topologies, context);
     }
     std::vector<double> reference;
-    for (std::size_t first = 0; first < n; first += sum_block) {
+    for (std::size_t first = 0; first < n && !runs.empty(); first += sum_block) {
         const std::size_t count = std::min(sum_block, n - first);
         reference.assign(item.rows[0].begin() + static_cast<std::ptrdiff_t>(first),
                          item.rows[0].begin() + static_cast<std::ptrdiff_t>(first + count));
@@ -83,23 +135,158 @@ std::vector<ResultRow> replay_item(const ItemViews& item, const Manifest& manife
             for (std::size_t i = 0; i < count; ++i) reference[i] += item.rows[w][first + i];
         }
         if (context.divide) {
-            for (double& r : reference) r /= options.workers;
+            for (double& r : reference) r /= options_.workers;
         }
         for (SchemeRun& run : runs) run.block(first, reference);
     }
     std::vector<ResultRow> rows;
-    for (std::size_t s = 0; s < runs.size(); ++s) {
-        for (ResultRow& row : runs[s].rows()) {
-            row.step_index = static_cast<std::uint32_t>(step);
-            row.tensor_index = static_cast<std::uint32_t>(tensor);
-            row.scheme_index = static_cast<std::uint32_t>(s);
-            rows.push_back(std::move(row));
+    for (std::size_t r = 0; r < runs.size(); ++r) {
+        std::vector<ResultRow> made = runs[r].rows();
+        name(made, t, k, leaves_[leaves[r]]);
+        std::move(made.begin(), made.end(), std::back_inserter(rows));
+    }
+    return rows;
+}
+
+// A scheme on a whole tensor at one step.
+std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemViews& item, const Leaf& leaf, State& state) {
+    const StepInfo& info = manifest_.steps[options_.steps[t]];
+    const bool reduces = manifest_.stage == "local";
+    const ExchangeContext context{manifest_.reduction == "mean", reduces, topologies_};
+    const std::string missing = missing_at(*leaf.scheme->tensor, trace_, options_.steps[t]);
+    if (!missing.empty()) {
+        std::vector<ResultRow> rows = unmeasurable_rows(*leaf.scheme, item.rows[0].size(), options_.workers, missing, context);
+        name(rows, t, k, leaf);
+        return rows;
+    }
+    TensorStep step;
+    step.tensor = tensor(k).name;
+    step.role = tensor(k).role;
+    step.shape = tensor(k).shape;
+    step.number = info.number;
+    step.index = t;
+    step.workers = options_.workers;
+    step.key = replay_key(options_.seed, tensor(k).name, info.number);
+    step.loss = info.loss.value_or(step.loss);
+    step.learning_rate = info.learning_rate.value_or(step.learning_rate);
+    std::vector<TensorView> held;  // keeps the files mapped
+    for (const std::string& what : leaf.scheme->tensor->needs) {
+        if (what == "loss" || what == "learning_rate") continue;
+        held.push_back(trace_.read(info.number, tensor(k).name, 0, parse_kind(what)));
+        (what == "weights" ? step.weights : step.full_batch) = held.back().values;
+    }
+    const Exchange e = exchange(*leaf.scheme->tensor, step, state, item.rows, reduces ? std::span<const Topology>(topologies_) : std::span<const Topology>{});
+    std::vector<ResultRow> rows = tensor_rows(*leaf.scheme, e, item.rows, context);
+    name(rows, t, k, leaf);
+    return rows;
+}
+
+// Pass 2 on one item.
+std::vector<ResultRow> Replay::item(std::size_t t, std::size_t k) {
+    const ItemViews item = views(t, k);
+    std::vector<std::size_t> streaming;
+    std::vector<ResultRow> rows;
+    for (std::size_t l = 0; l < leaves_.size(); ++l) {
+        const Leaf& leaf = leaves_[l];
+        if (!leaf.serves_item(t * tensors() + k) || leaf.needs_order()) continue;
+        if (leaf.is_streaming()) {
+            streaming.push_back(l);
+            continue;
+        }
+        State none;
+        std::vector<ResultRow> made = whole(t, k, item, leaf, none);
+        std::move(made.begin(), made.end(), std::back_inserter(rows));
+    }
+    std::vector<ResultRow> made = stream(t, k, item, streaming);
+    std::move(made.begin(), made.end(), std::back_inserter(rows));
+    return rows;
+}
+
+// The schemes that remember elements, on one tensor through all steps.
+std::vector<ResultRow> Replay::in_order(std::size_t k, std::map<std::string, State>& states) {
+    std::vector<ResultRow> rows;
+    for (std::size_t t = 0; t < steps(); ++t) {
+        const ItemViews item = views(t, k);
+        for (const Leaf& leaf : leaves_) {
+            if (!leaf.needs_order() || !leaf.serves_item(t * tensors() + k)) continue;
+            const std::string key = state_key(*leaf.scheme, tensor(k).name);
+            if (t == 0 || !states.contains(key)) {
+                const auto earlier = options_.states.find(key);
+                states.try_emplace(key, earlier == options_.states.end() ? State{} : earlier->second);
+            }
+            std::vector<ResultRow> made = whole(t, k, item, leaf, states[key]);
+            std::move(made.begin(), made.end(), std::back_inserter(rows));
         }
     }
     return rows;
 }
 
+void Replay::select(const SelectionInput& input) {
+    decisions_.resize(leaves_.size());
+    for (std::size_t l = 0; l < leaves_.size(); ++l) {
+        const Leaf& leaf = leaves_[l];
+        if (!leaf.is_streaming()) continue;
+        const auto earlier = options_.states.find(leaf.scheme->spec);
+        State state = earlier == options_.states.end() ? State{} : earlier->second;
+        decisions_[l] = leaf.scheme->select(leaf.serves.empty() ? input : seen_by(leaf, input), state);
+        if (leaf.scheme->keeps_state) states_[leaf.scheme->spec] = std::move(state);
+    }
+}
+
+ReplayResult Replay::run() {
+    const std::size_t items = steps() * tensors();
+    SelectionInput input{steps(), tensors(), options_.workers, std::vector<AgreedStatistics>(items), {}, {}};
+    for (std::size_t k = 0; k < tensors(); ++k) input.names.push_back(tensor(k).name);
+    for (const std::size_t step : options_.steps) input.step_numbers.push_back(manifest_.steps[step].number);
+    std::vector<ExponentHistogram> histograms(items);
+    std::size_t elements = 0;
+    for (std::size_t k = 0; k < tensors(); ++k) elements += elements_of(k) * steps();
+    total_ = 2 * elements;
+
+    // Pass 1, the whole selection in every shard, so that a shard never changes a number.
+    const auto tell = [&](std::size_t) { report(); };
+    parallel_for(items, options_.threads, [&](std::size_t i) {
+        input.statistics[i] = read_statistics(views(i / tensors(), i % tensors()), histograms[i], wants_sums_);
+        done_.fetch_add(elements_of(i % tensors()), std::memory_order_relaxed);
+    }, tell);
+    select(input);
+
+    // Pass 2: every N-th item, and every N-th tensor with all its steps.
+    std::vector<std::size_t> mine, ordered;
+    for (std::size_t i = options_.shard; i < items; i += options_.shards) mine.push_back(i);
+    for (std::size_t k = options_.shard; k < tensors() && needs_order_; k += options_.shards) ordered.push_back(k);
+    total_ = elements;
+    for (const std::size_t i : mine) total_ += elements_of(i % tensors());
+    for (const std::size_t k : ordered) total_ += elements_of(k) * steps();
+    std::vector<std::vector<ResultRow>> rows(mine.size() + ordered.size());
+    std::vector<std::map<std::string, State>> states(ordered.size());
+    parallel_for(rows.size(), options_.threads, [&](std::size_t j) {
+        if (j < ordered.size()) {  // the longest first
+            rows[j] = in_order(ordered[j], states[j]);
+            done_.fetch_add(elements_of(ordered[j]) * steps(), std::memory_order_relaxed);
+            return;
+        }
+        const std::size_t i = mine[j - ordered.size()];
+        rows[j] = item(i / tensors(), i % tensors());
+        done_.fetch_add(elements_of(i % tensors()), std::memory_order_relaxed);
+    }, tell);
+
+    ReplayResult result;
+    for (std::vector<ResultRow>& part : rows) std::move(part.begin(), part.end(), std::back_inserter(result.rows));
+    std::stable_sort(result.rows.begin(), result.rows.end(), [](const ResultRow& a, const ResultRow& b) {
+        return std::tie(a.step_index, a.tensor_index, a.scheme_index) < std::tie(b.step_index, b.tensor_index, b.scheme_index);
+    });
+    for (const std::size_t i : mine) {
+        result.histograms.push_back({options_.steps[i / tensors()], options_.tensors[i % tensors()], histograms[i]});
+    }
+    for (std::map<std::string, State>& part : states) states_.merge(part);
+    result.states = std::move(states_);
+    return result;
+}
+
 }  // namespace
+
+std::string state_key(const Scheme& scheme, std::string_view tensor) { return scheme.spec + "|" + std::string(tensor); }
 
 ReplayResult replay(const Trace& trace, const ReplayOptions& options) {
     const FloatEnvironment environment;
@@ -115,49 +302,7 @@ ReplayResult replay(const Trace& trace, const ReplayOptions& options) {
     if (options.draws != 1 && options.draws < 3) {
         throw std::invalid_argument("draws=" + std::to_string(options.draws) + " gives no standard error; use 1 for none or at least 3");
     }
-    const std::size_t steps = options.steps.size(), tensors = options.tensors.size(), items = steps * tensors;
-
-    // Pass 1, the whole selection in every shard, so that a shard never changes a number.
-    SelectionInput input{steps, tensors, options.workers, std::vector<AgreedStatistics>(items)};
-    std::vector<ExponentHistogram> histograms(items);
-    Progress progress;
-    progress.total = 2 * selected_elements(manifest, options);
-    const auto report = [&](std::size_t) {
-        if (options.progress) options.progress(progress.done.load(std::memory_order_relaxed), progress.total);
-    };
-    const auto elements_of = [&](std::size_t item) {
-        return manifest.tensors[options.tensors[item % tensors]].size() * static_cast<std::size_t>(options.workers);
-    };
-    parallel_for(items, options.threads, [&](std::size_t item) {
-        const ItemViews views(trace, options.steps[item / tensors], options.tensors[item % tensors], options.workers);
-        input.statistics[item] = read_statistics(views, histograms[item]);
-        progress.done.fetch_add(elements_of(item), std::memory_order_relaxed);
-    }, report);
-
-    std::vector<std::vector<Decision>> decisions;
-    for (const Scheme& scheme : options.schemes) decisions.push_back(scheme.select(input));
-
-    // Pass 2.
-    std::vector<std::size_t> mine;
-    for (std::size_t item = options.shard; item < items; item += options.shards) mine.push_back(item);
-    progress.total = progress.done.load();
-    for (const std::size_t item : mine) progress.total += elements_of(item);
-    std::vector<std::vector<ResultRow>> rows(mine.size());
-    parallel_for(mine.size(), options.threads, [&](std::size_t k) {
-        const std::size_t item = mine[k], step = options.steps[item / tensors], tensor = options.tensors[item % tensors];
-        const ItemViews views(trace, step, tensor, options.workers);
-        std::vector<const Decision*> chosen;
-        for (const std::vector<Decision>& d : decisions) chosen.push_back(&d[item]);
-        rows[k] = replay_item(views, manifest, step, tensor, options, chosen);
-        progress.done.fetch_add(elements_of(item), std::memory_order_relaxed);
-    }, report);
-
-    ReplayResult result;
-    for (std::size_t k = 0; k < mine.size(); ++k) {
-        std::move(rows[k].begin(), rows[k].end(), std::back_inserter(result.rows));
-        result.histograms.push_back({options.steps[mine[k] / tensors], options.tensors[mine[k] % tensors], histograms[mine[k]]});
-    }
-    return result;
+    return Replay(trace, options).run();
 }
 
 }  // namespace apscope

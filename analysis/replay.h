@@ -3,10 +3,13 @@
 // Pass 1 reads every selected (step, tensor, worker) once: statistics and exponent histograms.
 // Selection turns them into scales, scheme by scheme, in step order. Pass 2 works on items,
 // (step, tensor) pairs in any order: for every scheme and topology encode, reduce, decode, compare.
+// Schemes that remember elements from step to step go tensor by tensor through all steps in order.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "analysis/exponent_histogram.h"
@@ -26,6 +29,7 @@ struct ReplayOptions {
     std::uint64_t seed = 0;
     int threads = 0;
     std::size_t shard = 0, shards = 1;  // items shard, shard + shards, ...
+    std::map<std::string, State> states;  // what schemes remember from an earlier replay; ReplayResult::states
     int draws = 1;                      // K >= 3: sample what has no closed form
     std::function<void(std::size_t done, std::size_t total)> progress;  // elements read so far
 };
@@ -38,7 +42,11 @@ struct ItemHistogram {
 struct ReplayResult {
     std::vector<ResultRow> rows;  // by step, tensor, scheme, stage, topology
     std::vector<ItemHistogram> histograms;
+    std::map<std::string, State> states;  // after the last step: by spec; by spec and tensor where elements are remembered
 };
+
+// Under what name the state of a scheme on a tensor stands in `states`.
+std::string state_key(const Scheme& scheme, std::string_view tensor);
 
 ReplayResult replay(const Trace& trace, const ReplayOptions& options);
 

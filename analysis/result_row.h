@@ -13,6 +13,7 @@ namespace apscope {
 struct ResultRow {
     // What the row is about. Texts are the replay's, so rows stay small.
     std::uint32_t step_index = 0, tensor_index = 0, scheme_index = 0;
+    std::string format;    // the float format, else the grid
     std::string topology;  // empty at the wire
     bool wire = false;
 

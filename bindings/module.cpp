@@ -6,7 +6,11 @@ namespace py = pybind11;
 void register_arithmetic(py::module_& m);
 void register_arrays(py::module_& m);
 void register_blocks(py::module_& m);
+void register_cost(py::module_& m);
+void register_bench(py::module_& m);
+void register_exchange(py::module_& m);
 void register_formats(py::module_& m);
+void register_levels(py::module_& m);
 void register_pooled(py::module_& m);
 void register_replay(py::module_& m);
 void register_schemes(py::module_& m);
@@ -21,6 +25,10 @@ PYBIND11_MODULE(_core, m) {
     register_blocks(m);
     register_trace(m);
     register_schemes(m);
+    register_exchange(m);
+    register_levels(m);
     register_replay(m);
     register_pooled(m);
+    register_cost(m);
+    register_bench(m);
 }

@@ -147,6 +147,7 @@ PYBIND11_MODULE(_oracle, m) {
           py::arg("random_bits") = 32, py::arg("exhaustive") = false, py::arg("threads") = 2, py::arg("samples") = 100'000,
           py::arg("seed") = 1, py::arg("progress") = py::none(),
           "Compares an arithmetic operation in a format with MPFR. The rest as in verify().");
+    m.def("mpfr_version", &oracle::version_of_mpfr, "The version of MPFR that runs here.");
     m.def("overflow_rules", &overflow_rules, py::arg("format"), "The names of the overflow rules the format can follow.");
     m.def("project", &project, py::arg("x"), py::arg("format"), py::kw_only(), py::arg("rounding") = "ties_to_even",
           py::arg("overflow") = "ieee", py::arg("underflow") = "gradual", py::arg("keep_payload") = false,

@@ -96,7 +96,7 @@ void register_arrays(py::module_& m) {
 
     m.def("quantize_path", [](const FloatFormat& format, const std::string& rounding, const std::string& overflow, const std::string& underflow,
                               bool keep_payload, int random_bits, bool in_float64) {
-        constexpr std::array names = {"addition", "rule", "stochastic", "digits"};
+        constexpr std::array names = {"addition", "split", "rule", "stochastic", "digits"};
         const Projection p = make_settings(format, rounding, overflow, underflow, keep_payload, 0, random_bits, {}, 1).projection;
         return names[static_cast<std::size_t>(in_float64 ? quantize_path<double>(format, p) : quantize_path<float>(format, p))];
     }, py::arg("format"), py::arg("rounding"), py::arg("overflow"), py::arg("underflow"), py::arg("keep_payload"), py::arg("random_bits"),

@@ -5,6 +5,7 @@
 #include <pybind11/stl.h>
 
 #include "analysis/replay.h"
+#include "bindings/exchange_types.h"
 
 namespace py = pybind11;
 using namespace apscope;
@@ -45,7 +46,7 @@ py::dict columns(const Trace& trace, const ReplayOptions& options, const std::ve
     d["tensor"] = texts(rows, [&](const ResultRow& r) { return manifest.tensors[r.tensor_index].name; });
     d["role"] = texts(rows, [&](const ResultRow& r) { return manifest.tensors[r.tensor_index].role; });
     d["scheme"] = texts(rows, [&](const ResultRow& r) { return options.schemes[r.scheme_index].spec; });
-    d["format"] = texts(rows, [&](const ResultRow& r) { return grid_name(options.schemes[r.scheme_index].grid); });
+    d["format"] = texts(rows, [&](const ResultRow& r) { return r.format; });
     d["topology"] = texts(rows, [](const ResultRow& r) { return r.topology; });
     d["workers"] = integers(rows, [&](const ResultRow&) { return std::optional<std::int64_t>(options.workers); });
     d["stage"] = texts(rows, [](const ResultRow& r) { return r.wire ? "wire" : "reduced"; });
@@ -93,7 +94,7 @@ py::list histogram_rows(const Trace& trace, const std::vector<ItemHistogram>& it
 void register_replay(py::module_& m) {
     m.def("replay", [](const Trace& trace, const std::vector<std::string>& schemes, const std::vector<std::string>& topologies,
                        std::vector<std::size_t> steps, std::vector<std::size_t> tensors, int workers, std::uint64_t seed,
-                       int threads, std::size_t shard, std::size_t shards, int draws, const py::object& progress) {
+                       int threads, std::size_t shard, std::size_t shards, int draws, const py::dict& states, const py::object& progress) {
         ReplayOptions options;
         for (const std::string& s : schemes) options.schemes.push_back(parse_scheme(s));
         for (const std::string& t : topologies) options.topologies.push_back(parse_topology(t));
@@ -105,6 +106,7 @@ void register_replay(py::module_& m) {
         options.shard = shard;
         options.shards = shards;
         options.draws = draws;
+        for (const auto& [key, state] : states) options.states[key.cast<std::string>()] = python::to_state(state.cast<py::dict>());
         options.progress = [&progress](std::size_t done, std::size_t total) {
             const py::gil_scoped_acquire acquire;
             if (PyErr_CheckSignals() != 0) throw py::error_already_set();
@@ -115,7 +117,9 @@ void register_replay(py::module_& m) {
             const py::gil_scoped_release release;
             result = replay(trace, options);
         }
-        return py::make_tuple(columns(trace, options, result.rows), histogram_rows(trace, result.histograms));
+        py::dict after;
+        for (const auto& [key, state] : result.states) after[py::str(key)] = python::to_dict(state);
+        return py::make_tuple(columns(trace, options, result.rows), histogram_rows(trace, result.histograms), after);
     }, py::arg("trace"), py::arg("schemes"), py::arg("topologies"), py::arg("steps"), py::arg("tensors"), py::arg("workers"),
-       py::arg("seed"), py::arg("threads"), py::arg("shard"), py::arg("shards"), py::arg("draws"), py::arg("progress"));
+       py::arg("seed"), py::arg("threads"), py::arg("shard"), py::arg("shards"), py::arg("draws"), py::arg("states"), py::arg("progress"));
 }

@@ -22,6 +22,7 @@ void register_schemes(py::module_& m) {
             row["needs"] = d.needs;
             row["takes_format"] = d.takes_format;
             row["keys"] = keys;
+            row["body"] = d.body == SchemeDefinition::Body::none ? "" : d.body == SchemeDefinition::Body::scheme ? "scheme" : "policy";
             rows.append(row);
         }
         return rows;
@@ -33,7 +34,14 @@ void register_schemes(py::module_& m) {
         d["name"] = s.name;
         d["format"] = s.format;
         d["keys"] = s.keys;
-        d["grid"] = grid_name(s.grid);
+        d["grid"] = s.grid_name();
+        const std::size_t open = s.spec.find('('), close = s.spec.rfind(')');
+        d["body"] = open == std::string::npos ? "" : s.spec.substr(open + 1, close - open - 1);
+        d["keeps_state"] = s.keeps_state || (s.tensor && s.tensor->keeps_state);
+        d["needs"] = s.tensor ? s.tensor->needs : std::vector<std::string>{};
+        py::list branches;
+        for (const PolicyBranch& branch : s.policy) branches.append(py::make_tuple(branch.condition, branch.scheme->spec));
+        d["branches"] = branches;
         return d;
     }, py::arg("spec"));
     m.def("parse_topology", [](const std::string& name) { return parse_topology(name).name(); }, py::arg("name"));

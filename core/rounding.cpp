@@ -22,6 +22,21 @@ bool shrinks(RoundingMode mode, bool negative) {
     }
 }
 
+// The first magnitude inside the irregular gap that rounds up, or the gap's end: by bisection, since
+// rounding is monotone.
+template <class Real>
+BitsOf<Real> gap_up(const Cast<Real>& cast, RoundingMode mode, bool negative) {
+    BitsOf<Real> low = cast.gap_low, high = cast.gap_high;
+    while (high - low > 1) {
+        const BitsOf<Real> middle = low + (high - low) / 2;
+        const bool up = dispatch(mode, [&]<RoundingMode M>() {
+            return round_in_gap<M, Real>(middle, negative, cast, std::uint64_t{0}) == cast.gap_high;
+        });
+        (up ? high : low) = middle;
+    }
+    return high;
+}
+
 }  // namespace
 
 template <class Real>
@@ -61,6 +76,10 @@ Cast<Real> make_cast(const FloatFormat& f, const Projection& p) {
         // Nothing below the smallest value, though the quantum there is finer. (At precision 1
         // without a zero the two coincide: E8M0.)
         c.gap_high = bits_of<Real>(f.smallest_positive());
+    }
+    if (c.gap_high != 0 && !is_stochastic(p.rounding)) {
+        c.gap_up_positive = gap_up(c, p.rounding, false);
+        c.gap_up_negative = gap_up(c, p.rounding, true);
     }
     if (f.zero == Zero::none) {
         c.rounded_zero = bits_of<Real>(f.smallest_positive());

@@ -17,41 +17,16 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "core/bits.h"
+#include "core/draws.h"
 #include "core/float_format.h"
 #include "core/host_device.h"
 #include "core/projection.h"
 
 namespace apscope {
 
-// The layout of the type that holds the values: fp32 or fp64.
-template <class Real>
-struct Layout;
-template <>
-struct Layout<float> {
-    using Bits = std::uint32_t;
-    static constexpr int fraction_bits = 23, bias = 127;
-};
-template <>
-struct Layout<double> {
-    using Bits = std::uint64_t;
-    static constexpr int fraction_bits = 52, bias = 1023;
-};
-template <class Real>
-using BitsOf = typename Layout<Real>::Bits;
-
-template <class To, class From>
-APSCOPE_HD To bits_cast(From from) {
-    return __builtin_bit_cast(To, from);
-}
-
-// condition ? a : b by masks: compilers turn chains of these into vector code, which they do not
-// always do with chains of branches.
-template <class Bits>
-APSCOPE_HD Bits select(bool condition, Bits a, Bits b) {
-    return b ^ ((a ^ b) & (Bits{0} - static_cast<Bits>(condition)));
-}
-
-// A format and a projection, made ready for Real: every limit as the bits of a magnitude.
+// A format and a projection, made ready for Real: every limit as the bits of a magnitude. It serves the
+// rounding it was made for.
 template <class Real>
 struct Cast {
     using Bits = BitsOf<Real>;
@@ -66,6 +41,7 @@ struct Cast {
     Bits largest;          // largest finite magnitude
     Bits gap_low, gap_high;  // the one irregular gap between neighbours, if gap_high != 0
     bool gap_low_odd;      // parity of gap_low's code
+    Bits gap_up_positive, gap_up_negative;  // deterministic roundings: the first magnitude in the gap that rounds up, by sign
     Bits exact_zero;       // what a zero becomes, without its sign (formats without zero)
     Bits rounded_zero;     // what a magnitude that rounds to zero becomes
     Bits negative_zero;    // sign bit if the format has a -0
@@ -87,103 +63,6 @@ template <bool Plain, class Real>
 APSCOPE_HD Cast<Real> known(Cast<Real> c) {
     if (Plain) c.gap_high = c.input_floor = c.result_floor = c.nan_kept = 0;
     return c;
-}
-
-template <class Real>
-inline constexpr BitsOf<Real> sign_bit = BitsOf<Real>{1} << (sizeof(Real) * 8 - 1);
-template <class Real>
-inline constexpr BitsOf<Real> infinity_bits = ((BitsOf<Real>{1} << (sizeof(Real) * 8 - 1 - Layout<Real>::fraction_bits)) - 1)
-                                              << Layout<Real>::fraction_bits;
-template <class Real>
-inline constexpr BitsOf<Real> nan_bits = infinity_bits<Real> | BitsOf<Real>{1} << (Layout<Real>::fraction_bits - 1);
-
-// eta = rest / 2^shift cut off after 64 binary digits, as a fraction of 2^64; `below` says whether
-// digits were lost.
-struct Eta {
-    std::uint64_t digits;
-    bool below;
-};
-template <class Word>
-APSCOPE_HD Eta eta_of(Word rest, int shift) {
-    constexpr int width = static_cast<int>(sizeof(Word) * 8);
-    const int down = shift - 64;
-    if (shift <= 0) return {0, false};
-    if (down <= 0) return {static_cast<std::uint64_t>(rest) << -down, false};
-    if (down >= width) return {0, rest != 0};
-    return {static_cast<std::uint64_t>(rest >> down), (rest & ((Word{1} << down) - 1)) != 0};
-}
-
-// How many of the 2^N random integers round up (see RoundingMode), left-aligned in 64 bits; `all`
-// of them stands for a count of 2^N.
-struct UpCount {
-    std::uint64_t count;
-    bool all;
-};
-template <RoundingMode M>
-APSCOPE_HD UpCount up_count(Eta eta, int random_bits) {
-    const std::uint64_t mask = ~std::uint64_t{0} << (64 - random_bits);
-    if constexpr (M == RoundingMode::stochastic_equal) {
-        return {static_cast<std::uint64_t>((eta.digits != 0) | eta.below) << 63, false};
-    } else if constexpr (M == RoundingMode::stochastic_exact) {
-        return eta.digits == ~std::uint64_t{0} && eta.below ? UpCount{0, true} : UpCount{eta.digits + (eta.below ? 1 : 0), false};
-    } else if constexpr (M == RoundingMode::stochastic_b || M == RoundingMode::stochastic_c) {
-        const std::uint64_t half = std::uint64_t{1} << (63 - random_bits);
-        const std::uint64_t digits = eta.digits | (eta.below ? 1 : 0);  // at most 62 bits: the last is far below a half
-        const std::uint64_t odd = digits >> (64 - random_bits) & 1;
-        const std::uint64_t sum = digits + (M == RoundingMode::stochastic_b ? half : half - 1 + odd);
-        return {sum & mask, sum < digits};
-    } else {
-        return {eta.digits & mask, false};
-    }
-}
-
-APSCOPE_HD UpCount up_count(RoundingMode mode, Eta eta, int random_bits) {
-    switch (mode) {
-        case RoundingMode::stochastic_b: return up_count<RoundingMode::stochastic_b>(eta, random_bits);
-        case RoundingMode::stochastic_c: return up_count<RoundingMode::stochastic_c>(eta, random_bits);
-        case RoundingMode::stochastic_equal: return up_count<RoundingMode::stochastic_equal>(eta, random_bits);
-        case RoundingMode::stochastic_exact: return up_count<RoundingMode::stochastic_exact>(eta, random_bits);
-        default: return up_count<RoundingMode::stochastic>(eta, random_bits);
-    }
-}
-
-// Whether a magnitude that lies eta of a step above its lower neighbour rounds up, for numbers that are
-// not bits of a Real: inside an irregular gap, and exact results wider than fp64. (stochastic_exact
-// asks for more digits.)
-template <RoundingMode M>
-APSCOPE_HD bool eta_rounds_up(Eta eta, bool odd, bool negative, int random_bits, std::uint64_t random) {
-    constexpr std::uint64_t half = std::uint64_t{1} << 63;
-    const bool inexact = (eta.digits != 0) | eta.below;
-    const bool tie = (eta.digits == half) & !eta.below;
-    const bool above = (eta.digits >= half) & !tie;
-    if constexpr (M == RoundingMode::ties_to_even) return above | (tie & odd);
-    if constexpr (M == RoundingMode::ties_to_away) return above | tie;
-    if constexpr (M == RoundingMode::ties_to_zero) return above;
-    if constexpr (M == RoundingMode::toward_zero) return false;
-    if constexpr (M == RoundingMode::toward_positive) return inexact & !negative;
-    if constexpr (M == RoundingMode::toward_negative) return inexact & negative;
-    if constexpr (M == RoundingMode::away_from_zero) return inexact;
-    if constexpr (M == RoundingMode::to_odd) return inexact & !odd;
-    const UpCount up = up_count(M, eta, random_bits);
-    return up.all | (up.count + random < up.count);
-}
-
-// The digits of a random number U in [0, 1), 64 at a time. One word alone is followed by zeros; a
-// stream (core/philox.h) has as many as are asked for.
-APSCOPE_HD std::uint64_t random_digits(std::uint64_t word, int index) { return index == 0 ? word : 0; }
-
-// U < rest / 2^shift, of which as many digits are compared as it takes.
-template <class Word, class Random>
-APSCOPE_HD bool drawn_below(Word rest, int shift, const Random& random) {
-    for (int index = 0; rest != 0; ++index, shift -= 64) {
-        const std::uint64_t digits = eta_of(rest, shift).digits;
-        const std::uint64_t drawn = random_digits(random, index);
-        if (drawn != digits) return drawn < digits;
-        if (shift <= 64) break;
-        const int left = shift - 64;  // the digits not yet compared
-        if (left < static_cast<int>(sizeof(Word) * 8)) rest &= (Word{1} << left) - 1;
-    }
-    return false;
 }
 
 // Whether the magnitude `kept + rest / 2^shift` units rounds to kept + 1. `odd` is the parity of
@@ -216,6 +95,8 @@ APSCOPE_HD bool round_up(Word one, Word rest, int shift, Word capped_shift, Word
         return (rest & (odd - 1)) != 0;
     } else if constexpr (M == RoundingMode::stochastic_exact) {
         return drawn_below(rest, shift, random);
+    } else if constexpr (is_narrow_draw<M, Random> && sizeof(Word) == 4) {
+        return narrow_draw_rounds_up<M>(rest, shift, random_bits, random);
     } else {
         const UpCount up = up_count<M>(eta_of(rest, shift), random_bits);
         return up.all | (up.count + random < up.count);  // the sum carries out of 64 bits
@@ -297,8 +178,12 @@ APSCOPE_HD Real round_to_format(Real x, const Cast<Real>& cast, const Random& ra
     Bits magnitude = bits ^ sign;
     magnitude = select(magnitude < cast.input_floor, Bits{0}, magnitude);
     Bits rounded = round_magnitude<M, Real>(magnitude, sign != 0, cast, random);
-    if (cast.gap_high != 0 && magnitude > cast.gap_low && magnitude < cast.gap_high) {
-        rounded = round_in_gap<M, Real>(magnitude, sign != 0, cast, random);
+    const bool in_gap = (magnitude > cast.gap_low) & (magnitude < cast.gap_high);
+    if constexpr (is_stochastic(M)) {
+        if (in_gap) rounded = round_in_gap<M, Real>(magnitude, sign != 0, cast, random);
+    } else {
+        const Bits up_from = select(sign != 0, cast.gap_up_negative, cast.gap_up_positive);
+        rounded = select(in_gap, select(magnitude >= up_from, cast.gap_high, cast.gap_low), rounded);
     }
     return bits_cast<Real>(finish<Real>(rounded, magnitude, sign, cast));
 }
@@ -356,7 +241,7 @@ APSCOPE_HD BitsOf<Real> round_in_gap(BitsOf<Real> magnitude, bool negative, cons
             if (drawn != digits) break;
         }
     } else {
-        up = eta_rounds_up<M>(next_digits(place), cast.gap_low_odd, negative, cast.random_bits, random);
+        up = eta_rounds_up<M>(next_digits(place), cast.gap_low_odd, negative, cast.random_bits, random_digits(random, 0));
     }
     return up ? cast.gap_high : cast.gap_low;
 }

@@ -62,14 +62,14 @@ void for_blocks(BlockShape shape, const BlockFormat& format, int threads, Work&&
 struct Encoder {
     const BlockFormat& format;
     Cast<double> element, scale;
-    RandomStream stream;
+    BlockSettings settings;
     float largest, tensor_scale, tensor_scale_inverse;
 
-    Encoder(const BlockFormat& f, const Projection& p, std::uint64_t seed)
+    Encoder(const BlockFormat& f, const Projection& p, const BlockSettings& given)
         : format(f),
           element(make_cast<double>(f.element, p)),
           scale(make_cast<double>(f.scale, {RoundingMode::ties_to_even, Overflow::saturate})),
-          stream(array_stream(seed, p.random_bits)),
+          settings(given),
           largest(static_cast<float>(f.element.largest())),
           tensor_scale(1),
           tensor_scale_inverse(1) {}
@@ -89,7 +89,9 @@ Scale choose_scale(const Encoder& e, double amax, bool has_nan) {
     if (e.format.rule == ScaleRule::ratio) {
         // NVFP4's order of fp32 operations.
         const float one_over_largest = 1.0f / e.largest;
-        const float ratio = static_cast<float>(amax) * (e.tensor_scale * one_over_largest);
+        const float narrow = static_cast<float>(amax);
+        const float plain = e.settings.divides_first ? narrow / e.largest * e.tensor_scale : narrow * (e.tensor_scale * one_over_largest);
+        const float ratio = plain * e.settings.stretch;
         const double d = round_to_format<RoundingMode::ties_to_even, double>(ratio, e.scale, 0);
         const float divisor = static_cast<float>(d) * e.tensor_scale_inverse;
         return {d, 0, std::min(1.0f / divisor, FLT_MAX)};
@@ -140,7 +142,7 @@ void encode_loop(std::span<const Real> in, BlockShape shape, const Encoder& e, R
             dispatch(rounding, [&]<RoundingMode M>() {
                 if constexpr (is_stochastic(M)) {
                     for (std::size_t j = 0; j < n; ++j) {
-                        elements[j] = round_to_format<M, double>(elements[j], e.element, e.stream.at(first + j * place.stride));
+                        elements[j] = round_to_format<M, double>(elements[j], e.element, e.settings.stream.at(first + j * place.stride));
                     }
                 } else {
                     is_plain(e.element) ? simd::run<RoundElements<M, true>>(elements, n, &e.element)
@@ -174,13 +176,13 @@ void find_tensor_scale(std::span<const Real> in, Encoder& e) {
         }
     }
     if (!e.format.tensor_scale) return;
-    float amax = 0;
-    for (const Real x : in) {
+    float amax = e.settings.amax.value_or(0.0f);
+    for (const Real x : e.settings.amax ? std::span<const Real>{} : in) {
         const float magnitude = std::abs(static_cast<float>(x));
         amax = magnitude > amax && magnitude <= FLT_MAX ? magnitude : amax;
     }
     if (amax == 0) return;
-    const float range = e.largest * static_cast<float>(e.format.scale.largest());
+    const float range = e.largest * (e.settings.scale_range > 0 ? e.settings.scale_range : static_cast<float>(e.format.scale.largest()));
     e.tensor_scale = std::min(range / amax, FLT_MAX);
     e.tensor_scale_inverse = 1.0f / e.tensor_scale;
 }
@@ -192,7 +194,7 @@ void quantize_array(std::span<const Real> in, std::span<Real> out, BlockShape sh
     require_counted(projection.rounding, "blocks");
     check(in.size() == shape.size(), "elements", in.size(), shape.size());
     check(out.size() == shape.size(), "results", out.size(), shape.size());
-    Encoder e(format, projection, seed);
+    Encoder e(format, projection, {array_stream(seed, projection.random_bits), {}});
     find_tensor_scale(in, e);
     encode_loop(in, shape, e, projection.rounding, threads,
                 [&](const Place& place, std::size_t begin, std::span<const double> elements, double scale) {
@@ -204,13 +206,13 @@ void quantize_array(std::span<const Real> in, std::span<Real> out, BlockShape sh
 
 template <class Real>
 float encode_array(std::span<const Real> in, std::span<std::uint8_t> codes, std::span<std::uint8_t> scales, BlockShape shape,
-                   const BlockFormat& format, const Projection& projection, std::uint64_t seed, int threads) {
+                   const BlockFormat& format, const Projection& projection, const BlockSettings& settings, int threads) {
     validate(projection, format.element);
     require_counted(projection.rounding, "blocks");
     check(in.size() == shape.size(), "elements", in.size(), shape.size());
     check(codes.size() == shape.size(), "element codes", codes.size(), shape.size());
     check(scales.size() == shape.scales(format), "scale codes", scales.size(), shape.scales(format));
-    Encoder e(format, projection, seed);
+    Encoder e(format, projection, settings);
     find_tensor_scale(in, e);
     const Codec element_codec = make_codec(format.element), scale_codec = make_codec(format.scale);
     const unsigned sign_code = element_codec.sign_code;
@@ -266,11 +268,19 @@ void quantize_blocks(std::span<const double> in, std::span<double> out, BlockSha
 }
 float encode_blocks(std::span<const float> in, std::span<std::uint8_t> codes, std::span<std::uint8_t> scales, BlockShape shape,
                     const BlockFormat& format, const Projection& projection, std::uint64_t seed, int threads) {
-    return encode_array(in, codes, scales, shape, format, projection, seed, threads);
+    return encode_array(in, codes, scales, shape, format, projection, {array_stream(seed, projection.random_bits), {}}, threads);
+}
+float encode_blocks(std::span<const float> in, std::span<std::uint8_t> codes, std::span<std::uint8_t> scales, BlockShape shape,
+                    const BlockFormat& format, const Projection& projection, const BlockSettings& settings, int threads) {
+    return encode_array(in, codes, scales, shape, format, projection, settings, threads);
 }
 float encode_blocks(std::span<const double> in, std::span<std::uint8_t> codes, std::span<std::uint8_t> scales, BlockShape shape,
                     const BlockFormat& format, const Projection& projection, std::uint64_t seed, int threads) {
-    return encode_array(in, codes, scales, shape, format, projection, seed, threads);
+    return encode_array(in, codes, scales, shape, format, projection, {array_stream(seed, projection.random_bits), {}}, threads);
+}
+float encode_blocks(std::span<const double> in, std::span<std::uint8_t> codes, std::span<std::uint8_t> scales, BlockShape shape,
+                    const BlockFormat& format, const Projection& projection, const BlockSettings& settings, int threads) {
+    return encode_array(in, codes, scales, shape, format, projection, settings, threads);
 }
 
 void decode_blocks(std::span<const std::uint8_t> codes, std::span<const std::uint8_t> scales, float tensor_scale,

@@ -9,9 +9,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "core/block_format.h"
+#include "core/philox.h"
 #include "core/projection.h"
 
 namespace apscope {
@@ -43,6 +45,19 @@ float encode_blocks(std::span<const float> in, std::span<std::uint8_t> codes, st
                     const BlockFormat& format, const Projection& projection, std::uint64_t seed = 0, int threads = 1);
 float encode_blocks(std::span<const double> in, std::span<std::uint8_t> codes, std::span<std::uint8_t> scales, BlockShape shape,
                     const BlockFormat& format, const Projection& projection, std::uint64_t seed = 0, int threads = 1);
+
+// What an encoder may be told beside the format. All but `stream` speak of rule ratio.
+struct BlockSettings {
+    RandomStream stream;            // of the words; element i draws word i
+    std::optional<float> amax;      // instead of the array's own: agreed with others
+    float scale_range = 0;          // the largest block scale the tensor scale aims at; 0: the scale format's largest
+    float stretch = 1;              // factor on the block's scale before it is rounded
+    bool divides_first = false;     // fl32(fl32(amax / largest) * S_enc), not fl32(amax * fl32(S_enc / largest))
+};
+float encode_blocks(std::span<const float> in, std::span<std::uint8_t> codes, std::span<std::uint8_t> scales, BlockShape shape,
+                    const BlockFormat& format, const Projection& projection, const BlockSettings& settings, int threads = 1);
+float encode_blocks(std::span<const double> in, std::span<std::uint8_t> codes, std::span<std::uint8_t> scales, BlockShape shape,
+                    const BlockFormat& format, const Projection& projection, const BlockSettings& settings, int threads = 1);
 
 // Any codes are read, also those that no encoder writes; a code wider than the format is refused.
 void decode_blocks(std::span<const std::uint8_t> codes, std::span<const std::uint8_t> scales, float tensor_scale,

@@ -7,8 +7,10 @@
 
 #include "core/codec.h"
 #include "core/float_environment.h"
+#include "emulation/code_kernels.h"
 #include "emulation/parallel.h"
 #include "emulation/quantize_loops.h"
+#include "emulation/streaming.h"
 
 namespace apscope {
 
@@ -64,11 +66,11 @@ void check_words(const RandomSource& random, std::size_t count, const Projection
 template <class Real>
 QuantizePath choose_path(const FloatFormat& format, const Projection& projection, const Cast<Real>& cast) {
     if (projection.rounding == RoundingMode::stochastic_exact) return QuantizePath::digits;
-    if (is_stochastic(projection.rounding)) return QuantizePath::stochastic;
     if constexpr (std::is_same_v<Real, float>) {
         if (magic_addition_serves(format, projection, cast)) return QuantizePath::addition;
+        if (split_serves(format, projection, cast)) return QuantizePath::split;
     }
-    return QuantizePath::rule;
+    return is_stochastic(projection.rounding) ? QuantizePath::stochastic : QuantizePath::rule;
 }
 
 template <class Real>
@@ -77,7 +79,25 @@ QuantizeJob<Real> make_job(std::size_t count, const FloatFormat& format, const P
     validate(projection, format);
     check_words(random, count, projection);
     const Cast<Real> cast = make_cast<Real>(format, projection);
-    return {cast, projection.rounding, choose_path(format, projection, cast), array_stream(random.seed, projection.drawn_bits()), random};
+    QuantizeJob<Real> job{cast, projection.rounding, choose_path(format, projection, cast),
+                          array_stream(random.seed, projection.drawn_bits()), random, {}};
+    if constexpr (std::is_same_v<Real, float>) {
+        if (job.path == QuantizePath::split) job.split = make_split_cast(format, cast);
+    }
+    return job;
+}
+
+// Rounded in the first-level cache, then streamed to memory.
+template <class Real>
+void quantize_streaming(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin, std::size_t count) {
+    constexpr std::size_t step = 2048;
+    alignas(64) Real rounded[step];
+    for (std::size_t i = 0; i < count; i += step) {
+        const std::size_t n = std::min(step, count - i);
+        quantize_piece<Real>(job, in + i, rounded, begin + i, n);
+        copy_streaming(rounded, out + i, n * sizeof(Real));
+    }
+    finish_streaming();
 }
 
 template <class Real>
@@ -85,8 +105,12 @@ void quantize_array(std::span<const Real> in, std::span<Real> out, const FloatFo
                     const RandomSource& random, int threads, bool by_rule = false) {
     check_lengths(in.size(), out.size());
     QuantizeJob<Real> job = make_job<Real>(in.size(), format, projection, random);
-    if (by_rule && job.path == QuantizePath::addition) job.path = QuantizePath::rule;
-    for_pieces(in.size(), threads, [&](std::size_t begin, std::size_t count) { quantize_piece<Real>(job, in.data() + begin, out.data() + begin, begin, count); });
+    if (by_rule && (job.path == QuantizePath::addition || job.path == QuantizePath::split)) job.path = QuantizePath::rule;
+    const bool streams = in.size() * sizeof(Real) >= streaming_bytes;
+    for_pieces(in.size(), threads, [&](std::size_t begin, std::size_t count) {
+        if (streams) quantize_streaming<Real>(job, in.data() + begin, out.data() + begin, begin, count);
+        else quantize_piece<Real>(job, in.data() + begin, out.data() + begin, begin, count);
+    });
 }
 
 }  // namespace
@@ -161,12 +185,21 @@ void encode(std::span<const Real> in, std::span<Code> out, const FloatFormat& fo
         }
         if (!format.has_nan()) codec.nan_code = static_cast<BitsOf<Real>>(*nan_code);
     } else if (!format.has_nan()) {
-        for (std::size_t i = 0; i < in.size(); ++i) {
+        bool any = false;
+        for (const Real x : in) any |= x != x;
+        for (std::size_t i = 0; any; ++i) {
             if (in[i] != in[i]) {
                 throw std::invalid_argument("element " + std::to_string(i) + " is NaN, which " + format.name() +
                                             " cannot hold; give nan= a code to put there");
             }
         }
+    }
+    CodeMap map{};
+    bool mapped = false;
+    if constexpr (std::is_same_v<Real, float>) {
+        mapped = code_map_serves(format) && !projection.keep_payload;
+        if (mapped) map = make_code_map(format);
+        map.nan_code = codec.nan_code;
     }
     for_pieces(in.size(), threads, [&](std::size_t begin, std::size_t count) {
         constexpr std::size_t step = 1024;
@@ -174,6 +207,12 @@ void encode(std::span<const Real> in, std::span<Code> out, const FloatFormat& fo
         for (std::size_t i = begin; i < begin + count; i += step) {
             const std::size_t n = std::min(step, begin + count - i);
             quantize_piece<Real>(job, in.data() + i, rounded, i, n);
+            if constexpr (std::is_same_v<Real, float>) {
+                if (mapped) {
+                    simd::run<EncodeValues<Code>>(static_cast<const float*>(rounded), out.data() + i, n, &map);
+                    continue;
+                }
+            }
             for (std::size_t j = 0; j < n; ++j) out[i + j] = static_cast<Code>(encode_one<Real>(rounded[j], codec));
         }
     });
@@ -185,7 +224,9 @@ void decode(std::span<const Code> in, std::span<Real> out, const FloatFormat& fo
     if constexpr (std::is_same_v<Real, float>) require_fp32(format, "an array of fp32 numbers");
     const int bits = format.storage_bits();
     if (bits < static_cast<int>(sizeof(Code) * 8)) {
-        for (std::size_t i = 0; i < in.size(); ++i) {
+        std::uint64_t all = 0;
+        for (const Code code : in) all |= code;
+        for (std::size_t i = 0; all >> bits != 0; ++i) {
             if (in[i] >> bits != 0) {
                 throw std::invalid_argument("code " + std::to_string(in[i]) + " at element " + std::to_string(i) + " is wider than " +
                                             format.name() + ", which has " + std::to_string(bits) + " bits");
@@ -194,6 +235,15 @@ void decode(std::span<const Code> in, std::span<Real> out, const FloatFormat& fo
     }
     BasicCodec<Real> codec = make_codec<Real>(format);
     codec.keep_payload = keep_payload;
+    if constexpr (std::is_same_v<Real, float>) {
+        if (code_map_serves(format) && !keep_payload) {
+            const CodeMap map = make_code_map(format);
+            for_pieces(in.size(), threads, [&](std::size_t begin, std::size_t count) {
+                simd::run<DecodeCodes<Code>>(in.data() + begin, out.data() + begin, count, &map);
+            });
+            return;
+        }
+    }
     for_pieces(in.size(), threads, [&](std::size_t begin, std::size_t count) {
         for (std::size_t i = begin; i < begin + count; ++i) out[i] = decode_one<Real>(static_cast<BitsOf<Real>>(in[i]), codec);
     });

@@ -42,6 +42,7 @@ void quantize_by_rule(std::span<const double> in, std::span<double> out, const F
 // How quantize() does it.
 enum class QuantizePath {
     addition,    // ties to even by one hardware addition and one subtraction
+    split,       // numbers of full precision by one integer addition, smaller ones as a count of quanta
     rule,        // the rule as vector code
     stochastic,  // the rule, with the random integers of one Philox block for several elements
     digits,      // the rule, with as many random digits an element as it takes

@@ -7,6 +7,7 @@
 
 #include "core/philox.h"
 #include "core/rounding.h"
+#include "emulation/narrow_draws.h"
 #include "emulation/simd.h"
 
 namespace apscope {
@@ -35,6 +36,22 @@ struct QuantizeStochastic {
             for (int slot = static_cast<int>(element % slots); slot < slots && i < count; ++slot, ++i) {
                 out[i] = round_to_format<M, Real>(in[i], cast, stream.slot(block, slot));
             }
+        }
+    }
+};
+
+// The same for fp32 numbers and at most 32 random bits: words first, a buffer at a time, then the rule,
+// both as vector code. Starts at a whole block.
+template <RoundingMode M>
+struct QuantizeNarrowDraws {
+    static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count, const Cast<float>* given,
+                                   const RandomStream* stream, std::uint64_t first) {
+        const Cast<float> cast = known<true>(*given);
+        NarrowDraws draws(*stream);
+        for (std::size_t begin = 0; begin < count; begin += NarrowDraws::size) {
+            const std::size_t n = count - begin < NarrowDraws::size ? count - begin : NarrowDraws::size;
+            const std::uint32_t* drawn = draws.at(first + begin, n);
+            for (std::size_t i = 0; i < n; ++i) out[begin + i] = round_to_format<M, float>(in[begin + i], cast, Word32{drawn[i]});
         }
     }
 };

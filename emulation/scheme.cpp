@@ -3,27 +3,21 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
+#include <mutex>
 #include <set>
 #include <stdexcept>
 
 #include "core/named_formats.h"
-#include "emulation/schemes/definitions.h"
+#include "emulation/policy.h"
+#include "emulation/schemes/groups.h"
+#include "emulation/spec_text.h"
 
 namespace apscope {
 
 namespace {
 
 [[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-    std::vector<std::string_view> parts;
-    while (true) {
-        const std::size_t end = text.find(separator);
-        parts.push_back(text.substr(0, end));
-        if (end == std::string_view::npos) return parts;
-        text.remove_prefix(end + 1);
-    }
-}
 
 template <class Rows, class Name>
 std::string list(const Rows& rows, Name name) {
@@ -49,6 +43,11 @@ int UniformGrid::code_bits() const {
 std::string grid_name(const Grid& grid) {
     if (const auto* f = std::get_if<FloatGrid>(&grid)) return f->format.name();
     return "uniform:" + std::to_string(std::get<UniformGrid>(grid).levels);
+}
+
+std::string Scheme::grid_name() const {
+    if (!policy.empty()) return "hybrid";
+    return tensor ? tensor->grid : apscope::grid_name(grid);
 }
 
 std::uint64_t payload_bits(const Grid& grid, std::size_t elements) {
@@ -109,20 +108,93 @@ std::string_view SchemeArguments::choice(std::string_view key, std::span<const s
     return *found;
 }
 
+// Schemes made at run time ---------------------------------------------------------------------------
+
+namespace {
+
+struct Made {
+    std::mutex mutex;
+    std::map<std::string, std::shared_ptr<const Scheme>, std::less<>> schemes;
+};
+Made& made() {
+    static Made& registry = *new Made;  // never destroyed: what it holds may belong to an interpreter that has ended
+    return registry;
+}
+
+}  // namespace
+
+void add_made_scheme(Scheme scheme) {
+    const auto definitions = scheme_definitions();
+    const bool taken = std::any_of(definitions.begin(), definitions.end(), [&](const auto& d) { return d.name == scheme.spec; });
+    if (taken || scheme.spec.empty() || scheme.spec.find_first_of(":,;=()") != std::string::npos) {
+        refuse("'" + scheme.spec + "' cannot name a new scheme; give a word that no scheme has, without :,;=()");
+    }
+    const std::string name = scheme.spec;
+    const auto kept = std::make_shared<const Scheme>(std::move(scheme));
+    const std::lock_guard lock(made().mutex);
+    made().schemes[name] = kept;
+}
+
+std::shared_ptr<const Scheme> find_made_scheme(std::string_view name) {
+    const std::lock_guard lock(made().mutex);
+    const auto found = made().schemes.find(name);
+    return found == made().schemes.end() ? nullptr : found->second;
+}
+
 // Parsing ------------------------------------------------------------------------------------------
 
 std::span<const SchemeDefinition> scheme_definitions() {
-    static const std::vector<SchemeDefinition> definitions = {
-        none_definition(), loss_scaling_definition(), dynamic_loss_scaling_definition(),
-        aps_definition(),  stochastic_definition(),   qsgd_definition(),
-    };
+    static const std::vector<SchemeDefinition> definitions = [] {
+        std::vector<SchemeDefinition> all;
+        for (const auto& group : {baseline_group, aps_group, loss_scaling_group, recipes_group, stochastic_grids_group,
+                                  one_bit_group, transforms_group}) {
+            const std::vector<SchemeDefinition> part = group();
+            all.insert(all.end(), part.begin(), part.end());
+        }
+        return all;
+    }();
     return definitions;
 }
 
+namespace {
+
+// A spec's parts: name, what stands in parentheses, and the settings behind.
+struct SpecParts {
+    std::string_view name, body, head;
+    bool has_body = false;
+    std::vector<std::string_view> settings;
+};
+
+SpecParts take_apart(std::string_view spec) {
+    SpecParts parts;
+    std::vector<std::string_view> pieces = split_outside(spec, ',');
+    const std::string_view first = pieces[0];
+    const std::size_t end = first.find_first_of("(:");
+    parts.name = first.substr(0, end);
+    if (end != std::string_view::npos && first[end] == '(') {
+        if (first.back() != ')') refuse("scheme '" + std::string(spec) + "' has a parenthesis that is not closed before its keys");
+        parts.has_body = true;
+        parts.body = first.substr(end + 1, first.size() - end - 2);
+    } else if (end != std::string_view::npos) {
+        parts.head = first.substr(end + 1);
+    }
+    parts.settings.assign(pieces.begin() + 1, pieces.end());
+    return parts;
+}
+
+// The spec again, from a policy's branches.
+std::string policy_text(const std::vector<PolicyBranch>& policy) {
+    std::string text;
+    for (const PolicyBranch& branch : policy) text += (text.empty() ? "" : ";") + branch.condition + "=" + branch.scheme->spec;
+    return text;
+}
+
+}  // namespace
+
 Scheme parse_scheme(std::string_view spec) {
-    const std::vector<std::string_view> parts = split(spec, ',');
-    const std::size_t colon = parts[0].find(':');
-    const std::string_view name = parts[0].substr(0, colon);
+    if (const auto made = find_made_scheme(spec)) return *made;
+    const SpecParts parts = take_apart(spec);
+    const std::string_view name = parts.name;
     const std::span<const SchemeDefinition> definitions = scheme_definitions();
     const auto definition = std::find_if(definitions.begin(), definitions.end(), [&](const auto& d) { return d.name == name; });
     if (definition == definitions.end()) {
@@ -135,8 +207,16 @@ Scheme parse_scheme(std::string_view spec) {
     SchemeArguments arguments;
     for (const SchemeKey& key : definition->keys) arguments.keys[std::string(key.name)] = key.default_value;
 
-    std::string_view head = colon == std::string_view::npos ? std::string_view{} : parts[0].substr(colon + 1);
-    std::vector<std::string_view> settings(parts.begin() + 1, parts.end());
+    const std::string_view head = parts.head;
+    std::vector<std::string_view> settings = parts.settings;
+    using Body = SchemeDefinition::Body;
+    if (parts.has_body != (definition->body != Body::none) || (parts.has_body && parts.body.empty())) {
+        refuse(definition->body == Body::none     ? "scheme '" + std::string(name) + "' takes no parentheses"
+               : definition->body == Body::policy ? "scheme '" + std::string(name) + "' needs its branches, as in hybrid(last=none:fp16;else=aps:e4m3)"
+                                                  : "scheme '" + std::string(name) + "' needs a scheme, as in " + std::string(name) + "(aps:e4m3)");
+    }
+    arguments.body = parts.body;
+    if (definition->body == Body::scheme) arguments.inner = std::make_shared<const Scheme>(parse_scheme(parts.body));
     if (definition->takes_format) {
         if (head.empty()) refuse("scheme '" + std::string(name) + "' needs a format, as in " + std::string(name) + ":e4m3");
         if (head.find('=') != std::string_view::npos) {
@@ -168,6 +248,10 @@ Scheme parse_scheme(std::string_view spec) {
     // Canonical: the keys that differ from their defaults, in the definition's order.
     scheme.spec = scheme.name;
     char separator = ':';
+    if (definition->body != Body::none) {
+        scheme.spec += "(" + (arguments.inner ? arguments.inner->spec : policy_text(scheme.policy)) + ")";
+        separator = ',';
+    }
     if (definition->takes_format) {
         scheme.spec += ":" + scheme.format;
         separator = ',';

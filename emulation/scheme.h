@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@
 
 #include "core/float_format.h"
 #include "core/projection.h"
+#include "emulation/tensor_scheme.h"
 #include "emulation/topology.h"
 
 namespace apscope {
@@ -29,12 +31,14 @@ struct FloatGrid {
     Projection projection;
 };
 
-// Levels -s..s, evenly spaced over -norm..norm of a bucket of consecutive elements; the norm is the
-// l2 norm, the rounding stochastic. (QSGD)
+// Levels -s..s, evenly spaced over -norm..norm of a bucket of consecutive elements; the rounding is
+// stochastic. (QSGD)
+enum class BucketNorm { l2, max };
 struct UniformGrid {
     int levels = 7;
     std::size_t bucket = 512;
     int random_bits = 32;
+    BucketNorm norm = BucketNorm::l2;  // l2 where blocks run beside each other
     int code_bits() const;  // ceil(log2(2 levels + 1))
 };
 
@@ -64,6 +68,8 @@ struct AgreedStatistics {
     double amax = 0.0;            // largest finite |g| over all workers
     std::uint64_t nonfinite = 0;  // NaNs and infinities over all workers
     std::size_t elements = 0;     // of one worker
+    // Fixed-shape sums over the finite elements of all workers; 0 unless a scheme wants them.
+    double sum = 0.0, sum_absolute = 0.0, sum_squares = 0.0;
 };
 
 // All steps and tensors that a replay selects, in step order: at(step, tensor).
@@ -71,6 +77,8 @@ struct SelectionInput {
     std::size_t steps = 0, tensors = 0;
     int workers = 0;
     std::vector<AgreedStatistics> statistics;
+    std::vector<std::string> names;          // of the tensors: what a state speaks of
+    std::vector<std::int64_t> step_numbers;
     const AgreedStatistics& at(std::size_t step, std::size_t tensor) const { return statistics[step * tensors + tensor]; }
 };
 
@@ -84,7 +92,15 @@ Decision scale_of(double scale);  // finds the exponent if there is one
 
 // The scheme ---------------------------------------------------------------------------------------
 
-using Select = std::function<std::vector<Decision>(const SelectionInput&)>;
+struct Scheme;
+struct PolicyBranch {  // emulation/policy.h
+    std::string condition;
+    std::shared_ptr<const Scheme> scheme;
+};
+
+// One decision an item of the input. What a scheme remembers beyond the last step goes into the
+// state, and the next replay starts from there.
+using Select = std::function<std::vector<Decision>(const SelectionInput&, State&)>;
 using SideBits = std::function<std::uint64_t(std::size_t elements)>;
 
 struct Scheme {
@@ -97,6 +113,15 @@ struct Scheme {
     Reduction reduction;
     Select select;
     SideBits side_bits;
+    bool wants_sums = false;   // of AgreedStatistics
+    bool keeps_state = false;  // select() remembers something from step to step
+
+    // If set, the scheme works on whole tensors and the grid, reduction, select and side_bits above are unused.
+    std::shared_ptr<const TensorScheme> tensor;
+    // If not empty, every item goes to the first branch whose condition holds (emulation/policy.h).
+    std::vector<PolicyBranch> policy;
+
+    std::string grid_name() const;  // column `format`
 };
 
 // The registry -------------------------------------------------------------------------------------
@@ -107,6 +132,8 @@ struct SchemeKey {
 
 struct SchemeArguments {
     std::optional<FloatFormat> format;
+    std::shared_ptr<const Scheme> inner;  // of a combinator
+    std::string body;                     // what stood in the parentheses
     std::map<std::string, std::string> keys;  // every key of the definition
 
     const std::string& text(std::string_view key) const;
@@ -123,12 +150,18 @@ struct SchemeDefinition {
     std::string_view needs;       // what a trace must have recorded
     bool takes_format;
     std::vector<SchemeKey> keys;
-    void (*build)(const SchemeArguments&, Scheme&);  // fills grid, reduction, select, side_bits, note
+    void (*build)(const SchemeArguments&, Scheme&);  // fills in what the scheme is
+    enum class Body { none, scheme, policy } body = Body::none;  // what its parentheses hold
 };
 
 std::span<const SchemeDefinition> scheme_definitions();
 
-// name[:format][,key=value...]. Throws std::invalid_argument for an unknown name, key or value.
+// name[:format][,key=value...], name(SPEC)[,key=value...] or hybrid(CONDITION=SPEC;...). Throws std::invalid_argument for an unknown name, key or value.
 Scheme parse_scheme(std::string_view spec);
+
+// Schemes made at run time, in Python: known by their name to parse_scheme() from now on. A second
+// one of the same name replaces the first.
+void add_made_scheme(Scheme scheme);
+std::shared_ptr<const Scheme> find_made_scheme(std::string_view name);
 
 }  // namespace apscope

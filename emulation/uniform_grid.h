@@ -1,4 +1,4 @@
-// Uniform levels over the l2 norm of a bucket, rounded stochastically (docs/definitions.md,
+// Uniform levels over the norm of a bucket, rounded stochastically (docs/definitions.md,
 // section 8).
 #pragma once
 
@@ -19,5 +19,8 @@ std::vector<float> bucket_norms(std::span<const float> row, std::size_t bucket);
 // and, if the spans are not empty, E[y] - x and Var[y] of each.
 void quantize_uniform(std::span<const float> in, std::span<double> out, const UniformGrid& grid, std::span<const float> norms,
                       PhiloxKey key, std::uint32_t worker, std::size_t first, std::span<double> bias, std::span<double> variance);
+
+// A whole row of fp64 values as one message: levels, signs and norms.
+Message encode_uniform_row(std::span<const double> x, const UniformGrid& grid, const RandomStream& stream, bool packs);
 
 }  // namespace apscope

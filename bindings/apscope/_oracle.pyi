@@ -3,7 +3,11 @@ The MPFR oracle: what a cast should give, and the comparison of the emulator wit
 """
 from __future__ import annotations
 import typing
-__all__: list[str] = ['overflow_rules', 'project', 'verify', 'verify_operation']
+__all__: list[str] = ['mpfr_version', 'overflow_rules', 'project', 'verify', 'verify_operation']
+def mpfr_version() -> str:
+    """
+    The version of MPFR that runs here.
+    """
 def overflow_rules(format: str) -> list[str]:
     """
     The names of the overflow rules the format can follow.

@@ -35,7 +35,8 @@ def certificate(results: Sequence[Verification], command: Sequence[str] = ()) ->
     -------
     dict
         ``kind``, ``version``, ``apscope`` (its version), ``command``, ``created`` (UTC), ``machine``
-        (processor, system, vector instructions, processors), ``formats`` (the fields of each format),
+        (processor, system, MPFR's version or null, vector
+        instructions, processors), ``formats`` (the fields of each format),
         ``results`` (one object a row), ``cases`` and ``mismatches`` (sums), ``proved`` (true if there
         are rows, none differs and all met an oracle).
     """
@@ -49,6 +50,7 @@ def certificate(results: Sequence[Verification], command: Sequence[str] = ()) ->
         "machine": {
             "processor": platform.machine(),
             "system": platform.system(),
+            "mpfr": _mpfr_version(),
             "simd": _core.simd_level(),
             "processors": os.cpu_count(),
         },
@@ -58,6 +60,14 @@ def certificate(results: Sequence[Verification], command: Sequence[str] = ()) ->
         "mismatches": sum(r.mismatches for r in results),
         "proved": bool(rows) and all(r.mismatches == 0 and r.oracle != "none" for r in results),
     }
+
+
+def _mpfr_version() -> str | None:
+    try:
+        from . import _oracle
+    except ImportError:
+        return None
+    return _oracle.mpfr_version()
 
 
 def write_certificate(path: str | Path, results: Sequence[Verification], command: Sequence[str] = ()) -> None:

@@ -13,10 +13,7 @@ from .blackbox import cast_of, name_of, run_cast, same
 from .conformance import OVERFLOWS, check, describe, expected, inputs_of
 from .identify import identify
 
-__all__ = ["BEGIN", "END", "insert", "peer_table", "peers"]
-
-BEGIN = "<!-- peers: written by apscope conformance peers -->"
-END = "<!-- end of peers -->"
+__all__ = ["peer_table", "peers"]
 
 
 def peers() -> dict[str, tuple[str, Any]]:
@@ -85,18 +82,3 @@ def _reasons(dtype: Any, format: str, overflow: str) -> list[str]:
         if here.size:
             rows.append(f"{kind} | {here.size} | {describe(x[here[0]], got[here[0]], right[here[0]])} | {why}")
     return rows
-
-
-def insert(document: str | Path, text: str, begin: str = BEGIN, end: str = END) -> None:
-    """Put a text between two marks of a document, by default `BEGIN` and `END`.
-
-    Raises
-    ------
-    ValueError
-        A document without the two marks.
-    """
-    path = Path(document)
-    old = path.read_text()
-    if begin not in old or end not in old:
-        raise ValueError(f"{path} lacks the line '{begin}' or '{end}'")
-    path.write_text(f"{old[: old.index(begin)]}{begin}\n\n{text}\n\n{old[old.index(end) :]}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from .schemes import as_scheme, definitions
@@ -12,7 +13,7 @@ def short_labels(specs: Iterable[str]) -> dict[str, str]:
 
     The format stands where namesakes differ in it or most schemes have another, a key where
     namesakes of one format differ in it; where they differ in several keys, those at their default
-    are left out. Two specs never share a label: where the rule
+    are left out. A combinator keeps what it holds, a long policy its first and its last branch. Two specs never share a label: where the rule
     would make them, both keep their whole spec.
     """
     specs = list(dict.fromkeys(specs))
@@ -36,11 +37,25 @@ def short_labels(specs: Iterable[str]) -> dict[str, str]:
 
 
 def two_lines(label: str) -> str:
-    """The label with its keys on a line of their own."""
+    """The label with its keys on a line of their own, and no line much longer than `LINE` letters."""
     words = label.split(" ")
-    plain = [w for w in words if "=" not in w]
-    keys = [w for w in words if "=" in w]
-    return " ".join(plain) + ("\n" + " ".join(keys) if plain and keys else " ".join(keys))
+    plain = [w for w in words if "=" not in w or "(" in w]
+    keys = [w for w in words if w not in plain]
+    return "\n".join(line for part in (plain, keys) if part for line in _wrapped(" ".join(part)))
+
+
+#: Letters of a line of a label beside a plot.
+LINE = 26
+
+
+def _wrapped(text: str) -> list[str]:
+    """Broken after a space, a comma or a semicolon."""
+    lines = [""]
+    for piece in re.findall(r"[^ ,;]*[ ,;]|[^ ,;]+", text):
+        if lines[-1] and len(lines[-1] + piece.rstrip()) > LINE:
+            lines.append("")
+        lines[-1] += piece
+    return [line.rstrip() for line in lines]
 
 
 def _parts(spec: str) -> tuple[str, str, dict[str, str]]:
@@ -49,4 +64,8 @@ def _parts(spec: str) -> tuple[str, str, dict[str, str]]:
         scheme = as_scheme(spec)
     except ValueError:
         return spec, "", {}
-    return scheme.name, scheme.format, scheme.keys
+    if not scheme.body:
+        return scheme.name, scheme.format, scheme.keys
+    branches = [f"{condition}={inner}" for condition, inner in scheme.branches]
+    body = f"{branches[0]};…;{branches[-1]}" if len(branches) > 2 else scheme.body
+    return f"{scheme.name}({body})", "", scheme.keys

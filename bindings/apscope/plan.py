@@ -21,6 +21,11 @@ _CASTS = {
         "the sum's ulp is the format's quantum, so the hardware's ties to even are the format's; the subtraction is exact (Sterbenz); "
         "overflow is decided on the input, at the first number that rounds past the largest value",
     ),
+    "split": (
+        "from 2^emin on one integer addition to the bits, smaller numbers as a whole number of quanta and a fraction, as vector code",
+        "above 2^emin what is discarded are the low bits, below it the quotient by the quantum, a power of two, is exact in fp32, and so are "
+        "its whole part and its fraction; both decide as the rule does",
+    ),
     "rule": (
         "the rule on the bits of every element, as vector code",
         "it is the rule: kept and discarded bits of the significand, one decision, one addition in place",
@@ -62,7 +67,7 @@ class Plan:
     storage : str
         ``float32`` or ``float64``: what the results are held in.
     path : str
-        ``addition``, ``rule``, ``stochastic`` or ``digits`` for casts; ``exact``, ``odd`` or ``wide``
+        ``addition``, ``split``, ``rule``, ``stochastic`` or ``digits`` for casts; ``exact``, ``odd`` or ``wide``
         for arithmetic.
     how : str
         What runs.
@@ -124,7 +129,7 @@ def plan(
     --------
     >>> import apscope
     >>> apscope.plan("quantize", "e4m3").path, apscope.plan("quantize", "bf16").path
-    ('addition', 'rule')
+    ('addition', 'split')
     >>> apscope.plan("fma", "bf16").path, apscope.plan("fma", "fp64", dtype="float64").path
     ('odd', 'wide')
     """

@@ -119,12 +119,34 @@ def headline_topology(table: pd.DataFrame) -> str:
 OWN_REDUCTIONS = ("gather", "vote", "code_sum", "two_phase", "linear")
 
 
-def headline_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """The reduced rows that summaries speak of: a scheme's own reduction, else the headline topology."""
-    reduced = table[table["stage"] == "reduced"]
+def whole_sums(reduced: pd.DataFrame) -> pd.DataFrame:
+    """Reduced rows in which every topology covers all tensors.
+
+    Of a policy some tensors may have a reduction of their own: these stand beside the others under each
+    topology, no longer under their own name.
+    """
     own = reduced["topology"].isin(OWN_REDUCTIONS)
-    owners = set(reduced.loc[own, "scheme"])
-    rows = reduced[own | (~reduced["scheme"].isin(owners) & (reduced["topology"] == headline_topology(table)))]
-    # A scheme that has only `exact` (or lacks the headline's topology) is not left out.
-    missing = ~reduced["scheme"].isin(set(rows["scheme"])) & (reduced["topology"] == "exact")
-    return pd.concat([rows, reduced[missing]]).sort_index()
+    crossing = ~own & (reduced["topology"] != "exact")
+    mixed = set(reduced.loc[own, "scheme"]) & set(reduced.loc[crossing, "scheme"])
+    if not mixed:
+        return reduced
+    moved = reduced["scheme"].isin(mixed) & own
+    copies = []
+    for scheme in dict.fromkeys(reduced.loc[moved, "scheme"]):
+        topologies = dict.fromkeys(reduced.loc[crossing & (reduced["scheme"] == scheme), "topology"])
+        copies += [reduced[moved & (reduced["scheme"] == scheme)].assign(topology=t) for t in topologies]
+    return pd.concat([reduced[~moved], *copies])
+
+
+def headline_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """The reduced rows that summaries speak of, one a scheme, tensor and step.
+
+    Its own reduction where the scheme has one, else the headline topology, else another that it has, else
+    ``exact``. A policy's tensors may differ in that.
+    """
+    reduced = table[table["stage"] == "reduced"]
+    others = [t for t in topologies_of(table) if t not in ("exact", *OWN_REDUCTIONS)]
+    order = [*OWN_REDUCTIONS, *dict.fromkeys([headline_topology(table), *others, "exact"])]
+    rank = reduced["topology"].map({name: place for place, name in enumerate(order)}).dropna().sort_values(kind="stable")
+    chosen = reduced.loc[rank.index, ["trace", "scheme", "tensor", "step"]].drop_duplicates()
+    return reduced.loc[chosen.index.sort_values()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Union
 
 from . import _core
@@ -15,7 +15,7 @@ from .results import Results, concatenate, frame_of, histogram_frame
 from .schemes import Scheme, as_scheme
 from .trace import Trace, open_trace
 
-__all__ = ["DEFAULT_TOPOLOGIES", "default_schemes", "replay"]
+__all__ = ["DEFAULT_TOPOLOGIES", "all_schemes", "default_schemes", "replay"]
 
 DEFAULT_TOPOLOGIES = ("sequential", "ring", "tree", "hierarchical:4")
 
@@ -42,6 +42,52 @@ def default_schemes() -> list[Scheme]:
             "stochastic:e4m3",
             "qsgd",
         )
+    ]
+
+
+def all_schemes() -> list[Scheme]:
+    """Every scheme of the registry, as it is usually run: those of `default_schemes`, then the others.
+
+    In specs, ``all`` stands for these.
+    """
+    return [
+        *default_schemes(),
+        *(
+            Scheme(spec)
+            for spec in (
+                "hybrid(last=none:fp16;else=aps:e4m3)",
+                "cpd:e4m3",
+                "deepspeed_loss_scaling:fp16",
+                "enhanced_loss_scaling:e5m2",
+                "adaptive_loss_scaling:fp16",
+                "hfp8:e5m2",
+                "delayed_scaling:e5m2",
+                "current_scaling:e5m2",
+                "fp8_allreduce:e4m3fn",
+                "mx",
+                "nvfp4",
+                "natural",
+                "terngrad",
+                "zipml:bucket=512",
+                "bit_centering",
+                "fractrain",
+                "error_feedback(sign)",
+                "sign",
+                "sign_vote",
+                "onebit_adam",
+                "birder",
+                "multipoint",
+                "residual(sign)",
+                "fft_sparse",
+                "top_k",
+                "error_feedback(top_k)",
+                "error_feedback(powersgd)",
+                "powersgd",
+                "thc",
+                "integer_allreduce:bits=8",
+                "zero_blocks",
+            )
+        ),
     ]
 
 
@@ -162,6 +208,7 @@ def replay(
     threads: int = 0,
     shard: Sequence[int] | None = None,
     draws: int = 1,
+    states: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
     device: str = "cpu",
     progress: bool = False,
 ) -> Results:
@@ -172,7 +219,7 @@ def replay(
     traces : Trace, path, or a sequence of them
         Recorded traces.
     schemes : Scheme, spec, or a sequence of them
-        By default those of `default_schemes`.
+        By default those of `default_schemes`; ``all`` stands for those of `all_schemes`.
     topology : str or sequence of str
         Reduction orders; ``exact`` is always among the rows. They cross with schemes that sum in a
         format; gathering schemes give one row ``gather`` instead.
@@ -190,6 +237,9 @@ def replay(
         Every N-th item, from the I-th; `apscope.merge` joins the N results.
     draws : int
         K >= 3 samples expected bias and variance where no closed form exists.
+    states : mapping, optional
+        ``Results.states`` of a replay of the steps before: schemes go on where it ended, and the rows are
+        those of one replay over all the steps.
     device : str
         ``cpu``.
     progress : bool
@@ -215,7 +265,7 @@ def replay(
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"two traces are named '{name}'; give them different folder names")
-    chosen = default_schemes() if schemes is None else [as_scheme(s) for s in _as_list(schemes)]
+    chosen = default_schemes() if schemes is None else [c for s in _as_list(schemes) for c in (all_schemes() if s == "all" else [as_scheme(s)])]
     chosen = list(dict.fromkeys(chosen))
     if not chosen:
         raise ValueError("there is no scheme to replay; give at least one, such as 'aps:e4m3'")
@@ -246,15 +296,17 @@ def replay(
         options += ["--draws", str(draws)]
     whole = _command(opened, chosen, topologies, options)
 
-    parts, described = [], []
+    parts, described, states_after = [], [], {}
     for trace in opened:
         step_indices = _select_steps(trace, steps)
         tensor_indices = _select_tensors(trace, tensors)
         used = trace.workers if workers is None else workers
         with _bar(trace.name, progress) as update:
-            columns, histogram = _core.replay(
-                trace.core, specs, topologies, step_indices, tensor_indices, used, seed, threads, index, count, draws, update
+            columns, histogram, after = _core.replay(
+                trace.core, specs, topologies, step_indices, tensor_indices, used, seed, threads, index, count, draws,
+                {} if states is None else dict(states.get(trace.name, {})), update,
             )
+        states_after[trace.name] = after
         described.append(_describe(trace, step_indices, tensor_indices, used))
         parts.append(Results(frame_of(columns, trace.name), histogram_frame(histogram, trace.name), {}))
     provenance = {
@@ -269,7 +321,9 @@ def replay(
         "shard": [index, count],
         "traces": described,
     }
-    return concatenate(parts, provenance)
+    results = concatenate(parts, provenance)
+    results.states = states_after
+    return results
 
 
 class _bar:

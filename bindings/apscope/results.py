@@ -29,12 +29,16 @@ class Results:
         Exponent histograms: trace, step, tensor, role, kind, exponent, count.
     provenance : dict
         Command, seed, version, schemes, topologies, traces with their hashes, shard.
+    states : dict
+        What stateful schemes remember after the last step: by trace, then by scheme (and tensor), arrays by
+        name; `replay(..., states=)` goes on from there. Not saved, and empty in results that were read.
     """
 
     def __init__(self, frame: pd.DataFrame, histograms: pd.DataFrame, provenance: dict[str, Any]) -> None:
         self.frame = frame
         self.histograms = histograms
         self.provenance = provenance
+        self.states: dict[str, dict[str, dict[str, Any]]] = {}
 
     def __repr__(self) -> str:
         return f"<Results: {len(self.frame)} rows of {', '.join(t['name'] for t in self.provenance['traces'])}>"

@@ -8,12 +8,14 @@ the same spec.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from typing import Any, Union
 
 from . import _core
 from ._core import FloatFormat
+from .checks import integer, text
 
-__all__ = ["Scheme", "as_scheme", "definitions"]
+__all__ = ["Scheme", "as_scheme", "define", "definitions"]
 
 
 class Scheme:
@@ -52,13 +54,38 @@ class Scheme:
         """Every key with its value, defaults included."""
         return dict(self._parsed["keys"])
 
+    @property
+    def needs(self) -> list[str]:
+        """What beside gradients a trace must have recorded: weights, full_batch, loss, learning_rate."""
+        return list(self._parsed["needs"])
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether something is remembered from step to step."""
+        return self._parsed["keeps_state"]
+
+    @property
+    def branches(self) -> list[tuple[str, str]]:
+        """Of a hybrid: each condition with its scheme's spec."""
+        return list(self._parsed["branches"])
+
+    @property
+    def grid(self) -> str:
+        """The column ``format``: the float format or another grid; empty for a hybrid."""
+        return self._parsed["grid"]
+
+    @property
+    def body(self) -> str:
+        """What stands in the parentheses of a combinator or policy; empty for others."""
+        return self._parsed["body"]
+
     def to_json(self) -> str:
-        return json.dumps({"scheme": self.name, "format": self.format, "keys": self.keys})
+        return json.dumps({"scheme": self.name, "format": self.format, "keys": self.keys, "body": self._parsed["body"]})
 
     @staticmethod
     def from_json(text: str) -> "Scheme":
         d = json.loads(text)
-        return Scheme(_spec(d["scheme"], d.get("format", ""), d.get("keys", {})))
+        return Scheme(_spec(d["scheme"], d.get("format", ""), d.get("keys", {}), d.get("body", "")))
 
     def __str__(self) -> str:
         return self.spec
@@ -73,8 +100,10 @@ class Scheme:
         return hash(self.spec)
 
 
-def _spec(name: str, format: str, keys: dict[str, Any]) -> str:
+def _spec(name: str, format: str, keys: dict[str, Any], body: str = "") -> str:
     settings = ",".join(f"{key}={value}" for key, value in keys.items())
+    if body:
+        return f"{name}({body})" + ("," + settings if settings else "")
     if format:
         return f"{name}:{format}" + ("," + settings if settings else "")
     return name + (":" + settings if settings else "")
@@ -94,6 +123,87 @@ def definitions() -> list[dict[str, Any]]:
     return _core.scheme_definitions()
 
 
+def define(
+    name: str,
+    base: Union[Scheme, str],
+    *,
+    compensate: Callable[..., Any] | None = None,
+    forward: Callable[..., Any] | None = None,
+    inverse: Callable[..., Any] | None = None,
+    select: Callable[..., Any] | None = None,
+    encode: Callable[..., Any] | None = None,
+    reduce: Callable[..., Any] | None = None,
+    update: Callable[..., Any] | None = None,
+    keeps_state: bool | None = None,
+    compares_asked: bool = False,
+    bits: int = 32,
+    grid: str = "",
+) -> Scheme:
+    """A scheme of your own: another one with some parts replaced by NumPy functions.
+
+    Every part sees one tensor at one step, all workers, as float64 arrays, finite everywhere: elements
+    that are not bypass a scheme. ``step`` has tensor, role, shape, number, index, workers, loss and
+    learning_rate, and ``step.random(worker, count, bits=32)`` draws; ``state`` is a dict of arrays that
+    lasts from step to step. docs/schemes.md says what each part is for.
+
+    Parameters
+    ----------
+    name : str
+        What specs call it, from now on in this process; a second scheme of a name replaces the first.
+    base : Scheme or str
+        Whose parts stay where none is given; not a ``hybrid``.
+    compensate : f(step, state, x) -> (workers, n)
+        What to send instead of the gradients x.
+    forward, inverse : f(step, state, x) -> (workers, m); f(step, state, row) -> (n,)
+        A change of basis and, linear, back.
+    select : f(step, state, x) -> dict of arrays
+        Parameters for all workers, ``theta``; a float scheme's needs ``scale``.
+    encode : f(step, theta, row, worker) -> (m,), or a pair of it and the payload as bytes
+        What a receiver reads of one worker.
+    reduce : f(step, state, theta, values) -> (m,)
+        The sum over the workers.
+    update : f(step, state, asked, sent, reduced) -> None
+        Changes the state for the next step.
+    keeps_state : bool, optional
+        Whether steps must come in order; by default as the base, or True where `update` is given.
+    compares_asked : bool
+        Compare with what was asked to send (a momentum), not with the gradients.
+    bits : int
+        Bits a value that `encode` sends, where it gives no payload.
+    grid : str
+        The column ``format``; by default the base's.
+
+    Returns
+    -------
+    Scheme
+
+    Raises
+    ------
+    ValueError
+        A name that a scheme of apscope has, or that specs cannot hold; a hybrid as base.
+
+    Examples
+    --------
+    >>> sign = define("my_sign", "none:e4m3", encode=lambda step, theta, x, worker: np.sign(x) * np.abs(x).mean(), bits=1)
+    >>> sign.spec
+    'my_sign'
+    """
+    parts = {
+        part: f
+        for part, f in dict(
+            compensate=compensate, forward=forward, inverse=inverse, select=select, encode=encode, reduce=reduce, update=update
+        ).items()
+        if f is not None
+    }
+    for part, f in parts.items():
+        if not callable(f):
+            raise TypeError(f"{part}={f!r} is no function")
+    if keeps_state is None and "update" in parts:
+        keeps_state = True
+    _core.make_scheme(text("name", name), as_scheme(base).spec, parts, keeps_state, compares_asked, integer("bits", bits, 0, 64), grid)
+    return Scheme(name)
+
+
 def _make_class(d: dict[str, Any]) -> type:
     allowed = {key for key, _, _ in d["keys"]}
 
@@ -102,7 +212,16 @@ def _make_class(d: dict[str, Any]) -> type:
             if key not in allowed:
                 raise TypeError(f"{d['class_name']} has no argument '{key}'; its keys are {', '.join(sorted(allowed))}")
 
-    if d["takes_format"]:
+    if d["body"] == "scheme":
+
+        def __init__(self, scheme: Union[Scheme, str], **keys: Any) -> None:
+            check(keys)
+            Scheme.__init__(self, _spec(d["name"], "", keys, as_scheme(scheme).spec))
+    elif d["body"] == "policy":
+
+        def __init__(self, branches: Mapping[str, Union[Scheme, str]]) -> None:
+            Scheme.__init__(self, _spec(d["name"], "", {}, ";".join(f"{c}={as_scheme(s).spec}" for c, s in branches.items())))
+    elif d["takes_format"]:
 
         def __init__(self, format: Union[FloatFormat, str], **keys: Any) -> None:
             check(keys)
@@ -114,6 +233,10 @@ def _make_class(d: dict[str, Any]) -> type:
             Scheme.__init__(self, _spec(d["name"], "", keys))
 
     doc = [d["summary"][0].upper() + d["summary"][1:] + ".", "", f"Source: {d['source']}.", "", "Parameters", "----------"]
+    if d["body"] == "scheme":
+        doc += ["scheme : Scheme or str", "    The scheme inside."]
+    elif d["body"] == "policy":
+        doc += ["branches : mapping of str to Scheme or str", "    Conditions in order, the last ``else``; docs/schemes.md."]
     if d["takes_format"]:
         doc += ["format : FloatFormat or str", "    The float format of the wire."]
     for key, default, meaning in d["keys"]:

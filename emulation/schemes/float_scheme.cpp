@@ -7,23 +7,42 @@
 
 namespace apscope {
 
-std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own, std::string_view rounding) {
+std::vector<SchemeKey> gathered_float_keys(std::vector<SchemeKey> own, std::string_view rounding, std::string_view overflow) {
     own.push_back({"rounding", rounding, "how a value is rounded to the format"});
-    own.push_back({"overflow", "ieee", "what overflow gives: ieee, saturate, propagate, infinity or nan"});
+    own.push_back({"overflow", overflow, "what overflow gives: ieee, saturate, propagate, infinity or nan"});
     own.push_back({"random_bits", "32", "random bits of stochastic rounding, 1 to 64"});
+    return own;
+}
+
+std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own, std::string_view rounding, std::string_view overflow) {
+    own = gathered_float_keys(std::move(own), rounding, overflow);
     own.push_back({"accumulate", "format", "what partial sums are rounded to: format, a format's name, fp32 or exact"});
     own.push_back({"hop_rounding", "same", "how partial sums are rounded: same, or a rounding's name"});
     return own;
 }
 
-void build_float(const SchemeArguments& arguments, Scheme& scheme) {
+namespace {
+
+FloatGrid grid_of(const SchemeArguments& arguments) {
     FloatGrid grid{*arguments.format, {}};
     grid.projection.rounding = parse_rounding(arguments.text("rounding"));
     require_counted(grid.projection.rounding, "schemes");
     grid.projection.overflow = parse_overflow(arguments.text("overflow"));
     grid.projection.random_bits = static_cast<int>(arguments.integer("random_bits", 1, 64));
-    require_counted(grid.projection.rounding, "schemes");
     validate(grid.projection, grid.format);
+    return grid;
+}
+
+}  // namespace
+
+void build_gathered_float(const SchemeArguments& arguments, Scheme& scheme) {
+    scheme.grid = grid_of(arguments);
+    scheme.reduction = {Algebra::gather, false, make_format(8, 23), {}};
+    scheme.side_bits = no_side_bits();
+}
+
+void build_float(const SchemeArguments& arguments, Scheme& scheme) {
+    const FloatGrid grid = grid_of(arguments);
 
     Reduction reduction;
     const std::string& accumulate = arguments.text("accumulate");
@@ -42,7 +61,7 @@ void build_float(const SchemeArguments& arguments, Scheme& scheme) {
 }
 
 Select select_by_amax(const FloatFormat& format, std::string_view headroom) {
-    return [emax = format.emax(), headroom = std::string(headroom)](const SelectionInput& input) {
+    return [emax = format.emax(), headroom = std::string(headroom)](const SelectionInput& input, State&) {
         std::vector<Decision> decisions;
         decisions.reserve(input.statistics.size());
         for (const AgreedStatistics& s : input.statistics) {

@@ -4,7 +4,7 @@
 // tensor and step within the format: the best a single scale can do, known only in hindsight.
 #include <algorithm>
 
-#include "emulation/schemes/definitions.h"
+#include "emulation/scheme.h"
 #include "emulation/schemes/float_scheme.h"
 #include "emulation/schemes/headroom.h"
 
@@ -26,13 +26,13 @@ SchemeDefinition loss_scaling_definition() {
             const std::string headroom(arguments.choice("headroom", headroom_choices));
             if (arguments.text("scale") != "best") {
                 const Decision constant = scale_of(arguments.real("scale"));
-                scheme.select = [constant](const SelectionInput& input) {
+                scheme.select = [constant](const SelectionInput& input, State&) {
                     return std::vector<Decision>(input.statistics.size(), constant);
                 };
                 return;
             }
             const double largest = arguments.format->largest();
-            scheme.select = [headroom, largest](const SelectionInput& input) {
+            scheme.select = [headroom, largest](const SelectionInput& input, State&) {
                 double amax = 0.0;
                 for (const AgreedStatistics& s : input.statistics) amax = std::max(amax, s.amax);
                 const int exponent = amax == 0.0 ? 0 : largest_shift_within(amax, input.workers, headroom, largest);

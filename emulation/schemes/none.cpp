@@ -1,6 +1,6 @@
 // none: quantise what is sent, unscaled. The honest baseline: every worker's value is rounded
 // before the wire, and so is every partial sum.
-#include "emulation/schemes/definitions.h"
+#include "emulation/scheme.h"
 #include "emulation/schemes/float_scheme.h"
 
 namespace apscope {
@@ -10,7 +10,7 @@ SchemeDefinition none_definition() {
         "none", "Unscaled", "rounds what is sent to the format, without a scale", "baseline", "gradients", true, float_keys(),
         [](const SchemeArguments& arguments, Scheme& scheme) {
             build_float(arguments, scheme);
-            scheme.select = [](const SelectionInput& input) { return std::vector<Decision>(input.statistics.size(), power_of_two(0)); };
+            scheme.select = [](const SelectionInput& input, State&) { return std::vector<Decision>(input.statistics.size(), power_of_two(0)); };
         }};
 }
 

@@ -1,6 +1,6 @@
 // stochastic: stochastic rounding to a float grid. The amax is agreed by MAX, the scale is APS's
 // with headroom one (nothing is summed in the format), the codes are gathered and added in fp32.
-#include "emulation/schemes/definitions.h"
+#include "emulation/scheme.h"
 #include "emulation/schemes/float_scheme.h"
 
 namespace apscope {

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "core/rounding.h"
+#include "emulation/policy.h"
 #include "emulation/scheme.h"
 #include "emulation/schemes/headroom.h"
 
@@ -13,9 +14,14 @@ using namespace apscope;
 namespace {
 
 SelectionInput one_tensor(std::vector<double> amax, int workers, std::uint64_t nonfinite = 0) {
-    SelectionInput input{amax.size(), 1, workers, {}};
-    for (const double a : amax) input.statistics.push_back({a, nonfinite, 1});
+    SelectionInput input{amax.size(), 1, workers, {}, {"x"}, {}};
+    for (const double a : amax) input.statistics.push_back({a, nonfinite, 1, 0.0, 0.0, 0.0});
     return input;
+}
+
+std::vector<Decision> decide(const Scheme& scheme, const SelectionInput& input) {
+    State state;
+    return scheme.select(input, state);
 }
 
 }  // namespace
@@ -66,7 +72,7 @@ TEST(DynamicLossScaling, FollowsTheGoldenSequence) {
     // Constant amax 10 in fp16 overflows iff 10 S >= 65520: 32768, 16384, 8192 at steps 0, 1, 2
     // are halved away, 4096 holds; then one growth and one skip an interval.
     const Scheme scheme = parse_scheme("dynamic_loss_scaling:fp16,init=32768,growth_interval=3");
-    const std::vector<Decision> d = scheme.select(one_tensor(std::vector<double>(12, 10.0), 8));
+    const std::vector<Decision> d = decide(scheme, one_tensor(std::vector<double>(12, 10.0), 8));
     const double scales[] = {32768, 16384, 8192, 4096, 4096, 4096, 8192, 4096, 4096, 4096, 8192, 4096};
     const bool skipped[] = {true, true, true, false, false, false, true, false, false, false, true, false};
     for (std::size_t i = 0; i < 12; ++i) {
@@ -77,9 +83,9 @@ TEST(DynamicLossScaling, FollowsTheGoldenSequence) {
 
 TEST(DynamicLossScaling, SkipsNonFiniteStepsAndEndsAtZero) {
     const Scheme scheme = parse_scheme("dynamic_loss_scaling:fp16");
-    for (const Decision& d : scheme.select(one_tensor({1.0}, 2, 1))) EXPECT_TRUE(d.skipped);
+    for (const Decision& d : decide(scheme, one_tensor({1.0}, 2, 1))) EXPECT_TRUE(d.skipped);
     // 65536 halved 166 times is 0 in fp32; from there on nothing can be unscaled.
-    const std::vector<Decision> d = scheme.select(one_tensor(std::vector<double>(170, 1.0), 2, 1));
+    const std::vector<Decision> d = decide(scheme, one_tensor(std::vector<double>(170, 1.0), 2, 1));
     EXPECT_GT(d[165].scale, 0.0);
     EXPECT_EQ(d[166].scale, 0.0);
     EXPECT_TRUE(d[169].skipped);
@@ -87,21 +93,21 @@ TEST(DynamicLossScaling, SkipsNonFiniteStepsAndEndsAtZero) {
 
 TEST(Aps, ScalesTheTensorsSumIntoTheTopBinade) {
     const Scheme scheme = parse_scheme("aps:e4m3");  // E = 7
-    const std::vector<Decision> d = scheme.select(one_tensor({1.0, 1.01, 0.0, 0x1p-149}, 8));
+    const std::vector<Decision> d = decide(scheme, one_tensor({1.0, 1.01, 0.0, 0x1p-149}, 8));
     EXPECT_EQ(d[0].exponent, 7 - 3);
     EXPECT_EQ(d[1].exponent, 7 - 4);
     EXPECT_EQ(d[2].exponent, 0);           // all zero
     EXPECT_EQ(d[3].exponent, 7 + 126 - 3);  // below fp32's normal numbers: as if 2^-126
     // The format's own largest value counts: e4m3fn reaches 448, E = 8.
-    EXPECT_EQ(parse_scheme("aps:e4m3fn").select(one_tensor({1.0}, 8))[0].exponent, 8 - 3);
+    EXPECT_EQ(decide(parse_scheme("aps:e4m3fn"), one_tensor({1.0}, 8))[0].exponent, 8 - 3);
 }
 
 TEST(LossScaling, BestHoldsEverySelectedTensor) {
     const Scheme scheme = parse_scheme("loss_scaling:e4m3,scale=best");
-    for (const Decision& d : scheme.select(one_tensor({0.5, 3.0, 0.0, 1.0}, 8))) EXPECT_EQ(d.exponent, 3);  // 24 * 8 <= 240 < 24 * 16
-    EXPECT_EQ(parse_scheme("loss_scaling:e4m3,scale=best,headroom=one").select(one_tensor({3.0}, 8))[0].exponent, 6);
-    EXPECT_EQ(parse_scheme("loss_scaling:e4m3,scale=best").select(one_tensor({0.0}, 8))[0].exponent, 0);
-    const Decision odd = parse_scheme("loss_scaling:fp16,scale=1000").select(one_tensor({1.0}, 8))[0];
+    for (const Decision& d : decide(scheme, one_tensor({0.5, 3.0, 0.0, 1.0}, 8))) EXPECT_EQ(d.exponent, 3);  // 24 * 8 <= 240 < 24 * 16
+    EXPECT_EQ(decide(parse_scheme("loss_scaling:e4m3,scale=best,headroom=one"), one_tensor({3.0}, 8))[0].exponent, 6);
+    EXPECT_EQ(decide(parse_scheme("loss_scaling:e4m3,scale=best"), one_tensor({0.0}, 8))[0].exponent, 0);
+    const Decision odd = decide(parse_scheme("loss_scaling:fp16,scale=1000"), one_tensor({1.0}, 8))[0];
     EXPECT_EQ(odd.scale, 1000.0);
     EXPECT_FALSE(odd.exponent.has_value());
 }
@@ -137,4 +143,39 @@ TEST(Grid, PayloadBitsFollowTheCodes) {
     EXPECT_EQ(parse_scheme("qsgd:bucket=512").side_bits(513), 64u);
     EXPECT_EQ(parse_scheme("aps:e4m3").side_bits(513), 8u);
     EXPECT_EQ(parse_scheme("none:e4m3").side_bits(513), 0u);
+}
+
+TEST(Specs, CombinatorsHoldSchemesInParentheses) {
+    for (const char* spec : {"error_feedback(error_feedback(aps:e3m0,headroom=one)),decay=0.5", "error_feedback(qsgd:levels=1,bucket=20)",
+                             "hybrid(first&role:conv=none:fp16;name:fc[12]=error_feedback(aps:e4m3);steps:0:5=none:fp32;else=qsgd:levels=3)"}) {
+        EXPECT_EQ(parse_scheme(spec).spec, spec);
+    }
+}
+
+TEST(Specs, CombinatorsRefuseWhatTheyCannotHold) {
+    for (const char* spec : {"error_feedback", "error_feedback()", "error_feedback(aps:e4m3", "error_feedback(aps)", "aps(e4m3)", "hybrid(last=none:fp16)",
+                             "hybrid(nowhere=none:fp16;else=none:fp16)", "hybrid(steps:a:b=none:fp16;else=none:fp16)",
+                             "hybrid(name:(=none:fp16;else=none:fp16)", "hybrid(else=hybrid(else=none:fp16))",
+                             "error_feedback(hybrid(else=none:fp16))", "error_feedback(dynamic_loss_scaling:fp16)"}) {
+        EXPECT_THROW(parse_scheme(spec), std::invalid_argument) << spec;
+    }
+}
+
+TEST(Policy, FirstAndLastAreLayers) {
+    const std::vector<std::string> names{"stem.conv.weight", "stem.conv.bias", "body.weight", "norm.weight", "head.weight", "head.bias", "norm2.weight"};
+    const std::vector<std::string> roles{"conv", "bias", "linear", "norm", "head", "bias", "norm"};
+    const std::vector<PolicyTensor> tensors = policy_tensors(names, roles);
+    std::string first, last;
+    for (const PolicyTensor& t : tensors) {
+        first += t.first ? '1' : '0';
+        last += t.last ? '1' : '0';
+    }
+    EXPECT_EQ(first, "1100000");
+    EXPECT_EQ(last, "0000110");
+    const std::vector<PolicyBranch> policy = parse_policy("role:norm=none:fp32;name:^body&steps:10:20=none:fp16;first=none:bf16;else=aps:e4m3");
+    EXPECT_EQ(branch_for(policy, tensors[3], 0), 0u);
+    EXPECT_EQ(branch_for(policy, tensors[2], 9), 3u);
+    EXPECT_EQ(branch_for(policy, tensors[2], 10), 1u);
+    EXPECT_EQ(branch_for(policy, tensors[2], 20), 3u);
+    EXPECT_EQ(branch_for(policy, tensors[1], 0), 2u);
 }

@@ -23,24 +23,26 @@ PARTS = {
 
 
 def summary(record: dict[str, Any]) -> str:
-    """Table rows: part, formats, jobs, comparisons, mismatches, time."""
+    """Table rows: part, formats, jobs, comparisons, mismatches, time, the digest of the sources and how many jobs ran on each."""
     keys = {(j.part, j.name.split()[0]) for j in main_jobs() + p3109_jobs(0, 1)}
     asked = Counter(part for part, _ in keys)
-    lines = ["| what is compared | formats | jobs | comparisons | mismatches | minutes |", "|---|---|---|---|---|---|"]
+    lines = ["| what is compared | formats | jobs | comparisons | mismatches | minutes | sources |", "|---|---|---|---|---|---|---|"]
     for part, words in PARTS.items():
         jobs = {key[len(part) + 2 :]: found for key, found in record["jobs"].items() if key.startswith(part + ": ")}
         formats = {name.split()[0] for name in jobs}
         cases, wrong = (sum(found[what] for found in jobs.values()) for what in ("cases", "mismatches"))
         minutes = sum(found["seconds"] for found in jobs.values()) / 60
-        lines.append(f"| {words} | {len(formats)} of {asked[part]} | {len(jobs)} | {cases:,} | {wrong} | {minutes:.1f} |")
+        sources = Counter(found["sources"] for found in jobs.values())
+        on = ", ".join(f"{digest}: {n}" if len(sources) > 1 else digest for digest, n in sources.most_common())
+        lines.append(f"| {words} | {len(formats)} of {asked[part]} | {len(jobs)} | {cases:,} | {wrong} | {minutes:.1f} | {on} |")
     return "\n".join(lines)
 
 
 def write(record_file: Path, page: Path) -> None:
     """Puts the tables of the record between the page's marks."""
     record = json.loads(record_file.read_text())
-    kinds = {(f["simd"], f["processors"], f["sources"]) for f in record["jobs"].values()}
-    on = "; ".join(f"{simd}, {processors} processors, sources {sources}" for simd, processors, sources in sorted(kinds))
+    kinds = {(f["simd"], f["processors"]) for f in record["jobs"].values()}
+    on = "; ".join(f"{simd}, {processors} processors" for simd, processors in sorted(kinds))
     words = f"On {on}.\n\n{summary(record)}"
     text = page.read_text()
     new, found = re.subn(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: f"{BEGIN}\n\n{words}\n\n{END}", text, flags=re.S)

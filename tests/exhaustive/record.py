@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 #: What is proved, as far as casts and codes go, and for arithmetic what it adds: a change in these files
 #: asks for the proofs again.
 CASTS = (
-    "core/float_format.*", "core/named_formats.*", "core/projection.*", "core/rounding.*", "core/codec.*", "core/philox.h",
+    "core/float_format.*", "core/named_formats.*", "core/projection.*", "core/bits.h", "core/draws.h", "core/rounding.*", "core/codec.*", "core/philox.h",
     "core/float_environment.*", "core/host_device.h", "emulation/quantize*", "emulation/simd.*", "emulation/parallel.*",
 )  # fmt: skip
 ARITHMETIC = ("core/wide_number.h", "core/exact_sum.h", "core/exact_arithmetic.h", "emulation/arithmetic*", "emulation/reduce_kernels.h")

@@ -33,6 +33,8 @@ Bits nan_result(Bits input, int fraction_bits, const FloatFormat& format, const 
 
 }  // namespace
 
+std::string version_of_mpfr() { return mpfr_get_version(); }
+
 MpfrOracle::MpfrOracle(const FloatFormat& format, const Projection& projection)
     : format_(format), projection_(projection) {
     validate(projection, format);

@@ -9,12 +9,16 @@
 
 #include <mpfr.h>
 
+#include <string>
+
 #include <cstdint>
 
 #include "core/float_format.h"
 #include "core/projection.h"
 
 namespace apscope::oracle {
+
+std::string version_of_mpfr();  // of the library that runs
 
 class MpfrOracle {
 public:

@@ -7,8 +7,6 @@ import sys
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from apscope.conformance_peers import insert
-
 from . import page, record
 from .everyone import everyone
 from .reasons import reason
@@ -30,7 +28,7 @@ def main() -> int:
     writer.add_argument("--into", type=Path, default=PAGE, metavar="FILE")
     args = parser.parse_args()
     if args.does == "page":
-        insert(args.into, page.render(record.read(args.json)), page.BEGIN, page.END)
+        page.insert(args.into, page.render(record.read(args.json)))
         return 0
     peers, missing = everyone()
     for name, why in missing.items():

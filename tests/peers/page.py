@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from .reasons import reason
@@ -9,6 +10,14 @@ from .record import intervals
 
 BEGIN = "<!-- all inputs: written by python -m tests.peers page -->"
 END = "<!-- end of all inputs -->"
+
+
+def insert(document: Path, text: str) -> None:
+    """Puts a text between the two marks of a document; ValueError if it lacks them."""
+    old = document.read_text()
+    if BEGIN not in old or END not in old:
+        raise ValueError(f"{document} lacks the line '{BEGIN}' or '{END}'")
+    document.write_text(f"{old[: old.index(BEGIN)]}{BEGIN}\n\n{text}\n\n{old[old.index(END) :]}")
 
 
 def render(record: dict[str, Any]) -> str:

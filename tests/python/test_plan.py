@@ -13,9 +13,11 @@ import apscope
     [
         ("quantize", "e4m3", {}, "addition", "float32"),
         ("encode", "fp16", {}, "addition", "float32"),
-        ("quantize", "bf16", {}, "rule", "float32"),  # its exponents reach fp32's: no room for the constant
+        ("quantize", "bf16", {}, "split", "float32"),  # its exponents reach fp32's: no room for the constant
         ("quantize", "hfp8_forward", {}, "rule", "float32"),  # irregular gap
-        ("quantize", "e4m3", {"rounding": "ties_to_away"}, "rule", "float32"),
+        ("quantize", "e4m3", {"rounding": "ties_to_away"}, "split", "float32"),
+        ("quantize", "e4m3", {"rounding": "stochastic"}, "split", "float32"),
+        ("quantize", "e4m3", {"rounding": "stochastic", "random_bits": 33}, "stochastic", "float32"),
         ("quantize", "e4m3", {"underflow": "flush_result"}, "rule", "float32"),
         ("quantize", "e4m3", {"keep_payload": True}, "rule", "float32"),
         ("quantize", "e4m3", {"dtype": "float64"}, "rule", "float64"),

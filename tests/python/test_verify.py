@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 
 import numpy as np
 import pytest
@@ -42,6 +43,7 @@ def test_operations_are_proved_and_the_certificate_says_what(tmp_path, capsys):
     without = len(module.ROUNDINGS) - 1  # arithmetic has no stochastic_exact
     assert [r["operation"] for r in rows] == ["quantize"] * (without + 1) + [op for op in module.OPERATIONS[1:] for _ in range(without)]
     assert document["kind"] == "apscope certificate" and document["proved"] is True
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", document["machine"]["mpfr"])
     assert document["cases"] == sum(r["cases"] for r in rows) > 1_000_000 and document["mismatches"] == 0
     assert document["command"] == ["apscope", *words] and document["formats"]["e3m0"]["exponent_bits"] == 3
     assert len(capsys.readouterr().out.splitlines()) == len(rows) + 1

@@ -8,7 +8,7 @@ import json
 
 from ..blackbox import load
 from ..conformance import OVERFLOWS, ROUNDINGS, check, write
-from ..conformance_peers import insert, peer_table
+from ..conformance_peers import peer_table
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
@@ -33,7 +33,6 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
 
     peers = does.add_parser("peers", help="where NumPy's, ml_dtypes' and torch's types differ, as Markdown", allow_abbrev=False)
     peers.add_argument("directory", metavar="DIR", help="a pack of all formats")
-    peers.add_argument("--into", metavar="FILE", help="put the tables between the marks of this file instead of printing them")
     peers.set_defaults(run=run_peers)
 
 
@@ -56,9 +55,5 @@ def run_check(args: argparse.Namespace) -> int:
 
 
 def run_peers(args: argparse.Namespace) -> int:
-    text = peer_table(args.directory)
-    if args.into:
-        insert(args.into, text)
-    else:
-        print(text)
+    print(peer_table(args.directory))
     return 0

@@ -21,11 +21,14 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError(f"unknown scheme '{name}'; use one of {', '.join(rows)}")
     for name in args.names or rows:
         d = rows[name]
-        form = f"{name}:FORMAT[,key=value...]" if d["takes_format"] else f"{name}[:key=value,...]"
+        form = {
+            "scheme": f"{name}(SCHEME)[,key=value...]",
+            "policy": f"{name}(CONDITION=SCHEME;...;else=SCHEME)",
+        }.get(d["body"], f"{name}:FORMAT[,key=value...]" if d["takes_format"] else f"{name}[:key=value,...]")
         print(f"{form}   (Python: apscope.schemes.{d['class_name']})")
         print(textwrap.fill(d["summary"], 100, initial_indent="    ", subsequent_indent="    "))
         print(f"    source  {d['source']}\n    needs   {d['needs']}")
-        width = max(len(f"{key}={default}") for key, default, _ in d["keys"])
+        width = max((len(f"{key}={default}") for key, default, _ in d["keys"]), default=0)
         for key, default, meaning in d["keys"]:
             print(f"      {f'{key}={default}':{width}}  {meaning}")
         print()

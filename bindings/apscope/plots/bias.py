@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from ..labels import short_labels, two_lines
 from ..pooling import frame_of, headline_rows, one_trace, pool
-from .style import axes, colour, label_lines, marker, note, step_axis, styled
+from .style import HEIGHT, axes, colour, label_lines, marker, note, room_for, step_axis, styled
 
 
 def _series(frame: pd.DataFrame) -> pd.DataFrame:
@@ -64,7 +64,7 @@ def variance_over_steps(results: Any, *, trace: str | None = None, ax: Axes | No
     specs = list(dict.fromkeys(frame["scheme"]))
     names = short_labels(specs)
     steps = sorted(set(int(s) for s in frame["step"]))
-    ax = axes(ax)
+    ax = axes(ax, height=room_for([two_lines(n) for n in names.values()], HEIGHT))
     rows, ends = _series(frame), []
     for i, scheme in enumerate(specs):
         y = rows[rows["scheme"] == scheme].set_index("step")["relative_variance"].reindex(steps).to_numpy(float)

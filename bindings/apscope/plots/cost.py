@@ -9,7 +9,11 @@ from matplotlib.axes import Axes
 
 from ..labels import short_labels, two_lines
 from ..pooling import frame_of, headline_rows, headline_topology, one_trace, pool
-from .style import axes, colour, label_lines, marker, note, styled
+from .style import WIDTH, axes, colour, label_lines, marker, note, room_for, styled
+
+
+#: More schemes than these have their names in one column beside the axes.
+CROWD = 12
 
 
 @styled
@@ -24,7 +28,8 @@ def sqnr_against_bits(results: Any, *, trace: str | None = None, ax: Axes | None
     frame = one_trace(frame_of(results), trace)
     specs = list(dict.fromkeys(frame["scheme"]))
     names = short_labels(specs)
-    ax = axes(ax, height=3.4)
+    crowd = len(specs) > CROWD
+    ax = axes(ax, 6.4 if crowd else WIDTH, room_for([two_lines(n) for n in names.values()], 3.4) if crowd else 3.4)
     wire = pool(frame[frame["stage"] == "wire"], ["scheme"]).set_index("scheme")
     reduced = pool(headline_rows(frame), ["scheme"]).set_index("scheme")
     ends, seen = [], []
@@ -48,7 +53,7 @@ def sqnr_against_bits(results: Any, *, trace: str | None = None, ax: Axes | None
     pad = max(0.08 * (max(ys) - min(ys)), 0.5)
     ax.set_ylim(min(ys) - pad, max(ys) + pad)
     ax.grid()
-    for place, names_there in _columns(ends, *ax.get_xlim()):
+    for place, names_there in [(1.045, ends)] if crowd else _columns(ends, *ax.get_xlim()):
         label_lines(ax, names_there, at=place)
     ax.set_title(f"hollow: at the wire; filled: reduced ({headline_topology(frame)})", fontweight="normal", fontsize=8.5)
     return ax
@@ -63,8 +68,8 @@ def _columns(points: list[tuple], left: float, right: float) -> list[tuple[float
         waiting.append(point)
         free = (ordered[i + 1][0] - point[0]) / (right - left) if i + 1 < len(ordered) else 1.0
         longest = max(len(line) for *_, text, _ in waiting for line in text.split("\n"))
-        if free >= 0.1 + 0.025 * longest:  # about the width of a letter
-            last = i + 1 == len(ordered)
+        last = i + 1 == len(ordered)
+        if last or free >= 0.1 + 0.025 * longest:  # about the width of a letter
             columns.append((1.045 if last else (point[0] - left) / (right - left) + 0.06, waiting))
             waiting = []
     return columns

@@ -65,6 +65,12 @@ def axes(ax: Axes | None, width: float = WIDTH, height: float = HEIGHT) -> Axes:
     return figure.add_subplot()
 
 
+def room_for(texts: Sequence[str], least: float, size: float = 8.0) -> float:
+    """Inches of height in which these labels stand one below the other."""
+    axes_share = 0.77  # of the height, before the layout makes it larger
+    return max(least, sum(text.count("\n") + 1 for text in texts) * size * 1.3 / 72 / axes_share)
+
+
 def colour(index: int) -> str:
     return COLOURS[index % len(COLOURS)]
 
@@ -102,7 +108,7 @@ def label_lines(ax: Axes, labels: Sequence[tuple[float, float, str, str]], size:
     places.sort(key=lambda p: p[0])
     height_points = ax.figure.get_size_inches()[1] * 72 * ax.get_position().height
     gaps = [(text.count("\n") + 1) * size * 1.3 / height_points for _, _, text, _ in places]
-    spread = _spread([p[0] for p in places], gaps)
+    spread = _spread([p[0] for p in places], gaps, -0.02, 1.02)
     for (_, point, text, line_colour), y in zip(places, spread):
         ax.annotate(
             text, xy=point, xytext=(at, y), textcoords="axes fraction",
@@ -113,8 +119,9 @@ def label_lines(ax: Axes, labels: Sequence[tuple[float, float, str, str]], size:
         )
 
 
-def _spread(places: Sequence[float], heights: Sequence[float]) -> list[float]:
-    """Ascending centres of boxes of these heights, close to `places`, none over another."""
+def _spread(places: Sequence[float], heights: Sequence[float], low: float = -np.inf, high: float = np.inf) -> list[float]:
+    """Ascending centres of boxes of these heights, close to `places`, none over another, between `low` and `high` if they fit."""
+    fit = sum(heights) <= high - low
     # Clusters of touching boxes, each centred on the mean of what its boxes want.
     clusters: list[tuple[list[float], list[float]]] = []
 
@@ -122,6 +129,8 @@ def _spread(places: Sequence[float], heights: Sequence[float]) -> list[float]:
         wanted, sizes = cluster
         offsets = np.cumsum(sizes) - np.array(sizes) / 2
         start = float(np.mean(np.array(wanted) - offsets))
+        if fit:
+            start = max(low, min(start, high - sum(sizes)))
         return start, start + sum(sizes)
 
     for place, height in zip(places, heights):

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from ..labels import short_labels, two_lines
-from ..pooling import OWN_REDUCTIONS, frame_of, one_trace, pool, topologies_of
+from ..pooling import OWN_REDUCTIONS, frame_of, one_trace, pool, topologies_of, whole_sums
 from .style import WIDTH, axes, colour, marker, note, styled
 
 
@@ -28,8 +28,9 @@ def accumulation_error(results: Any, *, trace: str | None = None, ax: Axes | Non
     names = short_labels(specs)
     reduced = frame[frame["stage"] == "reduced"]
     topologies = [t for t in topologies_of(reduced) if t != "exact"]
-    ax = axes(ax, WIDTH, 1.3 + 0.42 * max(len(specs), 2))
-    table = pool(reduced, ["scheme", "topology"]).set_index(["scheme", "topology"])
+    lines = max(two_lines(n).count("\n") + 1 for n in names.values())
+    ax = axes(ax, WIDTH, 1.3 + max(0.42, 0.155 * lines) * max(len(specs), 2))
+    table = pool(whole_sums(reduced), ["scheme", "topology"]).set_index(["scheme", "topology"])
     rows, values = [], []
     for y, scheme in enumerate(specs):
         if (scheme, "exact") not in table.index:

@@ -24,5 +24,9 @@ WORDS = {
     "accumulation error": "a topology's reduced row minus the exact one: what rounding the partial sums adds",
     "sequential, ring, tree, hierarchical:G": "orders in which the workers' values are added, each addition rounded to the format",
     "gather": "every worker receives all codes, decodes them and adds in fp32",
+    "vote, code_sum, two_phase, linear": "reductions of a scheme's own: the sign most workers sent; integer codes added; the sum encoded a "
+    "second time; factors added",
     "bits a value": "(wire_bits + side_bits) of one worker over the number of elements",
+    "total bits": "wire_bits + side_bits of one worker, all layers, a step",
+    "time": "modelled, not measured: latencies, bytes over bandwidth, passes over memory; docs/definitions.md, section 12",
 }

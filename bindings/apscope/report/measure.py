@@ -12,11 +12,16 @@ from typing import Any
 
 import pandas as pd
 
+from ..cost import step_time
 from ..labels import short_labels
-from ..pooling import OWN_REDUCTIONS, headline_rows, headline_topology, pool, topologies_of
+from ..pooling import OWN_REDUCTIONS, headline_rows, headline_topology, pool, topologies_of, whole_sums
+from ..schemes import as_scheme
 
 #: Two NMSEs nearer than this, relative to the larger, are called level.
 LEVEL = 0.01
+
+#: Parameters of the larger model that the table's second time is for: that of ResNet-50.
+LARGE = 25_557_032
 
 COMPLETE, SKIPPED, OVERFLOWED, UNMEASURED = "complete", "skipped", "overflow", "unmeasured"
 _GROUPS = (COMPLETE, SKIPPED, OVERFLOWED, UNMEASURED)
@@ -32,31 +37,39 @@ def measure(frame: pd.DataFrame) -> dict[str, Any]:
     headline = headline_topology(frame)
     wire = pool(frame[frame["stage"] == "wire"], ["scheme"]).set_index("scheme")
     reduced_rows = frame[frame["stage"] == "reduced"]
-    reduced = pool(reduced_rows, ["scheme", "topology"]).set_index(["scheme", "topology"])
+    reduced = pool(whole_sums(reduced_rows), ["scheme", "topology"]).set_index(["scheme", "topology"])
     # A trace recorded after the reduction has wire rows only; they are then what is compared.
     heads = headline_rows(frame) if len(reduced_rows) else frame[frame["stage"] == "wire"]
     cells = pool(heads, ["scheme", "tensor", "step"])
+    whole = pool(heads, ["scheme"]).set_index("scheme")
+    seconds = {n: _seconds(heads, n) for n in (None, LARGE)}
     schemes = []
     for spec in specs:
         own_rows = frame[frame["scheme"] == spec]
         head_rows = heads[heads["scheme"] == spec]
-        topology = next((t for t in dict.fromkeys(head_rows["topology"]) if t), "")
+        topologies = [t for t in dict.fromkeys(head_rows["topology"]) if t]
+        own = [t for t in topologies if t in OWN_REDUCTIONS]
+        bits = own_rows.loc[own_rows["stage"] == "wire", ["wire_bits", "side_bits"]].astype(float).sum().sum()
         entry = {
             "scheme": spec, "label": labels[spec], "format": own_rows["format"].iloc[0],
             "steps": int(own_rows["step"].nunique()),
             "skipped": sorted(int(s) for s in own_rows.loc[own_rows["skipped"].astype(bool), "step"].unique()),
             "bits_per_value": _number(wire["bits_per_value"].get(spec)),
+            "total_bits": float(bits) / own_rows["step"].nunique(),
+            "model_seconds": seconds[None].get(spec), "model_seconds_large": seconds[LARGE].get(spec),
             "wire": _row(wire, spec),
             "reduced": {t: _row(reduced, (spec, t)) for t in topologies_of(reduced_rows) if (spec, t) in reduced.index},
-            "topology": topology,
-            "gathered": topology in OWN_REDUCTIONS,
+            "topology": " and ".join(topologies), "topologies": topologies,
+            "gathered": topologies == ["gather"],
+            "own_reduction": bool(own),
+            "stateful": _keeps_state(spec),
             "wide_sums": "accumulate=" in spec,
             "least_in": 0, "least_in_among_adding": 0,
             "notes": sorted({str(n) for n in own_rows["note"].dropna() if str(n)}) if "note" in own_rows else [],
         }
         # Every addition is rounded to the format that is sent.
-        entry["adds_in_format"] = not entry["gathered"] and not entry["wide_sums"]
-        entry["headline"] = entry["reduced"][topology] if topology else entry["wire"]
+        entry["adds_in_format"] = not entry["own_reduction"] and not entry["wide_sums"]
+        entry["headline"] = entry["wire"] if not topologies else entry["reduced"][topologies[0]] if len(topologies) == 1 else _row(whole, spec)
         entry |= _by_cell(cells[cells["scheme"] == spec])
         entry["status"] = _status(entry)
         schemes.append(entry)
@@ -128,6 +141,19 @@ def _by_cell(cells: pd.DataFrame) -> dict[str, Any]:
         first = over.loc[over["step"].astype(int).idxmin()]
         out["first_overflow"] = {"tensor": first["tensor"], "step": int(first["step"])}
     return out
+
+
+def _seconds(heads: pd.DataFrame, elements: int | None) -> dict[str, float | None]:
+    """Modelled seconds a step by scheme; none where there is nothing to reduce or no model."""
+    table = step_time(heads, elements=elements)
+    return {spec: _number(value) for spec, value in table.groupby("scheme", sort=False)["seconds"].max().items()}
+
+
+def _keeps_state(spec: str) -> bool:
+    try:
+        return as_scheme(spec).keeps_state
+    except ValueError:
+        return False  # made in another process
 
 
 def _number(value: Any) -> float | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .measure import OVERFLOWED
-from .words import figure, percent
+from ..cost import Network
+from .measure import LARGE, OVERFLOWED
+from .words import figure, percent, time
 
 
 def table(measures: list[dict[str, Any]]) -> dict[str, Any]:
@@ -25,7 +26,11 @@ def table(measures: list[dict[str, Any]]) -> dict[str, Any]:
         ("Trace", "the recorded trace"),
         ("Rank", "inside the trace: by NMSE of the ranked reduction; steps skipped and overflow rank last"),
         ("NMSE", "of the ranked reduction"),
+        ("NMSE wire", "each worker's values against what it sent"),
         ("Bits a value", "one worker's payload and side information over the elements"),
+        ("Total bits", "one worker's payload and side information, a step"),
+        ("Time", f"modelled seconds of communication a step, not measured: {Network()}; the ranked reduction, all tensors in one message, as recorded"),
+        (f"Time, {LARGE / 1e6:.0f}M", f"the same for a model of {LARGE:,} parameters, the tensors as recorded but all larger by one factor"),
         ("Format", "float format, or grid"),
         ("SQNR wire", "dB, each worker's values against what it sent"),
         *((f"SQNR {t}", "dB, reduced gradient" + (", added without rounding" if t == "exact" else "")) for t in topologies),
@@ -33,7 +38,9 @@ def table(measures: list[dict[str, Any]]) -> dict[str, Any]:
         ("Underflow", "share of nonzero values sent as 0, at the wire"),
         ("Overflow wire", "finite values sent as infinity or NaN"),
         ("Overflow sums", "finite sums that became infinite or NaN, in the worst topology"),
+        ("Bias wire", "mean error of what is sent"),
         ("Bias", "mean error of the ranked reduction"),
+        ("Variance wire", "of the error of what is sent"),
         ("Variance", "of the error of the ranked reduction"),
         ("Skipped", "steps the scheme dropped"),
     ]
@@ -45,11 +52,14 @@ def table(measures: list[dict[str, Any]]) -> dict[str, Any]:
             cells = [
                 _text(e["label"]) | {"title": e["scheme"]}, _text(m["trace"]), _cell(e["rank"], str(e["rank"])),
                 _cell(head["nmse"], figure(head["nmse"]) + ("†" if head["overflow"] else ""), "over" if head["overflow"] else ""),
-                _cell(e["bits_per_value"], figure(e["bits_per_value"])), _text(e["format"]),
-                _decibel(wire), *(_decibel(e["reduced"].get(t), ranked=t == e["topology"]) for t in topologies),
+                _cell(wire["nmse"], figure(wire["nmse"]) + ("†" if wire["overflow"] else ""), "over" if wire["overflow"] else ""),
+                _cell(e["bits_per_value"], figure(e["bits_per_value"])), _cell(e["total_bits"], f"{e['total_bits']:,.0f}"),
+                _cell(e["model_seconds"], time(e["model_seconds"])), _cell(e["model_seconds_large"], time(e["model_seconds_large"])),
+                _text(e["format"]),
+                _decibel(wire), *(_decibel(e["reduced"].get(t), ranked=t in e["topologies"]) for t in topologies),
                 _cell(e["median_sqnr_db"], _db(e["median_sqnr_db"])), _cell(wire["underflow_rate"], percent(wire["underflow_rate"])),
                 _count(wire["overflow"]), _count(max(sums) if sums else None),
-                _cell(head["bias"], figure(head["bias"], 2)), _cell(head["variance"], figure(head["variance"], 2)),
+                *(_cell(row[name], figure(row[name], 2)) for name in ("bias", "variance") for row in (wire, head)),
                 _cell(len(e["skipped"]), f"{len(e['skipped'])} of {e['steps']}" if e["skipped"] else "0"),
             ]
             rows.append({"cells": cells, "last": e["status"] == OVERFLOWED, "best": e["rank"] == 1 and e["headline"]["nmse"] is not None})

@@ -10,10 +10,8 @@ from typing import Any
 
 import pandas as pd
 
+from ..cost import Network
 from .measure import COMPLETE, OVERFLOWED, SKIPPED, UNMEASURED, level, on_kept_steps
-
-#: Schemes whose scale at a step depends on earlier steps.
-STATEFUL = ("dynamic_loss_scaling",)
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -33,6 +31,16 @@ def figure(value: float | None, digits: int = 3) -> str:
     else:
         text = f"{mantissa}\u00a0×\u00a010{str(power).translate(_SUPERSCRIPTS)}"
     return text.replace("-", "−")
+
+
+def time(seconds: float | None) -> str:
+    """Seconds for reading, in s, ms or µs."""
+    if seconds is None:
+        return "–"
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{figure(seconds / size)}\u00a0{unit}"
+    return f"{figure(seconds / 1e-6)}\u00a0µs"
 
 
 def decibel(value: float | None) -> str:
@@ -133,12 +141,15 @@ def _narrower(m: dict[str, Any], best: list[dict[str, Any]]) -> list[str]:
     """The best of the schemes that send fewer bits than the winner, width by width."""
     peers = [e for e in m["schemes"] if e["status"] == best[0]["status"] and e["bits_per_value"] is not None]
     width = min((e["bits_per_value"] for e in best if e["bits_per_value"] is not None), default=0.0)
+    limits = sorted({math.ceil(e["bits_per_value"]) for e in peers if math.ceil(e["bits_per_value"]) < math.floor(width)}, reverse=True)
+    found = [(limit, leaders([e for e in peers if e["bits_per_value"] <= limit])) for limit in limits]
     out = []
-    for limit in sorted({math.ceil(e["bits_per_value"]) for e in peers if math.ceil(e["bits_per_value"]) < math.floor(width)}, reverse=True):
-        first = leaders([e for e in peers if e["bits_per_value"] <= limit])
-        if first:
-            verb = "loses" if len(first) == 1 else "lose"
-            out.append(f"With {limit} bits a value or fewer {_names(first)} {verb} least: {_loss(first[0])}.")
+    for i, (limit, first) in enumerate(found):
+        # Said once, at the fewest bits where it holds.
+        if not first or (i + 1 < len(found) and found[i + 1][1] == first):
+            continue
+        verb = "loses" if len(first) == 1 else "lose"
+        out.append(f"With {limit} bits a value or fewer {_names(first)} {verb} least: {_loss(first[0])}.")
     return out
 
 
@@ -187,12 +198,13 @@ def _reason(frame: pd.DataFrame, e: dict[str, Any], best: dict[str, Any] | None)
     exact, head = e["reduced"].get("exact", {}).get("nmse"), e["headline"]["nmse"]
     if exact is not None and not e["gathered"] and e["status"] != OVERFLOWED and head:
         share = (head - exact) / head
+        adding = f"reduction ({e['topology']}) adds" if e["own_reduction"] else f"additions ({e['topology']}) add"
         if share > 0.5:
-            parts.append(f"{percent(share)} of its NMSE comes from the additions ({e['topology']}); encoding alone costs {figure(exact)}")
+            parts.append(f"{percent(share)} of its NMSE comes from the {adding.rsplit(' ', 1)[0]}; encoding alone costs {figure(exact)}")
         elif share == 0:
-            parts.append(f"all of its error comes from encoding, the additions ({e['topology']}) add none")
+            parts.append(f"all of its error comes from encoding, the {adding} none")
         elif e["topology"] != "exact":
-            parts.append(f"encoding alone costs NMSE {figure(exact)}, the additions ({e['topology']}) bring it to {figure(head)}")
+            parts.append(f"encoding alone costs NMSE {figure(exact)}, with the {adding.rsplit(' ', 1)[0]} it is {figure(head)}")
     elif e["gathered"] and e["status"] != OVERFLOWED:
         parts.append(f"all of its error comes from encoding (NMSE {figure(e['wire']['nmse'])} at the wire, {figure(head)} once added up)")
     parts.append(_underflow(frame, e))
@@ -248,7 +260,7 @@ def caveats(frame: pd.DataFrame, measures: list[dict[str, Any]]) -> list[str]:
         "counts, so large gradients weigh more. Two NMSEs within 1 % are called level.",
         "Ranking compares "
         + _list(sorted({f"reduced gradients of {m['headline_topology']} sums" if m["headline_topology"] else "what is sent, where the trace has nothing to reduce" for m in measures}))
-        + ("; schemes that gather are taken by their own reduction." if any(m["headline_topology"] for m in measures) else "."),
+        + ("; schemes with a reduction of their own are taken by that." if any(m["headline_topology"] for m in measures) else "."),
     ]
     if any(e["status"] == OVERFLOWED for e in entries):
         out.append("A scheme with overflow ranks last whatever its NMSE: sums leave out the pairs that are not finite.")
@@ -262,16 +274,21 @@ def caveats(frame: pd.DataFrame, measures: list[dict[str, Any]]) -> list[str]:
     if any("lower bound" in e["notes"] for e in entries):
         out.append("Loss scaling is a lower bound here: it fights underflow of activation gradients inside backpropagation, and on weight "
                    "gradients only the last part of what it does can be seen.")
-    if any(e["scheme"].split(":")[0].split("(")[0] in STATEFUL for e in entries):
-        out.append("Schemes with a state (dynamic_loss_scaling) take the recorded steps as consecutive; a trace with gaps gives them less "
-                   "time to adapt than training would. They skip a step by the workers' own values; an overflow born in a sum is counted, "
-                   "but skips nothing.")
+    stateful = list(dict.fromkeys(e["label"] for e in entries if e["stateful"]))
+    if stateful:
+        out.append(f"Schemes with a state ({_list([f'`{name}`' for name in stateful])}) take the recorded steps as consecutive; a trace with gaps "
+                   "gives them less time to adapt than training would.")
+    if any("dynamic_loss_scaling" in e["scheme"] for e in entries):
+        out.append("Dynamic loss scaling skips a step by the workers' own values; an overflow born in a sum is counted, but skips nothing.")
+    if any(e["model_seconds"] is not None for e in entries):
+        out.append(f"Times are a model's ({Network()}), no measurement: they know no congestion and no overlap with computation. On small "
+                   "tensors latencies decide them, so that fewer messages beat fewer bits.")
     if any(e["gathered"] for e in entries):
         out.append("Schemes that gather send the codes of every worker to every worker: with W workers a link carries W - 1 times the "
                    "payload of one worker, a ring's less than twice, which bits a value do not show.")
     wider = list(dict.fromkeys(e["label"] for e in entries if "accumulate=" in e["scheme"]))
     if wider:
-        out.append(f"{_list([f'`{name}`' for name in wider])} rounds sums to the wider format that accumulate= names: where partial sums "
+        out.append(f"{_list([f'`{name}`' for name in wider])} {'rounds' if len(wider) == 1 else 'round'} sums to the wider format that accumulate= names: where partial sums "
                    "travel, as in a ring or a tree, they take that format's bits, which bits a value do not show.")
     others = sorted({n for e in entries for n in e["notes"] if n != "lower bound"})
     out += [f"Note in the table: {n}." for n in others]

@@ -1,0 +1,187 @@
+#include "analysis/bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <span>
+
+#include "analysis/bench_floors.h"
+#include "core/named_formats.h"
+#include "emulation/arithmetic.h"
+#include "emulation/blocks.h"
+#include "emulation/ordered_sum.h"
+#include "emulation/parallel.h"
+#include "emulation/quantize.h"
+#include "emulation/reduce.h"
+
+namespace apscope {
+
+namespace {
+
+// Arrays that jobs share: same pages, same contents.
+struct Arrays {
+    std::vector<float> in, out;
+    std::vector<double> in64, out64;
+    std::vector<std::uint8_t> codes;
+};
+
+// Numbers over eight binades, half of them negative.
+std::shared_ptr<Arrays> make_arrays(std::size_t count, bool with_fp64) {
+    auto a = std::make_shared<Arrays>();
+    a->in.resize(count);
+    a->out.assign(count, 0.0f);
+    a->codes.assign(count, 0);
+    const RandomStream stream = array_stream(7, 32);
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto word = static_cast<std::uint32_t>(stream.at(i & 0xFFFFF) >> 32);
+        a->in[i] = bits_cast<float>((word & 0x807FFFFF) | (120 + (word >> 23 & 7)) << 23);
+    }
+    if (with_fp64) {
+        a->in64.assign(a->in.begin(), a->in.end());
+        a->out64.assign(count, 0.0);
+    }
+    return a;
+}
+
+Projection rounding(RoundingMode mode, int bits = 32) {
+    Projection p;
+    p.rounding = mode;
+    p.random_bits = bits;
+    return p;
+}
+
+class Jobs {
+public:
+    explicit Jobs(const std::string& only) : only_(only) {}
+    void add(BenchJob job) { all_.push_back(std::move(job)); }
+    std::vector<BenchJob> take() {
+        const auto wanted = [&](const BenchJob& j) { return j.name.find(only_) != std::string::npos; };
+        const auto is_floor = [&](const BenchJob& floor) {
+            return std::any_of(all_.begin(), all_.end(), [&](const BenchJob& j) {
+                return wanted(j) && j.floor == floor.name && j.where == floor.where && j.threads == floor.threads;
+            });
+        };
+        std::vector<BenchJob> chosen;
+        for (const BenchJob& job : all_) {
+            if (wanted(job) || is_floor(job)) chosen.push_back(job);
+        }
+        return chosen;
+    }
+
+private:
+    std::string only_;
+    std::vector<BenchJob> all_;
+};
+
+void add_array_jobs(Jobs& jobs, const std::string& where, std::size_t count, int threads, bool every_format) {
+    const auto a = make_arrays(count, true);
+    const double n = static_cast<double>(count);
+    const auto job = [&](std::string name, double bytes, std::function<void()> run, std::string floor = "memcpy") {
+        jobs.add({std::move(name), where, std::move(floor), threads, n, bytes, 0.0, std::move(run)});
+    };
+    job("memcpy", 8, [a, threads] { copy_in_pieces(a->in, a->out, threads, false); }, "");
+    if (where == "DRAM") job("streaming copy", 8, [a, threads] { copy_in_pieces(a->in, a->out, threads, true); }, "");
+    const auto quantize_job = [&](const char* name, RoundingMode mode, int bits) {
+        const FloatFormat f = parse_format(name);
+        const Projection p = rounding(mode, bits);
+        std::string what = "quantize " + std::string(name) + " " + std::string(to_string(mode));
+        if (is_stochastic(mode)) what += " " + std::to_string(bits) + " bits";
+        job(what, 8, [a, f, p, threads] { quantize(std::span<const float>(a->in), std::span<float>(a->out), f, p, {}, threads); });
+    };
+    for (const char* name : {"e4m3", "e5m2", "fp16", "bf16", "tf32"}) {
+        if (every_format || std::string(name) == "e4m3" || std::string(name) == "bf16") quantize_job(name, RoundingMode::ties_to_even, 32);
+    }
+    if (every_format) {
+        for (const RoundingMode mode : {RoundingMode::ties_to_away, RoundingMode::toward_zero, RoundingMode::toward_positive, RoundingMode::to_odd}) {
+            quantize_job("e4m3", mode, 32);
+        }
+        quantize_job("dlfloat16", RoundingMode::ties_to_even, 32);
+    }
+    quantize_job("e4m3", RoundingMode::stochastic, 16);
+    quantize_job("e4m3", RoundingMode::stochastic, 32);
+    const FloatFormat e4m3 = parse_format("e4m3");
+    job("encode e4m3", 5, [a, e4m3, threads] {
+        encode(std::span<const float>(a->in), std::span<std::uint8_t>(a->codes), e4m3, {}, std::nullopt, {}, threads);
+    });
+    job("decode e4m3", 5, [a, e4m3, threads] { decode(std::span<const std::uint8_t>(a->codes), std::span<float>(a->out), e4m3, false, threads); });
+    job("quantize fp64 e4m3 ties_to_even", 16, [a, e4m3, threads] { quantize(std::span<const double>(a->in64), std::span<double>(a->out64), e4m3, {}, {}, threads); });
+    const BlockFormat mx = parse_block_format("mxfp8_e4m3");
+    const std::size_t rows = count / 1024;
+    job("quantize_blocks mxfp8_e4m3", 8, [a, mx, rows, threads] {
+        Projection saturating;
+        saturating.overflow = Overflow::saturate;
+        quantize_blocks(std::span<const float>(a->in).first(rows * 1024), std::span<float>(a->out).first(rows * 1024), {rows, 1024, 1}, mx, saturating, 0, threads);
+    });
+}
+
+void add_operations(Jobs& jobs, const BenchSizes& sizes) {
+    const std::size_t m = sizes.matrix;
+    const auto a = make_arrays(m * m, false);
+    const auto multiply_add = std::make_shared<std::vector<float>>(1024, 1.0f);
+    const double peak_count = 1 << 14;
+    jobs.add({"fp32 multiply-add peak", "CPU", "", 1, peak_count, 0.0, 1.0, [multiply_add] { multiply_add_peak(*multiply_add, 1 << 14); }});
+    const FloatFormat e4m3 = parse_format("e4m3"), fp16 = parse_format("fp16");
+    const auto matmul = [&](const std::string& name, std::optional<FloatFormat> product, const FloatFormat& sum) {
+        SumOptions options;
+        options.format = sum;
+        options.product = product;
+        jobs.add({name, "CPU", "fp32 multiply-add peak", 1, static_cast<double>(m * m), 0.0, static_cast<double>(m), [a, m, options] {
+            ordered_matmul<float>(a->in, a->in, 1, m, m, a->out, options);
+        }});
+    };
+    matmul("matmul e4m3 products, fp16 sums", e4m3, fp16);
+    matmul("matmul fp16 sums", std::nullopt, fp16);
+    constexpr std::size_t workers = 8, n = 1 << 14;
+    const auto rows = make_arrays(workers * n, false);
+    const auto sum = std::make_shared<std::vector<double>>(n);
+    for (const char* topology : {"ring", "tree"}) {
+        AllReduceOptions options;
+        options.topology = parse_topology(topology);
+        jobs.add({"allreduce e4m3 " + std::string(topology) + " of 8", "CPU", "", 1, static_cast<double>(n), 0.0, workers - 1.0,
+                  [rows, sum, e4m3, options] { all_reduce(rows->in, workers, *sum, e4m3, options); }});
+    }
+    const auto x = make_arrays(sizes.l2_elements, false);
+    jobs.add({"add e4m3", "CPU", "", 1, static_cast<double>(sizes.l2_elements), 0.0, 1.0, [x, e4m3] {
+        const std::span<const float> in(x->in);
+        arithmetic(Operation::add, in, in, std::span<const float>{}, std::span<float>(x->out), e4m3, {});
+    }});
+}
+
+}  // namespace
+
+std::vector<BenchJob> bench_jobs(const BenchSizes& sizes, const std::string& only) {
+    Jobs jobs(only);
+    add_array_jobs(jobs, "L2", sizes.l2_elements, 1, true);
+    add_array_jobs(jobs, "DRAM", sizes.dram_elements, 1, false);
+    if (sizes.threads > 1) add_array_jobs(jobs, "DRAM", sizes.dram_elements, sizes.threads, false);
+    add_operations(jobs, sizes);
+    return jobs.take();
+}
+
+std::vector<BenchTimes> run_bench(std::vector<BenchJob> jobs, int rounds, double visit_seconds,
+                                  const std::function<void(std::size_t, std::size_t)>& progress) {
+    using Clock = std::chrono::steady_clock;
+    std::vector<BenchTimes> times;
+    for (BenchJob& job : jobs) times.push_back({std::move(job), {}});
+    for (BenchTimes& t : times) t.job.run();  // pages touched, caches and pool warm
+    const std::size_t visits = times.size() * static_cast<std::size_t>(rounds);
+    std::size_t done = 0;
+    for (int round = 0; round < rounds; ++round) {
+        for (BenchTimes& t : times) {
+            const auto start = Clock::now();
+            double seconds = 0.0;
+            std::size_t calls = 0;
+            do {
+                t.job.run();
+                ++calls;
+                seconds = std::chrono::duration<double>(Clock::now() - start).count();
+            } while (seconds < visit_seconds);
+            t.seconds.push_back(seconds / static_cast<double>(calls));
+            if (progress) progress(++done, visits);
+        }
+    }
+    return times;
+}
+
+}  // namespace apscope

@@ -1,0 +1,50 @@
+// What an all-reduce costs, by the alpha-beta-gamma model: every message costs a latency and its bytes
+// over the bandwidth of the link, every pass over memory its bytes times a cost. The formulas are
+// the usual ones of collective algorithms (docs/definitions.md, section 12); no congestion, no
+// overlap with computation. W workers, each with a message of b bytes to add up.
+#pragma once
+
+#include <string_view>
+
+namespace apscope {
+
+// What one worker sends over one level of links, one message after another.
+struct Traffic {
+    double messages = 0.0, bytes = 0.0;
+};
+
+struct Cost {
+    Traffic inter, intra;  // between the nodes; inside a node, used by hierarchies only
+    double added = 0.0;    // bytes that one worker adds up, or counts
+    double decoded = 0.0;  // bytes that one worker decodes: the result, or what it got of the others
+};
+
+// An element's bytes may change on the way: what workers send, partial sums that travel, the result.
+struct MessageBytes {
+    double sent = 0.0, partial = 0.0, result = 0.0;
+};
+
+enum class Collective {
+    ring,          // reduce-scatter and all-gather around a ring
+    tree,          // whole messages up a binary tree, and down
+    halving,       // recursive halving, then doubling
+    all_gather,    // every worker gets every message, and adds itself
+    shards,        // worker k gets the k-th part of all messages, reduces and shares it (two-phase, votes, integer sums)
+    hierarchical,  // reduce-scatter inside a node, ring between nodes, all-gather inside
+    hierarchical_shards,  // the same with `shards` between nodes: partial sums are encoded there
+};
+
+// The names above. Throws std::invalid_argument.
+Collective parse_collective(std::string_view name);
+
+// `group` is the number of workers in a node; hierarchies only. One worker sends nothing. Throws
+// std::invalid_argument for fewer than one worker or group of one.
+Cost collective_cost(Collective collective, const MessageBytes& bytes, int workers, int group = 1);
+
+// Seconds a message, bytes a second.
+struct Link {
+    double latency = 0.0, bandwidth = 1.0;
+};
+double seconds(const Traffic& traffic, const Link& link);
+
+}  // namespace apscope

@@ -1,0 +1,127 @@
+"""Hybrid precision: which tensors, at which steps, get the better scheme.
+
+Presets write the `hybrid` specs that people use; `greedy` chooses the tensors from a replay of two schemes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Union
+
+import pandas as pd
+
+from .checks import integer, text
+from .results import Results
+from .schemes import Scheme, as_scheme
+
+__all__ = ["exactly", "first_and_last", "greedy", "last_layer", "warmup"]
+
+SchemeLike = Union[Scheme, str]
+
+
+def last_layer(high: SchemeLike, low: SchemeLike) -> Scheme:
+    """One scheme for the last layer, another for the rest.
+
+    Examples
+    --------
+    >>> last_layer("none:fp16", "aps:e4m3").spec
+    'hybrid(last=none:fp16;else=aps:e4m3)'
+    """
+    return Scheme(f"hybrid(last={as_scheme(high)};else={as_scheme(low)})")
+
+
+def first_and_last(high: SchemeLike, low: SchemeLike) -> Scheme:
+    """One scheme for the first and the last layer, another for the rest."""
+    return Scheme(f"hybrid(first={as_scheme(high)};last={as_scheme(high)};else={as_scheme(low)})")
+
+
+def warmup(steps: int, first: SchemeLike, then: SchemeLike) -> Scheme:
+    """One scheme for the steps whose numbers are below `steps`, another from there."""
+    return Scheme(f"hybrid(steps:0:{integer('steps', steps, 0, 2**62)}={as_scheme(first)};else={as_scheme(then)})")
+
+
+def exactly(names: list[str]) -> str:
+    """The condition that holds for the tensors of these names and no others."""
+    if not names:
+        raise ValueError("names is empty; a condition is for one tensor at least")
+    # What specs and regular expressions read in their own way is written by its code.
+    escaped = [re.sub(r"[^\w-]", lambda c: r"\." if c[0] == "." else f"\\x{ord(c[0]):02x}" if ord(c[0]) < 128 else c[0], name) for name in names]
+    return f"name:^{escaped[0]}$" if len(escaped) == 1 else f"name:^({'|'.join(escaped)})$"
+
+
+def greedy(results: Results, low: SchemeLike, high: SchemeLike, bits: float, *, topology: str = "exact") -> tuple[Scheme, pd.DataFrame]:
+    """Promote the tensors whose errors cost most per bit, until a budget is spent.
+
+    Over all replayed steps, err and bits are a tensor's squared error and its bits per worker, side information
+    included. Tensors are taken in descending order of (err_low - err_high) / (bits_high - bits_low), those whose
+    promotion costs nothing first; a promotion that does not reduce the error is never made.
+
+    Parameters
+    ----------
+    results : Results
+        A replay of both schemes on one trace.
+    low, high : Scheme or str
+        What tensors have, and what they are promoted to.
+    bits : float
+        The budget: mean bits a value, over all tensors and steps.
+    topology : str
+        The reduced row that is compared; ``""`` for the wire.
+
+    Returns
+    -------
+    scheme : Scheme
+        A `hybrid`, or `low` itself where nothing is promoted.
+    front : pandas.DataFrame
+        One row per number of promotions, from none to all that help: the tensor promoted, whether the budget holds it
+        (`chosen`), the mean bits a value and the NMSE of all tensors that are predicted. They are what a replay of
+        that hybrid measures if both schemes decide for each tensor by itself.
+
+    Raises
+    ------
+    ValueError
+        Rows are missing, or the budget is below what `low` needs.
+    """
+    specs = as_scheme(low).spec, as_scheme(high).spec
+    frame = results.frame
+    if frame.trace.nunique() > 1:
+        raise ValueError(f"results hold {frame.trace.nunique()} traces; greedy chooses the tensors of one")
+    chosen = frame[frame.topology.fillna("") == text("topology", topology)]
+    tables = []
+    for spec in specs:
+        rows = chosen[chosen.scheme == spec]
+        if rows.empty:
+            raise ValueError(f"results hold no rows of '{spec}' at topology '{topology}'; replay both schemes")
+        rows = rows.assign(bits=rows.wire_bits.astype(float) + rows.side_bits.astype(float), values=_values(rows, results))
+        tables.append(rows.groupby("tensor", sort=False)[["sum_squared_error", "sum_squared_reference", "bits", "values"]].sum())
+    a, b = tables
+    if list(a.index) != list(b.index):
+        raise ValueError("the two schemes were replayed on different tensors")
+    gain, cost = a.sum_squared_error - b.sum_squared_error, b.bits - a.bits
+    order = sorted((t for t in a.index if gain[t] > 0), key=lambda t: -math.inf if cost[t] <= 0 else -gain[t] / cost[t])
+
+    total, values, reference = a.bits.sum(), a["values"].sum(), a.sum_squared_reference.sum()
+    if total / values > bits:
+        raise ValueError(f"bits={bits} is below the {total / values:.6g} bits a value that '{specs[0]}' needs")
+    promoted: list[str] = []
+    front = []
+    fits = True
+    for count in range(len(order) + 1):
+        some = order[:count]
+        rest = [t for t in a.index if t not in set(some)]
+        mean = (a.bits[rest].sum() + b.bits[some].sum()) / values
+        error = a.sum_squared_error[rest].sum() + b.sum_squared_error[some].sum()
+        fits = fits and mean <= bits
+        if fits:
+            promoted = some
+        front.append({"promoted": some[-1] if some else "", "chosen": fits, "bits": mean, "nmse": error / reference if reference else math.nan})
+    scheme = Scheme(f"hybrid({exactly(promoted)}={specs[1]};else={specs[0]})") if promoted else Scheme(specs[0])
+    return scheme, pd.DataFrame(front)
+
+
+def _values(rows: pd.DataFrame, results: Results) -> pd.Series:
+    """Values of one worker: reduced rows count them, wire rows count those of all workers."""
+    count = rows["count"].astype(float)
+    if (rows.stage != "wire").all():
+        return count
+    return count / results.provenance["traces"][0]["workers"]

@@ -1,0 +1,46 @@
+// Floating-point values as bits: layouts, casts, and selection without branches.
+#pragma once
+
+#include <cstdint>
+
+#include "core/host_device.h"
+
+namespace apscope {
+
+// The layout of the type that holds the values: fp32 or fp64.
+template <class Real>
+struct Layout;
+template <>
+struct Layout<float> {
+    using Bits = std::uint32_t;
+    static constexpr int fraction_bits = 23, bias = 127;
+};
+template <>
+struct Layout<double> {
+    using Bits = std::uint64_t;
+    static constexpr int fraction_bits = 52, bias = 1023;
+};
+template <class Real>
+using BitsOf = typename Layout<Real>::Bits;
+
+template <class To, class From>
+APSCOPE_HD To bits_cast(From from) {
+    return __builtin_bit_cast(To, from);
+}
+
+// condition ? a : b by masks: compilers turn chains of these into vector code, which they do not
+// always do with chains of branches.
+template <class Bits>
+APSCOPE_HD Bits select(bool condition, Bits a, Bits b) {
+    return b ^ ((a ^ b) & (Bits{0} - static_cast<Bits>(condition)));
+}
+
+template <class Real>
+inline constexpr BitsOf<Real> sign_bit = BitsOf<Real>{1} << (sizeof(Real) * 8 - 1);
+template <class Real>
+inline constexpr BitsOf<Real> infinity_bits = ((BitsOf<Real>{1} << (sizeof(Real) * 8 - 1 - Layout<Real>::fraction_bits)) - 1)
+                                              << Layout<Real>::fraction_bits;
+template <class Real>
+inline constexpr BitsOf<Real> nan_bits = infinity_bits<Real> | BitsOf<Real>{1} << (Layout<Real>::fraction_bits - 1);
+
+}  // namespace apscope

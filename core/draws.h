@@ -1,0 +1,125 @@
+// Stochastic rounding as counting: of the 2^N random integers, how many round up a number that lies eta
+// of a step above its lower neighbour; and the comparison with the one that was drawn.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "core/bits.h"
+#include "core/projection.h"
+
+namespace apscope {
+
+// eta = rest / 2^shift cut off after 64 binary digits, as a fraction of 2^64; `below` says whether
+// digits were lost.
+struct Eta {
+    std::uint64_t digits;
+    bool below;
+};
+template <class Word>
+APSCOPE_HD Eta eta_of(Word rest, int shift) {
+    constexpr int width = static_cast<int>(sizeof(Word) * 8);
+    const int down = shift - 64;
+    if (shift <= 0) return {0, false};
+    if (down <= 0) return {static_cast<std::uint64_t>(rest) << -down, false};
+    if (down >= width) return {0, rest != 0};
+    return {static_cast<std::uint64_t>(rest >> down), (rest & ((Word{1} << down) - 1)) != 0};
+}
+
+// How many of the 2^N random integers round up (see RoundingMode), left-aligned in 64 bits; `all`
+// of them stands for a count of 2^N.
+struct UpCount {
+    std::uint64_t count;
+    bool all;
+};
+template <RoundingMode M>
+APSCOPE_HD UpCount up_count(Eta eta, int random_bits) {
+    const std::uint64_t mask = ~std::uint64_t{0} << (64 - random_bits);
+    if constexpr (M == RoundingMode::stochastic_equal) {
+        return {static_cast<std::uint64_t>((eta.digits != 0) | eta.below) << 63, false};
+    } else if constexpr (M == RoundingMode::stochastic_exact) {
+        return eta.digits == ~std::uint64_t{0} && eta.below ? UpCount{0, true} : UpCount{eta.digits + (eta.below ? 1 : 0), false};
+    } else if constexpr (M == RoundingMode::stochastic_b || M == RoundingMode::stochastic_c) {
+        const std::uint64_t half = std::uint64_t{1} << (63 - random_bits);
+        const std::uint64_t digits = eta.digits | (eta.below ? 1 : 0);  // at most 62 bits: the last is far below a half
+        const std::uint64_t odd = digits >> (64 - random_bits) & 1;
+        const std::uint64_t sum = digits + (M == RoundingMode::stochastic_b ? half : half - 1 + odd);
+        return {sum & mask, sum < digits};
+    } else {
+        return {eta.digits & mask, false};
+    }
+}
+
+APSCOPE_HD UpCount up_count(RoundingMode mode, Eta eta, int random_bits) {
+    switch (mode) {
+        case RoundingMode::stochastic_b: return up_count<RoundingMode::stochastic_b>(eta, random_bits);
+        case RoundingMode::stochastic_c: return up_count<RoundingMode::stochastic_c>(eta, random_bits);
+        case RoundingMode::stochastic_equal: return up_count<RoundingMode::stochastic_equal>(eta, random_bits);
+        case RoundingMode::stochastic_exact: return up_count<RoundingMode::stochastic_exact>(eta, random_bits);
+        default: return up_count<RoundingMode::stochastic>(eta, random_bits);
+    }
+}
+
+// Whether a magnitude that lies eta of a step above its lower neighbour rounds up, for numbers that are
+// not bits of a Real: inside an irregular gap, and exact results wider than fp64. (stochastic_exact
+// asks for more digits.)
+template <RoundingMode M>
+APSCOPE_HD bool eta_rounds_up(Eta eta, bool odd, bool negative, int random_bits, std::uint64_t random) {
+    constexpr std::uint64_t half = std::uint64_t{1} << 63;
+    const bool inexact = (eta.digits != 0) | eta.below;
+    const bool tie = (eta.digits == half) & !eta.below;
+    const bool above = (eta.digits >= half) & !tie;
+    if constexpr (M == RoundingMode::ties_to_even) return above | (tie & odd);
+    if constexpr (M == RoundingMode::ties_to_away) return above | tie;
+    if constexpr (M == RoundingMode::ties_to_zero) return above;
+    if constexpr (M == RoundingMode::toward_zero) return false;
+    if constexpr (M == RoundingMode::toward_positive) return inexact & !negative;
+    if constexpr (M == RoundingMode::toward_negative) return inexact & negative;
+    if constexpr (M == RoundingMode::away_from_zero) return inexact;
+    if constexpr (M == RoundingMode::to_odd) return inexact & !odd;
+    const UpCount up = up_count(M, eta, random_bits);
+    return up.all | (up.count + random < up.count);
+}
+
+// The digits of a random number U in [0, 1), 64 at a time. One word alone is followed by zeros; a
+// stream (core/philox.h) has as many as are asked for.
+APSCOPE_HD std::uint64_t random_digits(std::uint64_t word, int index) { return index == 0 ? word : 0; }
+
+// U < rest / 2^shift, of which as many digits are compared as it takes.
+template <class Word, class Random>
+APSCOPE_HD bool drawn_below(Word rest, int shift, const Random& random) {
+    for (int index = 0; rest != 0; ++index, shift -= 64) {
+        const std::uint64_t digits = eta_of(rest, shift).digits;
+        const std::uint64_t drawn = random_digits(random, index);
+        if (drawn != digits) return drawn < digits;
+        if (shift <= 64) break;
+        const int left = shift - 64;  // the digits not yet compared
+        if (left < static_cast<int>(sizeof(Word) * 8)) rest &= (Word{1} << left) - 1;
+    }
+    return false;
+}
+
+// A random number of at most 32 bits, left-aligned in 32: as much as vector code has room for.
+struct Word32 {
+    std::uint32_t digits;
+};
+APSCOPE_HD std::uint64_t random_digits(Word32 word, int index) { return index == 0 ? std::uint64_t{word.digits} << 32 : 0; }
+template <RoundingMode M, class Random>
+inline constexpr bool is_narrow_draw = (M == RoundingMode::stochastic || M == RoundingMode::stochastic_equal) && std::is_same_v<Random, Word32>;
+
+// up_count() of a rest below 2^26 and at most 32 random bits, and its comparison, in 32 bits: the digits of
+// eta behind the 32nd meet no random bit.
+template <RoundingMode M>
+APSCOPE_HD bool narrow_draw_rounds_up(std::uint32_t rest, int shift, int random_bits, Word32 random) {
+    std::uint32_t count;
+    if constexpr (M == RoundingMode::stochastic_equal) {
+        count = select(rest != 0, 0x80000000u, 0u);
+    } else {
+        const std::uint32_t up = static_cast<std::uint32_t>(32 - shift) & 31;  // rest is 0 where shift is
+        const std::uint32_t down = static_cast<std::uint32_t>(shift < 63 ? shift - 32 : 31) & 31;
+        count = select(shift <= 32, rest << up, rest >> down) & ~std::uint32_t{0} << (32 - random_bits);
+    }
+    return count + random.digits < count;
+}
+
+}  // namespace apscope

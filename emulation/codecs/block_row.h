@@ -1,0 +1,28 @@
+// A row of fp64 values in a block format: packed element codes, the blocks' scales beside them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "emulation/blocks.h"
+#include "emulation/tensor_scheme.h"
+
+namespace apscope {
+
+struct BlockRow {
+    std::vector<std::uint8_t> codes, scales;
+    float tensor_scale;
+    std::vector<float> values;  // decoded
+};
+
+// fl32(x), saturating; what formats with ratio scales are defined on.
+std::vector<float> narrow_row(std::span<const double> x);
+
+BlockRow encode_block_row(std::span<const double> x, const BlockFormat& format, const Projection& projection, const BlockSettings& settings);
+
+// The row as a message: payload of element codes; the scales, and the tensor's, are side information. If words were
+// drawn, bias and variance follow exactly from each element's two neighbours.
+Message block_message(const BlockRow& row, std::span<const double> x, const BlockFormat& format, const Projection& projection, bool packs);
+
+}  // namespace apscope

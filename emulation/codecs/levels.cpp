@@ -1,0 +1,62 @@
+#include "emulation/codecs/levels.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "emulation/codecs/bits.h"
+#include "emulation/reduce_kernels.h"
+
+namespace apscope {
+
+int level_bits(std::size_t levels) {
+    int bits = 1;
+    while ((std::size_t{1} << bits) < levels) ++bits;
+    return bits;
+}
+
+Message encode_levels(std::span<const double> x, std::span<const double> levels, double scale, LevelRule rule,
+                      const RandomStream& stream, bool packs, std::size_t first) {
+    const std::size_t n = x.size();
+    const double unit = scale == 0.0 ? 1.0 : scale;
+    const double words_count = std::ldexp(1.0, stream.random_bits);
+    const int width = level_bits(levels.size());
+    Message m;
+    m.values.resize(n);
+    m.codes.resize(n);
+    if (rule == LevelRule::stochastic) {
+        m.bias.resize(n);
+        m.variance.resize(n);
+    }
+    RandomWords words(stream);
+    BitWriter bits;
+    for (std::size_t i = 0; i < n; ++i) {
+        const double u = x[i] / unit;
+        const auto above = static_cast<std::size_t>(std::upper_bound(levels.begin(), levels.end(), u) - levels.begin());
+        std::size_t code = above == 0 ? 0 : above - 1;  // the lower neighbour
+        double p = 0.0;
+        if (above != 0 && above != levels.size()) {
+            const double low = levels[code], gap = levels[above] - low;
+            const double eta = (u - low) / gap;
+            if (rule == LevelRule::nearest) {
+                code += eta >= 0.5 ? 1 : 0;
+            } else {
+                const double up = std::floor(eta * words_count);  // of 2^N words, this many go up
+                const double random = static_cast<double>(words.at(first + i) >> (64 - stream.random_bits));
+                p = up / words_count;
+                m.bias[i] = (low + p * gap) * unit - x[i];
+                m.variance[i] = p * (1.0 - p) * ((gap * unit) * (gap * unit));
+                code += up + random >= words_count ? 1 : 0;
+            }
+        } else if (rule == LevelRule::stochastic) {
+            m.bias[i] = levels[code] * unit - x[i];
+        }
+        m.codes[i] = static_cast<double>(code);
+        m.values[i] = levels[code] * unit;
+        if (packs) bits.put(code, width);
+    }
+    m.payload_bits = n * static_cast<std::uint64_t>(width);
+    if (packs) m.payload = bits.take();
+    return m;
+}
+
+}  // namespace apscope

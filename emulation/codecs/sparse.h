@@ -1,0 +1,30 @@
+// Which elements are sent where only some are.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <functional>
+#include <numeric>
+#include <vector>
+
+namespace apscope {
+
+// The indices, ascending, of the `count` largest of size(0), ..., size(n - 1); of equals the first.
+inline std::vector<std::size_t> largest(std::size_t n, std::size_t count, const std::function<double(std::size_t)>& size) {
+    std::vector<std::size_t> index(n);
+    std::iota(index.begin(), index.end(), std::size_t{0});
+    count = std::min(count, n);
+    const auto before = [&](std::size_t a, std::size_t b) { return size(a) != size(b) ? size(a) > size(b) : a < b; };
+    std::nth_element(index.begin(), index.begin() + static_cast<std::ptrdiff_t>(count), index.end(), before);
+    index.resize(count);
+    std::sort(index.begin(), index.end());
+    return index;
+}
+
+// How many of n a share keeps: at least one, if there is any.
+inline std::size_t kept_of(std::size_t n, double share) {
+    return n == 0 ? 0 : std::max<std::size_t>(1, static_cast<std::size_t>(static_cast<double>(n) * share));
+}
+
+}  // namespace apscope

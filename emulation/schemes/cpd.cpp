@@ -1,0 +1,128 @@
+// cpd: what the published code of Auto Precision Scaling does to a tensor, deviations included. `aps` is the
+// algorithm; this is for meeting numbers that the code gave. Everything is fp32 arithmetic and the cast of
+// emulation/codecs/cpd_cast.h, Q, to a format of e exponent and m significand bits.
+//
+//      k = max over workers of ceil(fl32(log2(max |fl32(W g)|)))      NaNs do not take part, unless all are
+//      s = 2^(E - k), an fp32 number, 0 or inf;  c_w = Q(fl32(s g_w))
+//      sum = 0, then Q(fl32(sum + c_w)) in rank order (or Kahan's, every operation cast);  sum / s
+//
+// So an all-zero tensor becomes NaN, one infinity makes all of its tensor NaN, and with e = 8 so does k < 0: the
+// scale is no fp32 number. aps=false casts no inputs: the first worker's value is cast when it is added to 0.
+// The code sends fp32 numbers whatever the format, and one more a tensor for k; so the bits here.
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+#include "emulation/codecs/bits.h"
+#include "emulation/codecs/cpd_cast.h"
+#include "emulation/scheme.h"
+
+namespace apscope {
+
+namespace {
+
+struct Cpd {
+    int exponent_bits, mantissa_bits;
+    bool scales, casts, kahan;
+
+    float cast(float x) const { return cpd_cast(x, exponent_bits, mantissa_bits); }
+};
+
+float agreed_scale(const Cpd& cpd, const Rows& rows) {
+    float k = std::numeric_limits<float>::quiet_NaN();
+    for (const Row& row : rows) {
+        float largest = row.empty() ? std::numeric_limits<float>::quiet_NaN() : 0.0f;
+        for (const double x : row) {
+            const float magnitude = std::abs(static_cast<float>(x) * static_cast<float>(rows.size()));
+            if (std::isnan(largest) || magnitude <= largest) continue;  // a NaN stays
+            largest = magnitude;
+        }
+        k = std::fmax(k, cpd_exponent(largest));
+    }
+    const float shift = static_cast<float>((1 << (cpd.exponent_bits - 1)) - 1) - k;
+    if (!std::isfinite(shift)) return std::isnan(shift) ? shift : shift > 0.0f ? std::numeric_limits<float>::infinity() : 0.0f;
+    return std::ldexp(1.0f, static_cast<int>(shift));
+}
+
+Message encode(const Cpd& cpd, const TensorStep& step, float scale, std::span<const double> x) {
+    Message m;
+    BitWriter bits;
+    for (const double element : x) {
+        const float scaled = static_cast<float>(element) * scale;
+        const float code = cpd.casts ? cpd.cast(scaled) : scaled;
+        m.codes.push_back(code);
+        m.values.push_back(code / scale);
+        if (step.packs) bits.put(std::bit_cast<std::uint32_t>(code), 32);
+    }
+    m.payload_bits = 32 * x.size();
+    m.side_bits = cpd.scales ? 32 : 0;
+    if (step.packs) m.payload = bits.take();
+    return m;
+}
+
+float sum(const Cpd& cpd, const std::vector<Message>& sent, std::size_t i) {
+    float total = 0.0f, lost = 0.0f;
+    for (const Message& m : sent) {
+        const auto c = static_cast<float>(m.codes[i]);
+        if (!cpd.kahan) {
+            total = cpd.cast(total + c);
+            continue;
+        }
+        const float y = cpd.cast(c - lost), t = cpd.cast(total + y);
+        lost = cpd.cast(cpd.cast(t - total) - y);
+        total = t;
+    }
+    return total;
+}
+
+TensorScheme cpd_scheme(const Cpd& cpd, std::string grid) {
+    TensorScheme t;
+    t.grid = std::move(grid);
+    t.topology = cpd.kahan ? "sequential+kahan" : "sequential";
+    t.sees_special = true;
+    t.select = [cpd](const TensorStep&, State&, const Rows& rows) {
+        const float scale = cpd.scales ? agreed_scale(cpd, rows) : 1.0f;
+        State theta{{"scale", {scale}}};
+        if (scale > 0.0f && std::isfinite(scale)) theta["scale_exponent"] = {static_cast<double>(std::ilogb(scale))};
+        return theta;
+    };
+    t.encode = [cpd](const TensorStep& step, const State& theta, std::span<const double> x, int) {
+        return encode(cpd, step, static_cast<float>(number(theta, "scale")), x);
+    };
+    t.reduce = [cpd](const TensorStep&, State&, const State& theta, const std::vector<Message>& sent, const Topology&) {
+        Row total(sent.at(0).codes.size());
+        for (std::size_t i = 0; i < total.size(); ++i) total[i] = sum(cpd, sent, i) / static_cast<float>(number(theta, "scale"));
+        return total;
+    };
+    return t;
+}
+
+}  // namespace
+
+SchemeDefinition cpd_definition() {
+    return {"cpd",
+            "CPD",
+            "the published code of APS, its deviations from the algorithm included",
+            "the code drcut/CPD: CPDtorch/utils/dist_util.py, quant_cuda/float_kernel.cu",
+            "gradients",
+            true,
+            {{"aps", "true", "false: no scale, and inputs are not cast"},
+             {"kahan", "false", "whether the sum is Kahan's, every operation cast"},
+             {"input_cast", "as_aps", "as_aps: cast before sending if and only if scaled, as the code does; true: always"}},
+            [](const SchemeArguments& arguments, Scheme& scheme) {
+                constexpr std::array<std::string_view, 2> booleans{"true", "false"}, casts{"as_aps", "true"};
+                const FloatFormat& f = *arguments.format;
+                if (f.exponent_bits < 2 || f.exponent_bits > 8 || f.mantissa_bits > 22 || f != make_format(f.exponent_bits, f.mantissa_bits)) {
+                    throw std::invalid_argument("format '" + f.name() + "' is none of CPD's: it has IEEE 754's rules with 2 to 8 exponent and "
+                                                "0 to 22 significand bits, such as e5m2");
+                }
+                const bool scales = arguments.choice("aps", booleans) == "true";
+                const Cpd cpd{f.exponent_bits, f.mantissa_bits, scales, scales || arguments.choice("input_cast", casts) == "true",
+                              arguments.choice("kahan", booleans) == "true"};
+                scheme.tensor = std::make_shared<const TensorScheme>(cpd_scheme(cpd, f.name()));
+            }};
+}
+
+}  // namespace apscope

@@ -1,0 +1,112 @@
+// fft_sparse: the tensor, flat, as a signal: of its Fourier coefficients the largest are kept and sent as
+// range-based floats with a bitmap of their places; gathered, transformed back and added.
+//
+//      F = real FFT of x     keep the largest |F|, of equals the first      real and imaginary parts as
+//      N-bit codes of a window that ends at the largest part (emulation/codecs/code_window.h)
+//
+// The transform runs on the host in fp64, in one fixed implementation (KissFFT), whatever the device.
+#include <algorithm>
+#include <complex>
+#include <kissfft/kissfft.hh>
+
+#include "emulation/codecs/bits.h"
+#include "emulation/codecs/code_window.h"
+#include "emulation/codecs/sparse.h"
+#include "emulation/codecs/statistics.h"
+#include "emulation/schemes/numbers.h"
+
+namespace apscope {
+
+namespace {
+
+using Complex = std::complex<double>;
+
+std::vector<Complex> transform(const std::vector<Complex>& x, bool inverse) {
+    if (x.size() < 2) return x;
+    std::vector<Complex> y(x.size());
+    kissfft<double>(x.size(), inverse).transform(x.data(), y.data());
+    return y;
+}
+
+struct FftSparse {
+    double keep;
+    int bits, mantissa_bits;
+    std::size_t bucket;
+
+    void encode_part(std::span<const double> x, Message& m, BitWriter& payload, bool packs) const {
+        const std::size_t n = x.size(), bins = n / 2 + 1;
+        const double amax = amax_of(x);
+        int exponent = 0;
+        if (amax > 0.0) std::frexp(amax * static_cast<double>(n), &exponent);  // coefficients are at most 1 then
+        std::vector<Complex> signal;
+        for (const double v : x) signal.emplace_back(std::ldexp(v, -exponent), 0.0);
+        const std::vector<Complex> f = transform(signal, false);
+        const std::vector<std::size_t> kept = largest(bins, kept_of(bins, keep), [&](std::size_t k) { return std::norm(f[k]); });
+
+        float top = 0.0f;
+        for (const std::size_t k : kept) top = std::max({top, static_cast<float>(std::abs(f[k].real())), static_cast<float>(std::abs(f[k].imag()))});
+        const CodeWindow window(top, bits, mantissa_bits);
+        const auto part = [&](double v) {
+            const auto single = static_cast<float>(v);
+            const std::uint32_t code = window.encode(single);
+            if (packs) payload.put(code | static_cast<std::uint64_t>(single < 0.0f) << (bits - 1), bits);
+            const double value = window.decode(code);
+            return single < 0.0f ? -value : value;
+        };
+        std::vector<Complex> decoded(n);
+        std::size_t at = 0;
+        for (std::size_t k = 0; k < bins && packs; ++k) {
+            const bool is_kept = at < kept.size() && kept[at] == k;
+            at += is_kept;
+            payload.put(is_kept, 1);
+        }
+        m.payload_bits += bins;
+        for (const std::size_t k : kept) {
+            const bool real_only = k == 0 || 2 * k == n;
+            const double re = part(f[k].real()), im = real_only ? 0.0 : part(f[k].imag());
+            m.payload_bits += static_cast<std::uint64_t>(bits) * (real_only ? 1 : 2);
+            decoded[k] = {re, im};
+            if (!real_only) decoded[n - k] = {re, -im};
+        }
+        for (const Complex& y : transform(decoded, true)) m.values.push_back(std::ldexp(y.real() / static_cast<double>(n), exponent));
+        m.side_bits += 64;  // the window's base and the exponent
+    }
+    Message encode(const TensorStep& step, std::span<const double> x) const {
+        const std::size_t unit = bucket == 0 ? std::max<std::size_t>(x.size(), 1) : bucket;
+        Message m;
+        BitWriter payload;
+        for (std::size_t begin = 0; begin < x.size(); begin += unit) {
+            encode_part(x.subspan(begin, std::min(unit, x.size() - begin)), m, payload, step.packs);
+        }
+        if (step.packs) m.payload = payload.take();
+        return m;
+    }
+};
+
+}  // namespace
+
+SchemeDefinition fft_sparse_definition() {
+    return {"fft_sparse",
+            "FFTSparse",
+            "the largest Fourier coefficients of the flat tensor, as range-based floats; gathered and added in fp32",
+            "Wang et al., FFT-based Gradient Sparsification, HPDC 2020 (arXiv:1811.08596)",
+            "gradients",
+            false,
+            {{"keep", "0.15", "share of the coefficients that is sent"},
+             {"bits", "8", "of a coefficient's real or imaginary part, 2 to 24"},
+             {"mantissa", "3", "fraction bits of the range-based float, 0 to 20"},
+             {"bucket", "0", "consecutive elements transformed together; 0: the whole tensor"}},
+            [](const SchemeArguments& arguments, Scheme& scheme) {
+                FftSparse f;
+                f.keep = number_between(arguments, "keep", 1e-9, 1.0);
+                f.bits = static_cast<int>(arguments.integer("bits", 2, 24));
+                f.mantissa_bits = static_cast<int>(arguments.integer("mantissa", 0, 20));
+                f.bucket = static_cast<std::size_t>(arguments.integer("bucket", 0, 1L << 40));
+                TensorScheme t;
+                t.grid = "window:" + std::to_string(f.bits);
+                t.encode = [f](const TensorStep& step, const State&, std::span<const double> x, int) { return f.encode(step, x); };
+                scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
+            }};
+}
+
+}  // namespace apscope

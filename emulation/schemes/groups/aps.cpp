@@ -1,0 +1,11 @@
+// Auto Precision Scaling and its relatives.
+#include "emulation/schemes/groups.h"
+
+namespace apscope {
+
+SchemeDefinition aps_definition();
+SchemeDefinition cpd_definition();
+
+std::vector<SchemeDefinition> aps_group() { return {aps_definition(), cpd_definition()}; }
+
+}  // namespace apscope

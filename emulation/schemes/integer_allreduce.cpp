@@ -1,0 +1,126 @@
+// integer_allreduce: fixed point with a scale that the workers agree on, chunk by chunk, so that switches or
+// plain integer additions sum the codes, exactly and in any order.
+//
+//      B = max over workers and elements of |x|        agreed by MAX, a chunk at a time
+//      f <= (2^(b-1) - W) / (W B)                      the largest power of two, or the number itself
+//      q = round(f x)     sum of q: |sum| <= 2^(b-1), no overflow ever     y = sum / f
+//
+// To nearest, the sum's error is at most W / (2 f). Stochastic rounding is IntSGD's.
+#include <array>
+
+#include "emulation/codecs/bits.h"
+#include "emulation/codecs/statistics.h"
+#include "emulation/reduce_kernels.h"
+#include "emulation/scheme.h"
+
+namespace apscope {
+
+namespace {
+
+struct FixedPoint {
+    std::size_t chunk;
+    int bits, random_bits;
+    bool stochastic, power_of_two;
+
+    // f of every chunk; 1 where all is zero.
+    Row factors(const Rows& rows) const {
+        const auto workers = static_cast<double>(rows.size());
+        Row factor;
+        for (std::size_t begin = 0; begin < rows[0].size(); begin += chunk) {
+            const std::size_t count = std::min(chunk, rows[0].size() - begin);
+            double amax = 0.0;
+            for (const Row& row : rows) amax = std::max(amax, amax_of(std::span(row).subspan(begin, count)));
+            // In two quotients: W B may lie beyond fp64 where neither factor does.
+            double f = amax == 0.0 ? 1.0 : (std::ldexp(1.0, bits - 1) - workers) / workers / amax;
+            int exponent = 0;
+            if (power_of_two && amax != 0.0) {
+                std::frexp(f, &exponent);
+                f = std::ldexp(1.0, exponent - 1);
+            }
+            factor.push_back(f);
+        }
+        return factor;
+    }
+
+    Message encode(const TensorStep& step, const Row& factor, std::span<const double> x, int worker) const {
+        const RandomStream stream = step.stream(worker, random_bits);
+        RandomWords words(stream);
+        const double words_count = std::ldexp(1.0, random_bits);
+        Message m;
+        BitWriter packed;
+        for (std::size_t i = 0; i < x.size(); ++i) {
+            const double f = factor[i / chunk], v = x[i] * f, low = std::floor(v);
+            double q;
+            if (stochastic) {
+                const double up = std::floor((v - low) * words_count), p = up / words_count;
+                q = low + (up + static_cast<double>(words.at(i) >> (64 - random_bits)) >= words_count ? 1.0 : 0.0);
+                m.bias.push_back((low + p) / f - x[i]);
+                m.variance.push_back(p * (1.0 - p) / f / f);
+            } else {
+                q = (v - low > 0.5 || (v - low == 0.5 && std::fmod(low, 2.0) != 0.0)) ? low + 1.0 : low;
+            }
+            m.codes.push_back(q);
+            m.values.push_back(q / f);
+            if (step.packs) packed.put(static_cast<std::uint64_t>(static_cast<std::int64_t>(q)), bits);
+        }
+        m.payload_bits = x.size() * static_cast<std::uint64_t>(bits);
+        m.side_bits = factor.size() * (power_of_two ? 8 : 32);
+        if (step.packs) m.payload = packed.take();
+        return m;
+    }
+
+    Row add(const Row& factor, const std::vector<Message>& sent) const {
+        Row sum(sent[0].codes.size(), 0.0);
+        for (const Message& m : sent) {
+            for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += m.codes[i];
+        }
+        for (std::size_t i = 0; i < sum.size(); ++i) sum[i] /= factor[i / chunk];
+        return sum;
+    }
+};
+
+}  // namespace
+
+SchemeDefinition integer_allreduce_definition() {
+    return {"integer_allreduce",
+            "IntegerAllReduce",
+            "fixed point with an agreed scale per chunk; integers are added exactly",
+            "Sapio et al., SwitchML, NSDI 2021 (arXiv:1903.06701); Mishchenko et al., IntSGD, ICLR 2022 (arXiv:2102.08374)",
+            "gradients",
+            false,
+            {{"bits", "32", "of an integer, 2 to 32"},
+             {"chunk", "256", "consecutive elements that share a scale"},
+             {"rounding", "ties_to_even", "ties_to_even or stochastic"},
+             {"scale", "power_of_two", "power_of_two or real"},
+             {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
+            [](const SchemeArguments& arguments, Scheme& scheme) {
+                constexpr std::array<std::string_view, 2> roundings{"ties_to_even", "stochastic"}, scales{"power_of_two", "real"};
+                FixedPoint f;
+                f.bits = static_cast<int>(arguments.integer("bits", 2, 32));
+                f.chunk = static_cast<std::size_t>(arguments.integer("chunk", 1, 1L << 40));
+                f.random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
+                f.stochastic = arguments.choice("rounding", roundings) == "stochastic";
+                f.power_of_two = arguments.choice("scale", scales) == "power_of_two";
+                TensorScheme t;
+                t.grid = "int" + std::to_string(f.bits);
+                t.topology = "code_sum";
+                t.is_exact_sum = true;
+                t.draws = f.stochastic;
+                t.select = [f](const TensorStep& step, State&, const Rows& x) {
+                    if (step.workers >= 1 << (f.bits - 1 < 30 ? f.bits - 1 : 30)) {
+                        throw std::invalid_argument("integer_allreduce with bits=" + std::to_string(f.bits) + " has no room for " +
+                                                    std::to_string(step.workers) + " workers; give more bits");
+                    }
+                    return State{{"factor", f.factors(x)}};
+                };
+                t.encode = [f](const TensorStep& step, const State& theta, std::span<const double> x, int worker) {
+                    return f.encode(step, theta.at("factor"), x, worker);
+                };
+                t.reduce = [f](const TensorStep&, State&, const State& theta, const std::vector<Message>& sent, const Topology&) {
+                    return f.add(theta.at("factor"), sent);
+                };
+                scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
+            }};
+}
+
+}  // namespace apscope

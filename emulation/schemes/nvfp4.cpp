@@ -1,0 +1,133 @@
+// nvfp4: 4-bit elements (0, .5, 1, 1.5, 2, 3, 4, 6), an e4m3 scale for 16 of them, an fp32 scale for the tensor.
+//
+//      S = min(fl32(6 448 / amax), FLT_MAX)      amax over the tensor, agree=max: and over all workers
+//      d = e4m3(fl32(amax of 16 * fl32(S / 6)))  q = e2m1(x / (d / S)), in fp32, clipped to 6
+//      y = fl32(fl32(q d) / S)                   gathered, added in fp32
+//
+// rht: 16 elements at a time, padded with zeros, are turned before by diag(signs) H16 / 4 and back after; that
+// spreads a spike over 16 elements. four_over_six: S aims at 256, each block also tries 1.5 d, which puts its
+// amax on 4, and keeps what has the smaller squared (mse) or absolute (mae) error; a tie keeps 6.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "emulation/codecs/block_row.h"
+#include "emulation/codecs/hadamard.h"
+#include "emulation/codecs/statistics.h"
+#include "emulation/scheme.h"
+
+namespace apscope {
+
+namespace {
+
+constexpr std::size_t group = 16;
+constexpr std::array<double, group> signs{1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1};
+
+Row turn(const Row& x) {
+    Row turned = x;
+    turned.resize((x.size() + group - 1) / group * group, 0.0);
+    for (std::size_t i = 0; i < turned.size(); ++i) turned[i] *= signs[i % group];
+    for (std::size_t first = 0; first < turned.size(); first += group) hadamard(std::span(turned).subspan(first, group));
+    return turned;
+}
+
+Row turn_back(const TensorStep& step, const Row& turned) {
+    Row x = turned;
+    for (std::size_t first = 0; first < x.size(); first += group) hadamard(std::span(x).subspan(first, group));
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] *= signs[i % group];
+    std::size_t n = 1;
+    for (const std::int64_t axis : step.shape) n *= static_cast<std::size_t>(axis);
+    x.resize(n);
+    return x;
+}
+
+// The fp32 sum, in rank order, of what receivers read after turning back; in the turned basis, as a sum is expected.
+Row gather_back(const TensorStep& step, const std::vector<Message>& sent) {
+    std::vector<Message> back(sent.size());
+    for (std::size_t w = 0; w < sent.size(); ++w) back[w].values = turn_back(step, sent[w].values);
+    return turn(gathered_sum(back));
+}
+
+// Per block the better of two rows that differ in nothing but the block's scale.
+BlockRow better(BlockRow six, const BlockRow& four, std::span<const double> x, bool squares) {
+    for (std::size_t b = 0; b < six.scales.size(); ++b) {
+        const std::size_t end = std::min((b + 1) * group, x.size());
+        double error_six = 0.0, error_four = 0.0;
+        for (std::size_t i = b * group; i < end; ++i) {
+            const double e6 = std::abs(six.values[i] - x[i]), e4 = std::abs(four.values[i] - x[i]);
+            error_six += squares ? e6 * e6 : e6;
+            error_four += squares ? e4 * e4 : e4;
+        }
+        if (!(error_four < error_six)) continue;
+        six.scales[b] = four.scales[b];
+        for (std::size_t i = b * group; i < end; ++i) {
+            six.codes[i] = four.codes[i];
+            six.values[i] = four.values[i];
+        }
+    }
+    return six;
+}
+
+}  // namespace
+
+SchemeDefinition nvfp4_definition() {
+    return {"nvfp4",
+            "NVFP4",
+            "4-bit floats in blocks of 16 under e4m3 scales, stochastic rounding, random Hadamard transform; gathered, fp32",
+            "NVIDIA, Pretraining LLMs with NVFP4 (arXiv:2509.25149); Transformer Engine, recipe NVFP4BlockScaling",
+            "gradients",
+            false,
+            {{"rounding", "stochastic", "how an element is rounded"},
+             {"rht", "true", "false: no Hadamard transform"},
+             {"four_over_six", "false", "mse or mae: each block may map its amax to 4"},
+             {"agree", "max", "the tensor's amax: max over the workers, or local"},
+             {"random_bits", "32", "random bits of stochastic rounding, 1 to 64"}},
+            [](const SchemeArguments& arguments, Scheme& scheme) {
+                constexpr std::array<std::string_view, 2> switches{"true", "false"}, agreements{"max", "local"};
+                constexpr std::array<std::string_view, 3> metrics{"false", "mse", "mae"};
+                const BlockFormat format = parse_block_format("nvfp4");
+                const Projection projection{parse_rounding(arguments.text("rounding")), Overflow::saturate,
+                                            static_cast<int>(arguments.integer("random_bits", 1, 64))};
+                require_counted(projection.rounding, "schemes");
+                validate(projection, format.element);
+                const std::string metric(arguments.choice("four_over_six", metrics));
+                const bool agrees = arguments.choice("agree", agreements) == "max";
+                TensorScheme t;
+                t.grid = format.name();
+                t.draws = is_stochastic(projection.rounding);
+                if (arguments.choice("rht", switches) == "true") {
+                    t.keeps_norm = true;
+                    t.forward = [](const TensorStep&, const State&, const Rows& rows) {
+                        Rows turned;
+                        for (const Row& row : rows) turned.push_back(turn(row));
+                        return turned;
+                    };
+                    t.inverse = [](const TensorStep& step, const State&, const Row& row) { return turn_back(step, row); };
+                    t.reduce = [](const TensorStep& step, State&, const State&, const std::vector<Message>& sent, const Topology&) {
+                        return gather_back(step, sent);
+                    };
+                }
+                t.select = [](const TensorStep&, State&, const Rows& rows) { return State{{"amax", {amax_of(rows)}}}; };
+                t.encode = [=](const TensorStep& step, const State& theta, std::span<const double> x, int worker) {
+                    BlockSettings settings{step.stream(worker, projection.random_bits), {}};
+                    settings.amax = narrow_row(Row{agrees ? number(theta, "amax") : amax_of(x)})[0];
+                    if (metric == "false") {
+                        return block_message(encode_block_row(x, format, projection, settings), x, format, projection, step.packs);
+                    }
+                    settings.scale_range = 256.0f;
+                    settings.divides_first = true;
+                    BlockRow row = encode_block_row(x, format, projection, settings);
+                    settings.stretch = 1.5f;
+                    row = better(std::move(row), encode_block_row(x, format, projection, settings), x, metric == "mse");
+                    Message m = block_message(row, x, format, projection, step.packs);
+                    if (is_stochastic(projection.rounding)) {  // which scale was kept follows from the words themselves
+                        m.bias.assign(x.size(), std::nan(""));
+                        m.variance.assign(x.size(), std::nan(""));
+                    }
+                    return m;
+                };
+                scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
+            }};
+}
+
+}  // namespace apscope

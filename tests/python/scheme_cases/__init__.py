@@ -1,0 +1,26 @@
+"""The specs on which every invariant runs, a file a group of the registry; at least one a scheme."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+
+GROUPS = ("baseline", "aps", "loss_scaling", "recipes", "stochastic_grids", "one_bit", "transforms")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A spec, and which invariants its scheme has by design."""
+
+    spec: str
+    zero: bool = True  #: all-zero tensors come out as zeros (not: signs)
+    own: bool = True  #: one worker's reduced value is what it sent (not: a second encoding)
+    order: bool = True  #: the order of the workers does not matter to what each sends, rank by rank (not: random words, ranks with roles)
+    scaled: bool = True  #: run(2^k g) = 2^k run(g), bit for bit, away from the limits of fp32 (not: constant scales)
+    special: bool = True  #: elements that are not finite come out as they are and change nothing else
+    homogeneous: bool = False  #: run(3 g) = 3 run(g) to rounding: the scale is a real number taken from the gradients
+    needs: tuple[str, ...] = ()  #: what beside gradients it is given: weights, full_batch, loss, learning_rate
+
+
+def cases() -> list[Case]:
+    return [case for group in GROUPS for case in import_module(f"{__name__}.{group}").CASES]

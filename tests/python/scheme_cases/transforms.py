@@ -1,0 +1,18 @@
+from . import Case
+
+# Ranks draw apart where rounding is stochastic; in the others what a worker sends may still hang on sums
+# over the workers, whose order shows in the last bits.
+CASES: list[Case] = [
+    Case("fft_sparse"),
+    Case("fft_sparse:keep=0.5,bits=6,mantissa=2,bucket=16"),
+    Case("top_k:keep=0.1"),
+    Case("top_k:keep=0.3,index=packed"),
+    Case("zero_blocks:block=4"),
+    Case("powersgd:rank=1", order=False),
+    Case("error_feedback(powersgd:rank=2)", order=False),
+    Case("thc", order=False, homogeneous=True),
+    Case("thc:bits=2,granularity=20", order=False, homogeneous=True),
+    Case("integer_allreduce"),
+    Case("integer_allreduce:bits=8,chunk=7,rounding=stochastic", order=False),
+    Case("integer_allreduce:bits=8,chunk=16,scale=real", homogeneous=True),
+]
