@@ -66,8 +66,8 @@ void check_words(const RandomSource& random, std::size_t count, const Projection
 template <class Real>
 QuantizePath choose_path(const FloatFormat& format, const Projection& projection, const Cast<Real>& cast) {
     if (projection.rounding == RoundingMode::stochastic_exact) return QuantizePath::digits;
+    if (magic_addition_serves<Real>(format, projection, cast)) return QuantizePath::addition;
     if constexpr (std::is_same_v<Real, float>) {
-        if (magic_addition_serves(format, projection, cast)) return QuantizePath::addition;
         if (split_serves(format, projection, cast)) return QuantizePath::split;
     }
     return is_stochastic(projection.rounding) ? QuantizePath::stochastic : QuantizePath::rule;

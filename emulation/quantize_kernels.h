@@ -66,45 +66,52 @@ struct QuantizeGivenWords {
     }
 };
 
-// Ties to even by addition: with c = 2^(max(exponent(x), emin) + 23 - m), the hardware rounds
-// |x| + c to a multiple of the quantum, subnormals of the target included, and subtracting c is
-// exact. Overflow is decided on the input: the first magnitude that rounds past the largest.
+// Ties to even by addition: with c = 2^(max(exponent(x), emin) + f - m), f = 23 in fp32 and 52 in fp64, the
+// hardware rounds |x| + c to a multiple of the quantum, subnormals of the target included, and subtracting c
+// is exact. Overflow is decided on the input: the first magnitude that rounds past the largest.
+template <class Real>
 struct QuantizeByAddition {
-    static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count, const Cast<float>* given) {
-        const Cast<float> cast = *given;
-        const std::uint32_t least_c = static_cast<std::uint32_t>(cast.emin + 127) << 23;
-        const std::uint32_t lift = static_cast<std::uint32_t>(23 - cast.mantissa_bits) << 23;
+    static APSCOPE_INLINE void run(const Real* in, Real* out, std::size_t count, const Cast<Real>* given) {
+        using Bits = BitsOf<Real>;
+        constexpr int fraction_bits = Layout<Real>::fraction_bits, bias = Layout<Real>::bias;
+        constexpr Bits infinity = infinity_bits<Real>, sign = sign_bit<Real>;
+        const Cast<Real> cast = *given;
+        const Bits least_c = static_cast<Bits>(cast.emin + bias) << fraction_bits;
+        const Bits lift = static_cast<Bits>(fraction_bits - cast.mantissa_bits) << fraction_bits;
         // c's exponent stays in range for inputs that overflow anyway.
-        const std::uint32_t most_c = 0x7F000000u - lift;
+        const Bits most_c = infinity - (Bits{1} << fraction_bits) - lift;
         // Largest + half a quantum rounds past the end (the tie too when the largest is odd).
-        const float largest = bits_cast<float>(cast.largest);
-        const float half_quantum = bits_cast<float>((cast.largest & 0x7F800000u) - ((static_cast<std::uint32_t>(cast.mantissa_bits) + 1) << 23));
-        const bool largest_odd = (cast.largest >> (23 - cast.mantissa_bits) & 1) != 0 || cast.mantissa_bits == 0;
-        const std::uint32_t overflow_from = bits_cast<std::uint32_t>(largest + half_quantum) + (largest_odd ? 0 : 1);
-        const std::uint32_t overflow = cast.overflow_positive & 0x7FFFFFFFu, infinite = cast.infinite_positive & 0x7FFFFFFFu;
+        const Real largest = bits_cast<Real>(cast.largest);
+        const Real half_quantum = bits_cast<Real>((cast.largest & infinity) - (static_cast<Bits>(cast.mantissa_bits + 1) << fraction_bits));
+        const bool largest_odd = (cast.largest >> (fraction_bits - cast.mantissa_bits) & 1) != 0 || cast.mantissa_bits == 0;
+        const Bits overflow_from = bits_cast<Bits>(largest + half_quantum) + (largest_odd ? 0 : 1);
+        const Bits overflow = cast.overflow_positive & ~sign, infinite = cast.infinite_positive & ~sign;
         for (std::size_t i = 0; i < count; ++i) {
-            const std::uint32_t bits = bits_cast<std::uint32_t>(in[i]);
-            const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
-            std::uint32_t c_bits = magnitude & 0x7F800000u;
+            const Bits bits = bits_cast<Bits>(in[i]);
+            const Bits magnitude = bits & ~sign;
+            Bits c_bits = magnitude & infinity;
             c_bits = c_bits > least_c ? c_bits : least_c;
             c_bits = (c_bits < most_c ? c_bits : most_c) + lift;
-            const float c = bits_cast<float>(c_bits);
-            std::uint32_t result = bits_cast<std::uint32_t>((bits_cast<float>(magnitude) + c) - c);
+            const Real c = bits_cast<Real>(c_bits);
+            Bits result = bits_cast<Bits>((bits_cast<Real>(magnitude) + c) - c);
             result = magnitude >= overflow_from ? overflow : result;
-            result = magnitude == 0x7F800000u ? infinite : result;
-            result = (magnitude > 0x7F800000u ? nan_bits<float> : result);
+            result = magnitude == infinity ? infinite : result;
+            result = (magnitude > infinity ? nan_bits<Real> : result);
             // NaN and a single zero carry no sign.
-            const bool unsigned_result = result > 0x7F800000u || (result == 0 && cast.negative_zero == 0);
-            out[i] = bits_cast<float>(result | (unsigned_result ? 0 : bits & 0x80000000u));
+            const bool unsigned_result = result > infinity || (result == 0 && cast.negative_zero == 0);
+            out[i] = bits_cast<Real>(result | (unsigned_result ? 0 : bits & sign));
         }
     }
 };
 
-// Ties to even without further wishes, to signed formats with regular spacing whose exponents leave room for c, and whose quantum is an
-// fp32 normal number.
-inline bool magic_addition_serves(const FloatFormat& f, const Projection& p, const Cast<float>& cast) {
-    return p.rounding == RoundingMode::ties_to_even && p.underflow == Underflow::gradual && !p.keep_payload && f.is_signed && cast.gap_high == 0 && f.zero != Zero::none && !cast.even_code_ties && f.mantissa_bits <= 22 &&
-           cast.emin - f.mantissa_bits >= -125 && f.emax() + 1 + 23 - f.mantissa_bits <= 126 && f.emax() >= cast.emin;
+// Ties to even without further wishes, to signed formats with regular spacing whose exponents leave room for
+// c, and whose quantum is a normal number of Real.
+template <class Real>
+bool magic_addition_serves(const FloatFormat& f, const Projection& p, const Cast<Real>& cast) {
+    constexpr int fraction_bits = Layout<Real>::fraction_bits, bias = Layout<Real>::bias;
+    return p.rounding == RoundingMode::ties_to_even && p.underflow == Underflow::gradual && !p.keep_payload && f.is_signed &&
+           cast.gap_high == 0 && f.zero != Zero::none && !cast.even_code_ties && f.mantissa_bits < fraction_bits &&
+           cast.emin - f.mantissa_bits >= 2 - bias && f.emax() + 1 + fraction_bits - f.mantissa_bits <= bias - 1 && f.emax() >= cast.emin;
 }
 
 }  // namespace apscope

@@ -34,7 +34,7 @@ template <class Real>
 void quantize_piece_loop(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin, std::size_t count) {
     const std::uint64_t first = job.random.first_element + begin;
     if (job.path == QuantizePath::addition) {
-        if constexpr (std::is_same_v<Real, float>) simd::run<QuantizeByAddition>(in, out, count, &job.cast);
+        simd::run<QuantizeByAddition<Real>>(in, out, count, &job.cast);
         return;
     }
     dispatch(job.mode, [&]<RoundingMode M>() {

@@ -17,7 +17,7 @@ OPERATIONS = ("add", "subtract", "multiply", "divide", "sqrt", "fma")
 # Path -> (what runs, why it is right, how that is checked).
 _CASTS = {
     "addition": (
-        "one fp32 addition and subtraction of 2^(max(exponent, emin) + 23 - m), as vector code",
+        "one addition and subtraction of 2^(max(exponent, emin) + f - m), f = 23 in fp32 and 52 in fp64, as vector code",
         "the sum's ulp is the format's quantum, so the hardware's ties to even are the format's; the subtraction is exact (Sterbenz); "
         "overflow is decided on the input, at the first number that rounds past the largest value",
     ),

@@ -103,6 +103,40 @@ TEST_P(QuantizePaths, EqualTheRule) {
     }
 }
 
+// fp64 numbers: the fp32 inputs, and the same with bits that fp32 has no room for.
+TEST_P(QuantizePaths, Fp64EqualsTheRule) {
+    std::vector<FloatFormat> all = formats();
+    for (const char* name : {"e11m52", "e10m9", "e9m43", "e8m23", "e5m40", "e4m51", "e11m4", "e4m3b400"}) all.push_back(parse_format(name));
+    for (const FloatFormat& f : all) {
+        std::vector<double> in;
+        const RandomStream stream = array_stream(3, 64);
+        const std::vector<float> narrow = f.fits_fp32() ? inputs(f, 2000) : std::vector<float>{};
+        for (std::size_t i = 0; i < narrow.size(); ++i) {
+            in.push_back(narrow[i]);
+            for (const std::uint64_t more : {std::uint64_t{1}, stream.at(i) >> 35}) in.push_back(std::bit_cast<double>(std::bit_cast<std::uint64_t>(in.back()) + more));
+        }
+        const auto least = std::bit_cast<std::uint64_t>(f.smallest_positive()), most = std::bit_cast<std::uint64_t>(f.largest());
+        for (std::size_t i = 0; i < 4000; ++i) {
+            const std::uint64_t low = least - std::min(least, std::uint64_t{1} << 54);
+            in.push_back(std::bit_cast<double>(low + stream.at(i) % (most - low + (std::uint64_t{1} << 50))) * (i % 3 == 0 ? -1 : 1));
+            in.push_back(std::bit_cast<double>(stream.at(i + 4000)));
+        }
+        std::vector<double> got(in.size()), wanted(in.size());
+        for (const Overflow overflow : {Overflow::ieee, Overflow::saturate}) {
+            Projection p;
+            p.overflow = overflow;
+            quantize(in, got, f, p);
+            quantize_by_rule(in, wanted, f, p);
+            std::size_t wrong = 0;
+            for (std::size_t i = 0; i < in.size(); ++i) {
+                if (std::bit_cast<std::uint64_t>(got[i]) != std::bit_cast<std::uint64_t>(wanted[i]) && ++wrong <= 3) {
+                    ADD_FAILURE() << f.name() << ": " << in[i] << " gives " << got[i] << ", the rule " << wanted[i];
+                }
+            }
+        }
+    }
+}
+
 TEST_P(QuantizePaths, CodesEqualTheScalarCodec) {
     for (const FloatFormat& f : formats()) {
         if (f.storage_bits() > 16) continue;

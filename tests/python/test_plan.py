@@ -20,7 +20,8 @@ import apscope
         ("quantize", "e4m3", {"rounding": "stochastic", "random_bits": 33}, "stochastic", "float32"),
         ("quantize", "e4m3", {"underflow": "flush_result"}, "rule", "float32"),
         ("quantize", "e4m3", {"keep_payload": True}, "rule", "float32"),
-        ("quantize", "e4m3", {"dtype": "float64"}, "rule", "float64"),
+        ("quantize", "e4m3", {"dtype": "float64"}, "addition", "float64"),
+        ("quantize", "fp64", {}, "rule", "float64"),  # nothing is left of the sum's 53 bits
         ("quantize", "e11m4", {}, "rule", "float64"),
         ("quantize", "e4m3", {"rounding": "stochastic_c"}, "stochastic", "float32"),
         ("quantize", "e4m3", {"rounding": "stochastic_exact"}, "digits", "float32"),

@@ -1,0 +1,108 @@
+"""Schemes made of NumPy functions, and `apscope.exchange`: what they refuse, and that they change nothing of the caller's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import apscope
+from apscope import schemes
+
+G = np.random.default_rng(0).standard_normal((3, 4, 5)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("name", "base", "parts", "error", "words"),
+    [
+        ("aps", "none:e4m3", {}, ValueError, "'aps' cannot name a new scheme"),
+        ("a:b", "none:e4m3", {}, ValueError, "without :,;="),
+        ("", "none:e4m3", {}, ValueError, "cannot name a new scheme"),
+        ("mine", "hybrid(else=none:e4m3)", {}, ValueError, "is a policy"),
+        ("mine", "nothing", {}, ValueError, "unknown scheme 'nothing'"),
+        ("mine", "none:e4m3", {"encode": 3}, TypeError, "encode=3 is no function"),
+        ("mine", "none:e4m3", {"bits": 65}, ValueError, "bits=65 is not between 0 and 64"),
+    ],
+)
+def test_what_cannot_be_defined(name, base, parts, error, words):
+    with pytest.raises(error, match=words):
+        schemes.define(name, base, **parts)
+
+
+@pytest.mark.parametrize(
+    ("part", "function"),
+    [
+        ("compensate", lambda step, state, x: x[:, :3]),
+        ("encode", lambda step, theta, x, worker: x[:-1]),
+        ("reduce", lambda step, state, theta, values: values[0, :2]),
+        ("inverse", lambda step, state, row: row[:2]),
+    ],
+)
+def test_a_part_of_the_wrong_length_is_named(part, function):
+    mine = schemes.define("short", "aps:e4m3", **{part: function})
+    with pytest.raises((ValueError, RuntimeError), match=rf"{part} gave \d+ values where 20 belong"):
+        apscope.exchange(mine, G)
+
+
+def test_an_error_of_a_part_is_the_callers(tmp_path):
+    def fails(step, theta, x, worker):
+        raise ZeroDivisionError("mine")
+
+    mine = schemes.define("failing", "aps:e4m3", encode=fails)
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        apscope.exchange(mine, G)
+
+
+def test_a_part_sees_the_step():
+    seen = []
+
+    def encode(step, theta, x, worker):
+        seen.append((step.tensor, step.role, step.shape, step.number, step.index, step.workers, step.loss, step.learning_rate, worker))
+        assert np.array_equal(step.random(worker, 5, bits=7), step.random(worker, 5, bits=7)) and (step.random(worker, 50, bits=7) < 128).all()
+        assert not np.array_equal(step.random(0, 50), step.random(1, 50)) and not np.array_equal(step.random(0, 50), step.random(0, 50, hop=1))
+        return x
+
+    mine = schemes.define("seeing", "aps:e4m3", encode=encode)
+    apscope.exchange(mine, G, tensor="fc", role="head", step=7, index=2, loss=1.5, learning_rate=0.25)
+    assert seen == [("fc", "head", [4, 5], 7, 2, 3, 1.5, 0.25, w) for w in range(3)]
+
+
+def test_a_payload_is_kept_as_it_was_given():
+    mine = schemes.define("packing", "none:e4m3", encode=lambda step, theta, x, worker: (np.round(x), bytes([worker] * 3)))
+    e = apscope.exchange(mine, G)
+    assert e.payload == [b"\0\0\0", b"\1\1\1", b"\2\2\2"] and e.payload_bits == [24, 24, 24] and np.array_equal(e.sent, np.round(G))
+
+
+def test_neither_arrays_nor_states_of_the_caller_change():
+    g, state = G.copy(), {}
+    first = apscope.exchange("error_feedback(sign)", g, state=state)
+    kept = {name: row.copy() for name, row in first.state.items()}
+    apscope.exchange("error_feedback(sign)", g, state=first.state)
+    assert np.array_equal(g, G) and state == {} and all(np.array_equal(first.state[n], kept[n]) for n in kept)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "words"),
+    [
+        (("aps:e4m3", G.astype(np.float64)), {}, TypeError, "dtype float64; exchange takes float32"),
+        (("aps:e4m3", np.float32(1)), {}, ValueError, "first axis must be the workers"),
+        (("aps:e4m3", G[:0]), {}, ValueError, "at least one"),
+        (("aps:e4m3", G), {"topology": "rong"}, ValueError, "unknown topology 'rong'"),
+        (("hybrid(else=aps:e4m3)", G), {}, ValueError, "is a policy"),
+        (("fractrain", G), {}, ValueError, "needs loss; give loss="),
+        (("aps:e4m3", G), {"weights": np.zeros(3, np.float32)}, ValueError, r"weights has shape \(3,\)"),
+        (("aps:e4m3", G), {"step": -1}, ValueError, "step=-1 is not between"),
+    ],
+)
+def test_what_exchange_refuses(arguments, options, error, words):
+    with pytest.raises(error, match=words) as caught:
+        apscope.exchange(*arguments, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_trace_without_what_a_scheme_needs_gets_rows_that_say_so(tmp_path):
+    with apscope.record.TraceWriter(tmp_path / "t", workers=3, reduction="mean") as writer:
+        for worker, row in enumerate(G):
+            writer.add(0, worker, "g", row)
+        writer.end_step(0)  # no loss
+    frame = apscope.replay(tmp_path / "t", "fractrain").frame
+    assert (frame.note == "not measurable on this trace: needs loss").all() and frame.nmse.isna().all() and len(frame) == 3
