@@ -3,7 +3,10 @@
 //      p = g + e       C(p) is sent       e = p - C(p)        one e a worker, fp64
 //
 // So the sum of all that was sent is the sum of all gradients less the last e.
+#include <stdexcept>
+
 #include "emulation/as_tensor.h"
+#include "emulation/schemes/numbers.h"
 #include "emulation/scheme.h"
 
 namespace apscope {
@@ -40,14 +43,14 @@ SchemeDefinition error_feedback_definition() {
             "Karimireddy et al., Error Feedback Fixes SignSGD, ICML 2019 (arXiv:1901.09847)",
             "gradients of consecutive steps",
             false,
-            {{"decay", "1", "factor on the error that is carried over"}},
+            {{"decay", "1", "factor on the error that is carried over, 0 to 1"}},
             [](const SchemeArguments& arguments, Scheme& scheme) {
                 if (arguments.inner->keeps_state && !arguments.inner->tensor) {
                     throw std::invalid_argument("scheme '" + arguments.inner->spec + "' decides over all tensors of a step, which "
                                                 "error_feedback does not see; use a scheme that scales each tensor by itself");
                 }
                 TensorScheme t = as_tensor_scheme(*arguments.inner);
-                const double decay = arguments.real("decay");
+                const double decay = number_between(arguments, "decay", 0.0, 1.0);
                 t.keeps_state = true;
                 t.compensate = [decay, inner = t.compensate](const TensorStep& step, State& state, Rows& rows) {
                     if (inner) inner(step, state, rows);

@@ -7,15 +7,10 @@
 
 namespace apscope {
 
-std::vector<SchemeKey> gathered_float_keys(std::vector<SchemeKey> own, std::string_view rounding, std::string_view overflow) {
+std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own, std::string_view rounding, std::string_view overflow) {
     own.push_back({"rounding", rounding, "how a value is rounded to the format"});
     own.push_back({"overflow", overflow, "what overflow gives: ieee, saturate, propagate, infinity or nan"});
     own.push_back({"random_bits", "32", "random bits of stochastic rounding, 1 to 64"});
-    return own;
-}
-
-std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own, std::string_view rounding, std::string_view overflow) {
-    own = gathered_float_keys(std::move(own), rounding, overflow);
     own.push_back({"accumulate", "format", "what partial sums are rounded to: format, a format's name, fp32 or exact"});
     own.push_back({"hop_rounding", "same", "how partial sums are rounded: same, or a rounding's name"});
     return own;
@@ -34,12 +29,6 @@ FloatGrid grid_of(const SchemeArguments& arguments) {
 }
 
 }  // namespace
-
-void build_gathered_float(const SchemeArguments& arguments, Scheme& scheme) {
-    scheme.grid = grid_of(arguments);
-    scheme.reduction = {Algebra::gather, false, make_format(8, 23), {}};
-    scheme.side_bits = no_side_bits();
-}
 
 void build_float(const SchemeArguments& arguments, Scheme& scheme) {
     const FloatGrid grid = grid_of(arguments);

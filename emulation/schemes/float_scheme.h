@@ -11,9 +11,6 @@ namespace apscope {
 std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own = {}, std::string_view rounding = "ties_to_even",
                                   std::string_view overflow = "ieee");
 
-// Schemes on a float grid that add in fp32: rounding, overflow and random_bits only.
-std::vector<SchemeKey> gathered_float_keys(std::vector<SchemeKey> own, std::string_view rounding, std::string_view overflow);
-void build_gathered_float(const SchemeArguments& arguments, Scheme& scheme);
 
 // Fills grid and reduction from those keys.
 void build_float(const SchemeArguments& arguments, Scheme& scheme);
