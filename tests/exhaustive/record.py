@@ -18,7 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 #: asks for the proofs again.
 CASTS = (
     "core/float_format.*", "core/named_formats.*", "core/projection.*", "core/bits.h", "core/draws.h", "core/rounding.*", "core/codec.*", "core/philox.h",
-    "core/float_environment.*", "core/host_device.h", "emulation/quantize*", "emulation/simd.*", "emulation/parallel.*",
+    "core/float_environment.*", "core/host_device.h", "emulation/quantize*", "emulation/code_kernels.h",
+    "emulation/narrow_draws.h", "emulation/streaming.h", "emulation/simd.*", "emulation/parallel.*",
 )  # fmt: skip
 ARITHMETIC = ("core/wide_number.h", "core/exact_sum.h", "core/exact_arithmetic.h", "emulation/arithmetic*", "emulation/reduce_kernels.h")
 
@@ -45,13 +46,14 @@ class Record:
         arithmetic = job.part in ("arithmetic", "sampled fma")
         return {"sources": self.digests[arithmetic], "simd": _core.simd_level(), "processors": os.cpu_count()}
 
-    def is_done(self, job: Job) -> bool:
+    def is_done(self, job: Job, once: bool) -> bool:
+        """Whether the job has been done: on these sources and this instruction set, or, with `once`, on any."""
         found, on = self.jobs.get(job.key), self.on(job)
-        return found is not None and (found["sources"], found["simd"]) == (on["sources"], on["simd"])
+        return found is not None and (once or (found["sources"], found["simd"]) == (on["sources"], on["simd"]))
 
-    def run(self, jobs: list[Job]) -> int:
+    def run(self, jobs: list[Job], once: bool = False) -> int:
         """Runs what is not yet done; the number of jobs with a mismatch."""
-        left = [job for job in jobs if not self.is_done(job)]
+        left = [job for job in jobs if not self.is_done(job, once)]
         print(f"{len(jobs)} jobs, {len(jobs) - len(left)} of them done before", flush=True)
         for number, job in enumerate(left, 1):
             started = time.perf_counter()
