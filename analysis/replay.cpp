@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "analysis/leaves.h"
+#include "analysis/row_kernels.h"
 #include "analysis/scheme_run.h"
 #include "analysis/tensor_rows.h"
 #include "core/fixed_shape_sum.h"
@@ -33,13 +34,8 @@ struct ItemViews {
 AgreedStatistics read_statistics(const ItemViews& item, ExponentHistogram& histogram, bool with_sums) {
     AgreedStatistics agreed;
     agreed.elements = item.rows[0].size();
-    std::uint32_t amax = 0;  // finite magnitudes compare as integers
     for (const std::span<const float> row : item.rows) {
         histogram.add(row);
-        for (const float g : row) {
-            const std::uint32_t magnitude = bits_cast<std::uint32_t>(g) & 0x7FFFFFFF;
-            if (magnitude < 0x7F800000) amax = std::max(amax, magnitude);
-        }
         for (std::size_t b = 0; with_sums && b < row.size(); b += sum_block) {
             const auto finite = [&](std::size_t i) { return std::isfinite(row[b + i]) ? static_cast<double>(row[b + i]) : 0.0; };
             const std::size_t count = std::min(sum_block, row.size() - b);
@@ -49,7 +45,7 @@ AgreedStatistics read_statistics(const ItemViews& item, ExponentHistogram& histo
         }
     }
     agreed.nonfinite = histogram.nan + histogram.infinite;
-    agreed.amax = bits_cast<float>(amax);
+    agreed.amax = histogram.amax;
     return agreed;
 }
 
@@ -129,14 +125,9 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemVi
     std::vector<double> reference;
     for (std::size_t first = 0; first < n && !runs.empty(); first += sum_block) {
         const std::size_t count = std::min(sum_block, n - first);
-        reference.assign(item.rows[0].begin() + static_cast<std::ptrdiff_t>(first),
-                         item.rows[0].begin() + static_cast<std::ptrdiff_t>(first + count));
-        for (std::size_t w = 1; w < item.rows.size(); ++w) {
-            for (std::size_t i = 0; i < count; ++i) reference[i] += item.rows[w][first + i];
-        }
-        if (context.divide) {
-            for (double& r : reference) r /= options_.workers;
-        }
+        reference.assign(count, -0.0);  // -0 + x is x
+        for (const std::span<const float> row : item.rows) simd::run<AddWidened>(reference.data(), row.data() + first, count);
+        if (context.divide) simd::run<DivideRow>(reference.data(), static_cast<double>(options_.workers), count);
         for (SchemeRun& run : runs) run.block(first, reference);
     }
     std::vector<ResultRow> rows;
