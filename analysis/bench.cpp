@@ -7,6 +7,7 @@
 #include <span>
 
 #include "analysis/bench_floors.h"
+#include "analysis/cast_statistics.h"
 #include "core/named_formats.h"
 #include "emulation/arithmetic.h"
 #include "emulation/blocks.h"
@@ -101,6 +102,8 @@ void add_array_jobs(Jobs& jobs, const std::string& where, std::size_t count, int
     quantize_job("e4m3", RoundingMode::stochastic, 16);
     quantize_job("e4m3", RoundingMode::stochastic, 32);
     const FloatFormat e4m3 = parse_format("e4m3");
+    job("quantize e4m3 with error statistics", 8, [a, e4m3, threads] { cast_statistics(a->in, a->out, e4m3, {}, 0, threads); });
+    job("error statistics of e4m3", 4, [a, e4m3, threads] { cast_statistics(a->in, {}, e4m3, {}, 0, threads); });
     job("encode e4m3", 5, [a, e4m3, threads] {
         encode(std::span<const float>(a->in), std::span<std::uint8_t>(a->codes), e4m3, {}, std::nullopt, {}, threads);
     });
@@ -135,10 +138,14 @@ void add_operations(Jobs& jobs, const BenchSizes& sizes) {
     constexpr std::size_t workers = 8, n = 1 << 14;
     const auto rows = make_arrays(workers * n, false);
     const auto sum = std::make_shared<std::vector<double>>(n);
-    for (const char* topology : {"ring", "tree"}) {
+    for (const std::string name : {"e4m3 ring", "e4m3 tree", "e4m3 ring+stochastic", "bf16 ring"}) {
         AllReduceOptions options;
-        options.topology = parse_topology(topology);
-        jobs.add({"allreduce e4m3 " + std::string(topology) + " of 8", "CPU", "", 1, static_cast<double>(n), 0.0, workers - 1.0,
+        const std::size_t space = name.find(' ');
+        const bool draws = name.ends_with("stochastic");
+        const FloatFormat e4m3 = parse_format(name.substr(0, space));
+        options.topology = parse_topology(draws ? "ring" : name.substr(space + 1));
+        if (draws) options.projection = rounding(RoundingMode::stochastic, 16);
+        jobs.add({"allreduce " + name + " of 8", "CPU", "", 1, static_cast<double>(n), 0.0, workers - 1.0,
                   [rows, sum, e4m3, options] { all_reduce(rows->in, workers, *sum, e4m3, options); }});
     }
     const auto x = make_arrays(sizes.l2_elements, false);
