@@ -32,12 +32,17 @@ std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& ac
         return Fp32Sums{true, {}, 0, {}, false, 1.0};
     }
     const std::optional<FloatFormat> grid = scaled_format(accumulate, k);
-    if (!grid || std::max(terms->largest(), grid->largest()) > room) return std::nullopt;
+    if (!grid) return std::nullopt;
+    const QuantizeJob<float> job = make_row_job(*grid, projection);
     const int finest = std::min(quantum_exponent(*terms), quantum_exponent(*grid));
     const bool exact = std::max(terms->emax(), grid->emax()) + 2 - finest <= 24;
     const RoundingMode mode = projection.rounding;
     const bool nearest = mode == RoundingMode::ties_to_even || mode == RoundingMode::ties_to_away || mode == RoundingMode::ties_to_zero;
-    const Fp32Sums sums{false, make_row_job(*grid, projection), projection.drawn_bits(), make_cast<double>(accumulate, projection),
+    // An fp32 sum that overflows is an infinity, and so is what the format makes of a sum so large.
+    const bool same_overflow = nearest && job.cast.overflow_positive == infinity_bits<float> && job.cast.overflow_negative == (infinity_bits<float> | sign_bit<float>) &&
+                               job.cast.infinite_positive == job.cast.overflow_positive && job.cast.infinite_negative == job.cast.overflow_negative;
+    if (std::max(terms->largest(), grid->largest()) > room && !same_overflow) return std::nullopt;
+    const Fp32Sums sums{false, job, projection.drawn_bits(), make_cast<double>(accumulate, projection),
                         clamps(projection.overflow), std::ldexp(1.0, k)};
     const bool innocuous = nearest && sums.job.cast.gap_high == 0 && terms->precision() <= grid->precision() && 2 * grid->precision() + 2 <= 24 &&
                            quantum_exponent(*terms) >= quantum_exponent(*grid);

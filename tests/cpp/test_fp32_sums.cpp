@@ -57,7 +57,8 @@ const Case cases[] = {
     {"e3m0", "e3m0", ties_to_even, ties_to_even}, {"e2m1", "e2m1", ties_to_even, ties_to_even},
     {"fp16", "fp16", ties_to_even, ties_to_even}, {"e4m3", "fp16", ties_to_even, ties_to_even},
     {"e4m3", "fp32", ties_to_even, ties_to_even}, {"fp16", "fp32", ties_to_even, ties_to_even},
-    {"bf16", "bf16", ties_to_even, ties_to_even}, {"bf16", "fp32", ties_to_even, ties_to_even},
+    {"bf16", "bf16", ties_to_even, ties_to_even}, {"bf16", "bf16", ties_to_even, ties_to_away, Overflow::saturate},
+    {"e8m3", "e8m3", ties_to_even, ties_to_even}, {"e8m3fn", "e8m3fn", ties_to_even, ties_to_even}, {"bf16", "fp32", ties_to_even, ties_to_even},
     {"e4m3", "e2m1", ties_to_even, ties_to_even}, {"dlfloat16", "dlfloat16", ties_to_even, ties_to_even},
     {"e4m3nosub", "e4m3nosub", ties_to_even, ties_to_even}, {"binary8p1se", "binary8p1se", ties_to_even, ties_to_even},
     {"e5m2", "e4m3", ties_to_even, ties_to_even}, {"e4m3", "e5m2", ties_to_even, ties_to_even},
@@ -133,6 +134,7 @@ TEST(Fp32Sums, RefuseWhatFp32CannotHold) {
         return fp32_sums(parse_format(sent), parse_format(accumulate), p, k, 8).has_value();
     };
     EXPECT_TRUE(served("e4m3", "e4m3", to_even, 20));
+    EXPECT_TRUE(served("bf16", "bf16", to_even, 0));       // a sum beyond fp32 is beyond bf16
     EXPECT_FALSE(served("e4m3", "e4m3", down, 0));         // x - x is -0
     EXPECT_FALSE(served("e4m3", "e4m3", to_even, 200));    // beyond fp32's subnormal numbers
     EXPECT_FALSE(served("tf32", "e5m7", to_even, 0));      // terms of more digits than the accumulator
