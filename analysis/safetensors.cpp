@@ -24,9 +24,9 @@ static_assert(std::endian::native == std::endian::little,
               "safetensors bytes are little-endian and are used in place");
 
 // A view of at least this many bytes drops its pages when it goes. Smaller ones drop them together,
-// a file at a time, once that many bytes were read: one by one would cost more in page faults than
-// it frees.
-constexpr std::size_t drop_pages_from = std::size_t{1} << 20;
+// a file at a time, once that many bytes, or the whole file, were read: one by one would cost more
+// in page faults than it frees, and so would the smallest files.
+constexpr std::size_t drop_pages_from = std::size_t{1} << 18, smallest_dropped = std::size_t{1} << 16;
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) {
     throw std::invalid_argument(path.string() + ": " + what);
@@ -216,7 +216,8 @@ std::span<const std::byte> SafetensorsFile::bytes(const std::string& name) const
 
 // Pages that another view still uses come back when it touches them: the file is unchanged.
 void SafetensorsFile::count_small_view(std::size_t length) const {
-    if (small_views_.fetch_add(length, std::memory_order_relaxed) + length < drop_pages_from) return;
+    const std::size_t most = std::clamp(length_, smallest_dropped, drop_pages_from);
+    if (small_views_.fetch_add(length, std::memory_order_relaxed) + length < most) return;
     small_views_.store(0, std::memory_order_relaxed);
     drop_pages(mapping_, length_);
 }

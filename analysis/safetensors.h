@@ -58,7 +58,7 @@ public:
     // which is exact; F64 only where every value is an fp32 value. Throws std::invalid_argument
     // for other dtypes and for a tensor that is not there. When the last copy of a view goes, its
     // pages are dropped from this process's memory, those of small views some time later, so that
-    // about 1 MiB of a file stays. Safe to call from several threads.
+    // at most some 256 KiB of a file stay. Safe to call from several threads.
     TensorView read(const std::string& name) const;
 
 private:
