@@ -5,8 +5,36 @@
 
 #include "emulation/codecs/bits.h"
 #include "emulation/reduce_kernels.h"
+#include "emulation/simd.h"
 
 namespace apscope {
+
+namespace {
+
+// above[i] = how many levels are at most u[i] = x[i] / unit, for a group of elements. Few levels are all compared,
+// which is vector code; many are searched.
+constexpr std::size_t group = 64;
+struct CountLevels {
+    static APSCOPE_INLINE void run(const double* x, double unit, std::size_t count, const double* levels, std::size_t level_count, double* u,
+                                   std::int64_t* above) {
+        for (std::size_t i = 0; i < count; ++i) {
+            u[i] = x[i] / unit;
+            above[i] = 0;
+        }
+        for (std::size_t l = 0; l < level_count; ++l) {
+            const double level = levels[l];
+            for (std::size_t i = 0; i < count; ++i) above[i] += level <= u[i];
+        }
+    }
+};
+void search_levels(const double* x, double unit, std::size_t count, std::span<const double> levels, double* u, std::int64_t* above) {
+    for (std::size_t i = 0; i < count; ++i) {
+        u[i] = x[i] / unit;
+        above[i] = std::upper_bound(levels.begin(), levels.end(), u[i]) - levels.begin();
+    }
+}
+
+}  // namespace
 
 int level_bits(std::size_t levels) {
     int bits = 1;
@@ -29,9 +57,16 @@ Message encode_levels(std::span<const double> x, std::span<const double> levels,
     }
     RandomWords words(stream);
     BitWriter bits;
+    double scaled[group];
+    std::int64_t places[group];
     for (std::size_t i = 0; i < n; ++i) {
-        const double u = x[i] / unit;
-        const auto above = static_cast<std::size_t>(std::upper_bound(levels.begin(), levels.end(), u) - levels.begin());
+        if (i % group == 0) {
+            const std::size_t count = std::min(group, n - i);
+            if (levels.size() <= 48) simd::run<CountLevels>(x.data() + i, unit, count, levels.data(), levels.size(), scaled, places);
+            else search_levels(x.data() + i, unit, count, levels, scaled, places);
+        }
+        const double u = scaled[i % group];
+        const auto above = static_cast<std::size_t>(places[i % group]);
         std::size_t code = above == 0 ? 0 : above - 1;  // the lower neighbour
         double p = 0.0;
         if (above != 0 && above != levels.size()) {

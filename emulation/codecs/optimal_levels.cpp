@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "emulation/simd.h"
+
 namespace apscope {
 
 namespace {
@@ -65,31 +67,82 @@ Points points_of(const Row& sorted, const Row& at) {
     return p;
 }
 
+// cost() in fp64 alone, for all i before j at once: `about[i]` lies within `error` of total T[i] + cost(i, j).
+struct AboutTotals {
+    static APSCOPE_INLINE void run(const double* before, const double* at, const double* sum, const double* count, const double* squares,
+                                   std::size_t low, std::size_t end, std::size_t j, double* about, double* least) {
+        const double at_j = at[j], sum_j = sum[j], count_j = count[j], squares_j = squares[j];
+        for (std::size_t i = low; i < end; ++i) {
+            const double s = sum_j - sum[i], n = count_j - count[i], q = squares_j - squares[i];
+            about[i] = before[i] + (s * (at[i] + at_j) - q - n * at[i] * at_j);
+        }
+        constexpr std::size_t lanes = 16;  // a minimum of fp64 numbers is vector code only lane by lane
+        double lane[lanes];
+        for (double& l : lane) l = about[low];
+        std::size_t i = low;
+        for (; i + lanes <= end; i += lanes) {
+            for (std::size_t l = 0; l < lanes; ++l) lane[l] = about[i + l] < lane[l] ? about[i + l] : lane[l];
+        }
+        for (; i < end; ++i) lane[0] = about[i] < lane[0] ? about[i] : lane[0];
+        *least = *std::min_element(lane, lane + lanes);
+    }
+};
+
 struct Layer {
     Row best;                       // T[., t]
     std::vector<std::size_t> from;  // the i that gave it
 };
 
-// Fills entries first..last - 1, their i between `low` and `high`, both included.
-void fill(const Points& points, const Row& before, Layer& layer, std::size_t first, std::size_t last, std::size_t low, std::size_t high,
-          bool every) {
-    if (first >= last) return;
-    const std::size_t j = first + (last - first) / 2;
-    for (std::size_t i = low; i < j && i <= high; ++i) {
-        const double total = before[i] + points.cost(i, j);
-        if (total < layer.best[j]) {
-            layer.best[j] = total;
-            layer.from[j] = i;
+// Finds the best i for a j. Which i can be the best is seen in fp64; those few are compared by their exact cost.
+class Search {
+public:
+    explicit Search(const Points& points) : points_(points), about_(points.at.size()) {
+        for (std::size_t i = 0; i < points.at.size(); ++i) {
+            sum_.push_back(points.sum[i].high);
+            count_.push_back(points.count[i].high);
+            squares_.push_back(points.squares[i].high);
+        }
+        // Every number on the way is at most 4 n amax^2, n elements; rounded less than 16 times by 2^-53 of it.
+        const double amax = std::max(std::abs(points.at.front()), std::abs(points.at.back()));
+        error_ = 0x1p-46 * count_.back() * amax * amax;
+    }
+    void find(const Row& before, Layer& layer, std::size_t j, std::size_t low, std::size_t high) {
+        const std::size_t end = std::min(j, high + 1);
+        if (low >= end) return;
+        double least = 0.0;
+        simd::run<AboutTotals>(before.data(), points_.at.data(), sum_.data(), count_.data(), squares_.data(), low, end, j, about_.data(), &least);
+        // A cost below 0 counts as 0, so what is less than that apart may be equal.
+        const double limit = least + 4 * error_;
+        for (std::size_t i = low; i < end; ++i) {
+            if (about_[i] > limit) continue;
+            const double total = before[i] + points_.cost(i, j);
+            if (total < layer.best[j]) {
+                layer.best[j] = total;
+                layer.from[j] = i;
+            }
         }
     }
+
+private:
+    const Points& points_;
+    Row about_, sum_, count_, squares_;
+    double error_ = 0.0;
+};
+
+// Fills entries first..last - 1, their i between `low` and `high`, both included.
+void fill(Search& search, const Row& before, Layer& layer, std::size_t first, std::size_t last, std::size_t low, std::size_t high, bool every) {
+    if (first >= last) return;
+    const std::size_t j = first + (last - first) / 2;
+    search.find(before, layer, j, low, high);
     const std::size_t split = layer.from[j];
-    fill(points, before, layer, first, j, low, every ? high : split, every);
-    fill(points, before, layer, j + 1, last, every ? low : split, high, every);
+    fill(search, before, layer, first, j, low, every ? high : split, every);
+    fill(search, before, layer, j + 1, last, every ? low : split, high, every);
 }
 
 // At most k of the points, both ends among them.
 Row choose(const Points& points, std::size_t k, bool every) {
     const std::size_t n = points.at.size();
+    Search search(points);
     std::vector<std::vector<std::size_t>> from;
     Layer layer{Row(n), std::vector<std::size_t>(n, 0)};
     for (std::size_t j = 0; j < n; ++j) layer.best[j] = points.cost(0, j);
@@ -97,7 +150,7 @@ Row choose(const Points& points, std::size_t k, bool every) {
         // With one more point at point 0 itself nothing gets worse, so i = 0 stands for fewer points.
         Layer next{Row(n, std::numeric_limits<double>::infinity()), std::vector<std::size_t>(n, 0)};
         next.best[0] = 0.0;
-        fill(points, layer.best, next, 1, n, 0, n - 1, every);
+        fill(search, layer.best, next, 1, n, 0, n - 1, every);
         from.push_back(next.from);
         layer = std::move(next);
     }
