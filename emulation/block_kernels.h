@@ -88,7 +88,7 @@ APSCOPE_HD BitsOf<Real> round_by_addition(BitsOf<Real> magnitude, bool negative,
         const Real step = (bits_cast<Bits>(down + c) & 1) != 0 ? Real{0} : q;  // the low bit counts quanta
         return bits_cast<Bits>(rest != 0 ? down + step : down);
     }
-    if constexpr (M == RoundingMode::stochastic_equal) return bits_cast<Bits>((rest != 0) & (drawn >> 31 != 0) ? down + q : down);
+    if constexpr (M == RoundingMode::stochastic_equal) return bits_cast<Bits>(((rest != 0) & (drawn >> 31 != 0)) ? down + q : down);
     if constexpr (M == RoundingMode::stochastic && Few) {
         // floor(rest / q 2^N) + R >= 2^N, at most 24 bits: rest >= q (1 - R / 2^N), which is exact.
         const Real threshold = Real{1} - static_cast<Real>(static_cast<std::int32_t>(drawn >> 8)) * Real{0x1p-24};
@@ -244,7 +244,7 @@ struct PowerScales {
             k = amax == 0 ? least : k;
             exponents[b] = static_cast<std::int32_t>(k);
             const bool inside = (amax >= Bits{1} << fraction_bits) & (amax < rule.limit) & (k >= lowest) & (k <= highest);
-            served[b] = inside | (amax == 0) ? 1 : 0;
+            served[b] = static_cast<std::uint8_t>(inside | (amax == 0));
             k = k < lowest ? lowest : k;  // zeros are zeros under any scale
             k = k > highest ? highest : k;
             shifts[b] = static_cast<Bits>(k) << fraction_bits;
@@ -276,7 +276,7 @@ struct RatioScales {
             codes[b] = static_cast<std::uint8_t>(movable_code<float>(rounded, rule.scale, 0));
             // No infinity or NaN among the elements, none on the way, no negative ratio.
             const bool plain = (maxima[b] < infinity_bits<float>) & (bits_cast<std::uint32_t>(ratio) <= infinity_bits<float>);
-            served[b] = plain & (bits_cast<std::uint32_t>(inverse) <= infinity_bits<float>) ? 1 : 0;
+            served[b] = static_cast<std::uint8_t>(plain & (bits_cast<std::uint32_t>(inverse) <= infinity_bits<float>));
         }
     }
 };

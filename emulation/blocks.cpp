@@ -98,26 +98,28 @@ float encode_array(std::span<const Real> in, std::span<std::uint8_t> codes, std:
 void check_width(std::span<const std::uint8_t> codes, std::size_t count, const char* what) {
     std::uint8_t all = 0;
     for (const std::uint8_t code : codes) all |= code;
-    for (std::size_t i = 0; all >= count; ++i) {
-        if (codes[i] >= count) {
-            throw std::invalid_argument("the " + std::string(what) + " code " + std::to_string(codes[i]) + " at " + std::to_string(i) +
-                                        " is not below " + std::to_string(count));
-        }
-    }
+    if (all < count) return;
+    const auto wide = std::find_if(codes.begin(), codes.end(), [&](std::uint8_t code) { return code >= count; });
+    throw std::invalid_argument("the " + std::string(what) + " code " + std::to_string(*wide) + " at " + std::to_string(wide - codes.begin()) +
+                                " is not below " + std::to_string(count));
 }
 
 // The codes of a format as values.
 class ElementDecoder {
 public:
-    explicit ElementDecoder(const BlockFormat& format) : format_(format), values_(256) {
-        const std::vector<double> values = element_values(format);
-        std::copy(values.begin(), values.end(), values_.begin());
+    explicit ElementDecoder(const BlockFormat& format) : format_(format) {
         mapped_ = !format.twos_complement && code_map_serves(format.element);
-        if (mapped_) map_ = make_code_map(format.element);
+        if (mapped_) {
+            map_ = make_code_map(format.element);
+        } else if (!format.twos_complement) {
+            const std::vector<double> values = element_values(format);
+            values_.assign(values.begin(), values.end());
+        }
+        unit_ = static_cast<float>(format.element.smallest_positive());
     }
     void operator()(const std::uint8_t* codes, float* out, std::size_t count) const {
         if (mapped_) return simd::run<DecodeCodes<std::uint8_t>>(codes, out, count, &map_);
-        if (format_.twos_complement) return simd::run<DecodeIntegers>(codes, out, count, format_.element.storage_bits(), values_[1]);
+        if (format_.twos_complement) return simd::run<DecodeIntegers>(codes, out, count, format_.element.storage_bits(), unit_);
         for (std::size_t i = 0; i < count; ++i) out[i] = values_[codes[i]];
     }
 
@@ -126,6 +128,7 @@ private:
     std::vector<float> values_;
     bool mapped_;
     CodeMap map_{};
+    float unit_;
 };
 
 void check_decoding(std::span<const std::uint8_t> codes, std::span<const std::uint8_t> scales, std::span<float> out, BlockShape shape,
