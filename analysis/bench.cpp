@@ -7,6 +7,10 @@
 #include <span>
 
 #include "analysis/bench_floors.h"
+#include "analysis/cast_statistics.h"
+#include "analysis/row_kernels.h"
+#include "analysis/scheme_run.h"
+#include "core/fixed_shape_sum.h"
 #include "core/named_formats.h"
 #include "emulation/arithmetic.h"
 #include "emulation/blocks.h"
@@ -101,6 +105,8 @@ void add_array_jobs(Jobs& jobs, const std::string& where, std::size_t count, int
     quantize_job("e4m3", RoundingMode::stochastic, 16);
     quantize_job("e4m3", RoundingMode::stochastic, 32);
     const FloatFormat e4m3 = parse_format("e4m3");
+    job("quantize e4m3 with error statistics", 8, [a, e4m3, threads] { cast_statistics(a->in, a->out, e4m3, {}, 0, threads); });
+    job("error statistics of e4m3", 4, [a, e4m3, threads] { cast_statistics(a->in, {}, e4m3, {}, 0, threads); });
     job("encode e4m3", 5, [a, e4m3, threads] {
         encode(std::span<const float>(a->in), std::span<std::uint8_t>(a->codes), e4m3, {}, std::nullopt, {}, threads);
     });
@@ -146,6 +152,27 @@ void add_array_jobs(Jobs& jobs, const std::string& where, std::size_t count, int
     }
 }
 
+// Pass 2 of a replay on one item: a scheme, its wire row and its reduced ones.
+void replay_item(const Scheme& scheme, std::span<const float> in, std::size_t workers) {
+    const std::size_t n = in.size() / workers;
+    std::vector<std::span<const float>> rows;
+    for (std::size_t w = 0; w < workers; ++w) rows.push_back(in.subspan(w * n, n));
+    ItemContext item;
+    item.tensor = "bench";
+    item.elements = n;
+    item.workers = static_cast<int>(workers);
+    item.gradients = rows;
+    const std::vector<Topology> orders{parse_topology("sequential"), parse_topology("ring"), parse_topology("tree"), parse_topology("hierarchical:4")};
+    SchemeRun run(scheme, power_of_two(3), orders, item);
+    std::vector<double> reference(sum_block);
+    for (std::size_t first = 0; first < n; first += sum_block) {
+        const std::size_t count = std::min(sum_block, n - first);
+        std::fill_n(reference.begin(), count, -0.0);
+        for (const std::span<const float> row : rows) simd::run<AddWidened>(reference.data(), row.data() + first, count);
+        run.block(first, std::span<const double>(reference).first(count));
+    }
+}
+
 void add_operations(Jobs& jobs, const BenchSizes& sizes) {
     const std::size_t m = sizes.matrix;
     const auto a = make_arrays(m * m, false);
@@ -166,11 +193,20 @@ void add_operations(Jobs& jobs, const BenchSizes& sizes) {
     constexpr std::size_t workers = 8, n = 1 << 14;
     const auto rows = make_arrays(workers * n, false);
     const auto sum = std::make_shared<std::vector<double>>(n);
-    for (const char* topology : {"ring", "tree"}) {
+    for (const std::string name : {"e4m3 ring", "e4m3 tree", "e4m3 ring+stochastic", "bf16 ring"}) {
         AllReduceOptions options;
-        options.topology = parse_topology(topology);
-        jobs.add({"allreduce e4m3 " + std::string(topology) + " of 8", "CPU", "", 1, static_cast<double>(n), 0.0, workers - 1.0,
+        const std::size_t space = name.find(' ');
+        const bool draws = name.ends_with("stochastic");
+        const FloatFormat e4m3 = parse_format(name.substr(0, space));
+        options.topology = parse_topology(draws ? "ring" : name.substr(space + 1));
+        if (draws) options.projection = rounding(RoundingMode::stochastic, 16);
+        jobs.add({"allreduce " + name + " of 8", "CPU", "", 1, static_cast<double>(n), 0.0, workers - 1.0,
                   [rows, sum, e4m3, options] { all_reduce(rows->in, workers, *sum, e4m3, options); }});
+    }
+    for (const char* spec : {"aps:e4m3", "aps:e4m3,rounding=stochastic"}) {
+        const Scheme scheme = parse_scheme(spec);
+        jobs.add({"replay " + std::string(spec) + ", 4 orders of 8", "CPU", "", 1, static_cast<double>(workers * n), 0.0, 1.0,
+                  [rows, scheme] { replay_item(scheme, rows->in, workers); }});
     }
     const auto x = make_arrays(sizes.l2_elements, false);
     jobs.add({"add e4m3", "CPU", "", 1, static_cast<double>(sizes.l2_elements), 0.0, 1.0, [x, e4m3] {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
+#include "analysis/pair_kernels.h"
 #include "core/fixed_shape_sum.h"
 #include "emulation/simd.h"
 
@@ -10,7 +12,7 @@ namespace apscope {
 
 namespace {
 
-// The sums over one block, lane by lane. A pair that is left out adds zeros, which changes no lane:
+// The sums over one block with numbers that are not finite, lane by lane. A pair that is left out adds zeros, which changes no lane:
 // lanes start at +0 and x + (-x) is +0, so none is ever -0.
 struct SumBlock {
     static APSCOPE_INLINE void run(const double* x, const double* y, std::size_t count, double* totals) {
@@ -54,34 +56,85 @@ double per_ulp(double x, const FloatScale& s) {
     return bits_cast<double>(static_cast<std::uint64_t>(1023 - quantum) << 52);
 }
 
-}  // namespace
+template <class Real>
+bool all_finite(std::span<const Real> x) {
+    bool answer = false;
+    simd::run<AllFinite<Real>>(x.data(), x.size(), &answer);
+    return answer;
+}
 
-void ErrorStatistics::add_block(std::span<const double> x, std::span<const double> y, const FloatScale* scale,
-                                std::span<const double> bias, std::span<const double> variance) {
-    simd::run<SumBlock>(x.data(), y.data(), x.size(), sums.data());
-    count += x.size();
+// How max_ulp is found; powers of two within fp32's reach only move exponents.
+Ulps ulps_of(const FloatScale* s) {
+    if (s == nullptr) return Ulps::none;
+    const std::uint64_t bits = bits_cast<std::uint64_t>(s->scale);
+    const int exponent = static_cast<int>(bits >> 52) - 1023;
+    return s->units == 1.0 && (bits & ((std::uint64_t{1} << 52) - 1)) == 0 && std::abs(exponent) <= 300 ? Ulps::shifted : Ulps::scaled;
+}
+
+// Pairs that are not all finite, one by one.
+void add_pairs(ErrorStatistics& s, std::span<const double> x, std::span<const double> y, const FloatScale* scale) {
+    simd::run<SumBlock>(x.data(), y.data(), x.size(), s.sums.data());
     for (std::size_t i = 0; i < x.size(); ++i) {
         const double a = x[i], b = y[i];
         if (!finite(a)) {
-            (a != a ? nan : infinite) += 1;
+            (a != a ? s.nan : s.infinite) += 1;
             continue;
         }
-        nonzero += a != 0.0;
-        underflow += a != 0.0 && b == 0.0;
+        s.nonzero += a != 0.0;
+        s.underflow += a != 0.0 && b == 0.0;
         if (!finite(b)) {
-            ++overflow;
+            ++s.overflow;
             continue;
         }
-        ++counted;
+        ++s.counted;
         if (scale != nullptr && a != b) {
-            max_ulp = std::max(max_ulp, std::abs(b - a) * scale->units * scale->scale * per_ulp(a, *scale));
+            s.max_ulp = std::max(s.max_ulp, std::abs(b - a) * scale->units * scale->scale * per_ulp(a, *scale));
         }
     }
+}
+
+template <class Real>
+void add_finite_pairs(ErrorStatistics& s, std::span<const Real> x, std::span<const Real> y, const FloatScale* scale) {
+    const FloatScale any{};
+    const FloatScale* given = scale == nullptr ? &any : scale;
+    PairCounts counts;
+    const auto add = [&]<Ulps U>() {
+        simd::run<AddFinitePairs<U, Real, Real>>(x.data(), y.data(), x.size(), given, s.sums.data(), &counts);
+    };
+    switch (ulps_of(scale)) {
+        case Ulps::none: add.template operator()<Ulps::none>(); break;
+        case Ulps::shifted: add.template operator()<Ulps::shifted>(); break;
+        case Ulps::scaled: add.template operator()<Ulps::scaled>(); break;
+    }
+    s.counted += x.size();
+    s.nonzero += counts.nonzero;
+    s.underflow += counts.underflow;
+    s.max_ulp = std::max(s.max_ulp, counts.max_ulp);
+}
+
+}  // namespace
+
+template <class Real>
+void ErrorStatistics::add_block(std::span<const Real> x, std::span<const Real> y, const FloatScale* scale, std::span<const double> bias,
+                                std::span<const double> variance) {
+    count += x.size();
+    if (all_finite(x) && all_finite(y)) {
+        add_finite_pairs(*this, x, y, scale);
+        if (bias.empty()) return;
+        simd::run<SumRow>(bias.data(), x.size(), &sums[expected_error]);
+        simd::run<SumRow>(variance.data(), x.size(), &sums[expected_variance]);
+        return;
+    }
+    add_pairs(*this, std::vector<double>(x.begin(), x.end()), std::vector<double>(y.begin(), y.end()), scale);
     if (bias.empty()) return;
     const auto pair = [&](std::size_t i, double v) { return finite(x[i]) && finite(y[i]) ? v : 0.0; };
     sums[expected_error] += block_sum(x.size(), [&](std::size_t i) { return pair(i, bias[i]); });
     sums[expected_variance] += block_sum(x.size(), [&](std::size_t i) { return pair(i, variance[i]); });
 }
+template void ErrorStatistics::add_block(std::span<const float>, std::span<const float>, const FloatScale*, std::span<const double>,
+                                         std::span<const double>);
+template void ErrorStatistics::add_block(std::span<const double>, std::span<const double>, const FloatScale*, std::span<const double>,
+                                         std::span<const double>);
 
 void ErrorStatistics::count_limits(std::span<const double> x, std::span<const double> codes, const FloatScale& s) {
     for (std::size_t i = 0; i < x.size(); ++i) {
@@ -90,6 +143,13 @@ void ErrorStatistics::count_limits(std::span<const double> x, std::span<const do
         subnormal += scaled != 0.0 && scaled < s.smallest_normal;
         saturated += scaled > s.largest && std::abs(codes[i]) == s.largest;
     }
+}
+
+void ErrorStatistics::count_limits(std::span<const float> x, std::span<const float> y, float smallest_normal, float largest) {
+    std::uint64_t found[2] = {};
+    simd::run<CountLimits>(x.data(), y.data(), x.size(), smallest_normal, largest, found + 0, found + 1);
+    subnormal += found[0];
+    saturated += found[1];
 }
 
 void ErrorStatistics::merge(const ErrorStatistics& next) {

@@ -31,11 +31,15 @@ struct ErrorStatistics {
     double max_ulp = 0.0;
     bool moments_defined = true;  // expected_* hold; false once a draw could have overflowed
 
-    // x, y: one block, at most 4096 values. bias and variance: per element, or empty.
-    void add_block(std::span<const double> x, std::span<const double> y, const FloatScale* scale, std::span<const double> bias,
+    // x, y: one block, at most 4096 values, both fp64 or both fp32 numbers. bias and variance: per element, or
+    // empty.
+    template <class Real>
+    void add_block(std::span<const Real> x, std::span<const Real> y, const FloatScale* scale, std::span<const double> bias,
                    std::span<const double> variance);
     // Wire only: `codes` are the scaled, rounded values.
     void count_limits(std::span<const double> x, std::span<const double> codes, const FloatScale& scale);
+    // The same for y in x's units, whose limits are these.
+    void count_limits(std::span<const float> x, std::span<const float> y, float smallest_normal, float largest);
     // The statistics of the next worker, in rank order.
     void merge(const ErrorStatistics& next);
 };

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "analysis/leaves.h"
+#include "analysis/row_kernels.h"
 #include "analysis/scheme_run.h"
 #include "analysis/tensor_rows.h"
 #include "core/fixed_shape_sum.h"
@@ -33,13 +34,8 @@ struct ItemViews {
 AgreedStatistics read_statistics(const ItemViews& item, ExponentHistogram& histogram, bool with_sums) {
     AgreedStatistics agreed;
     agreed.elements = item.rows[0].size();
-    std::uint32_t amax = 0;  // finite magnitudes compare as integers
     for (const std::span<const float> row : item.rows) {
         histogram.add(row);
-        for (const float g : row) {
-            const std::uint32_t magnitude = bits_cast<std::uint32_t>(g) & 0x7FFFFFFF;
-            if (magnitude < 0x7F800000) amax = std::max(amax, magnitude);
-        }
         for (std::size_t b = 0; with_sums && b < row.size(); b += sum_block) {
             const auto finite = [&](std::size_t i) { return std::isfinite(row[b + i]) ? static_cast<double>(row[b + i]) : 0.0; };
             const std::size_t count = std::min(sum_block, row.size() - b);
@@ -49,7 +45,7 @@ AgreedStatistics read_statistics(const ItemViews& item, ExponentHistogram& histo
         }
     }
     agreed.nonfinite = histogram.nan + histogram.infinite;
-    agreed.amax = bits_cast<float>(amax);
+    agreed.amax = histogram.amax;
     return agreed;
 }
 
@@ -75,6 +71,11 @@ private:
     const TensorInfo& tensor(std::size_t k) const { return manifest_.tensors[options_.tensors[k]]; }
     std::size_t elements_of(std::size_t k) const { return tensor(k).size() * static_cast<std::size_t>(options_.workers); }
     ItemViews views(std::size_t t, std::size_t k) const { return {trace_, options_.steps[t], options_.tensors[k], options_.workers}; }
+    // The values of an item times the schemes of pass 2 that visit it, in order of the steps or in any order.
+    std::size_t visits(std::size_t i, bool ordered) const {
+        const auto comes = [&](const Leaf& leaf) { return leaf.serves_item(i) && leaf.needs_order() == ordered; };
+        return elements_of(i % tensors()) * static_cast<std::size_t>(std::count_if(leaves_.begin(), leaves_.end(), comes));
+    }
     void report() const {
         if (options_.progress) options_.progress(done_.load(std::memory_order_relaxed), total_);
     }
@@ -94,7 +95,7 @@ private:
     bool wants_sums_ = false, needs_order_ = false;
     std::vector<std::vector<Decision>> decisions_;  // a row a leaf; empty for leaves that do not stream
     std::map<std::string, State> states_;
-    std::atomic<std::size_t> done_{0};  // elements read so far, over both passes
+    std::atomic<std::size_t> done_{0};  // values visited so far, over both passes
     std::size_t total_ = 0;
 };
 
@@ -129,14 +130,9 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemVi
     std::vector<double> reference;
     for (std::size_t first = 0; first < n && !runs.empty(); first += sum_block) {
         const std::size_t count = std::min(sum_block, n - first);
-        reference.assign(item.rows[0].begin() + static_cast<std::ptrdiff_t>(first),
-                         item.rows[0].begin() + static_cast<std::ptrdiff_t>(first + count));
-        for (std::size_t w = 1; w < item.rows.size(); ++w) {
-            for (std::size_t i = 0; i < count; ++i) reference[i] += item.rows[w][first + i];
-        }
-        if (context.divide) {
-            for (double& r : reference) r /= options_.workers;
-        }
+        reference.assign(count, -0.0);  // -0 + x is x
+        for (const std::span<const float> row : item.rows) simd::run<AddWidened>(reference.data(), row.data() + first, count);
+        if (context.divide) simd::run<DivideRow>(reference.data(), static_cast<double>(options_.workers), count);
         for (SchemeRun& run : runs) run.block(first, reference);
     }
     std::vector<ResultRow> rows;
@@ -239,9 +235,19 @@ ReplayResult Replay::run() {
     for (std::size_t k = 0; k < tensors(); ++k) input.names.push_back(tensor(k).name);
     for (const std::size_t step : options_.steps) input.step_numbers.push_back(manifest_.steps[step].number);
     std::vector<ExponentHistogram> histograms(items);
-    std::size_t elements = 0;
-    for (std::size_t k = 0; k < tensors(); ++k) elements += elements_of(k) * steps();
-    total_ = 2 * elements;
+
+    // Pass 2 takes every N-th item, and every N-th tensor with all its steps.
+    std::vector<std::size_t> mine, ordered;
+    for (std::size_t i = options_.shard; i < items; i += options_.shards) mine.push_back(i);
+    for (std::size_t k = options_.shard; k < tensors() && needs_order_; k += options_.shards) ordered.push_back(k);
+    const auto all_visits = [&](std::size_t k) {
+        std::size_t sum = 0;
+        for (std::size_t t = 0; t < steps(); ++t) sum += visits(t * tensors() + k, true);
+        return sum;
+    };
+    for (std::size_t k = 0; k < tensors(); ++k) total_ += elements_of(k) * steps();
+    for (const std::size_t i : mine) total_ += visits(i, false);
+    for (const std::size_t k : ordered) total_ += all_visits(k);
 
     // Pass 1, the whole selection in every shard, so that a shard never changes a number.
     const auto tell = [&](std::size_t) { report(); };
@@ -251,25 +257,19 @@ ReplayResult Replay::run() {
     }, tell);
     select(input);
 
-    // Pass 2: every N-th item, and every N-th tensor with all its steps.
-    std::vector<std::size_t> mine, ordered;
-    for (std::size_t i = options_.shard; i < items; i += options_.shards) mine.push_back(i);
-    for (std::size_t k = options_.shard; k < tensors() && needs_order_; k += options_.shards) ordered.push_back(k);
-    total_ = elements;
-    for (const std::size_t i : mine) total_ += elements_of(i % tensors());
-    for (const std::size_t k : ordered) total_ += elements_of(k) * steps();
     std::vector<std::vector<ResultRow>> rows(mine.size() + ordered.size());
     std::vector<std::map<std::string, State>> states(ordered.size());
     parallel_for(rows.size(), options_.threads, [&](std::size_t j) {
         if (j < ordered.size()) {  // the longest first
             rows[j] = in_order(ordered[j], states[j]);
-            done_.fetch_add(elements_of(ordered[j]) * steps(), std::memory_order_relaxed);
+            done_.fetch_add(all_visits(ordered[j]), std::memory_order_relaxed);
             return;
         }
         const std::size_t i = mine[j - ordered.size()];
         rows[j] = item(i / tensors(), i % tensors());
-        done_.fetch_add(elements_of(i % tensors()), std::memory_order_relaxed);
+        done_.fetch_add(visits(i, false), std::memory_order_relaxed);
     }, tell);
+    report();  // what the other threads did last
 
     ReplayResult result;
     for (std::vector<ResultRow>& part : rows) std::move(part.begin(), part.end(), std::back_inserter(result.rows));

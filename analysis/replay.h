@@ -31,7 +31,7 @@ struct ReplayOptions {
     std::size_t shard = 0, shards = 1;  // items shard, shard + shards, ...
     std::map<std::string, State> states;  // what schemes remember from an earlier replay; ReplayResult::states
     int draws = 1;                      // K >= 3: sample what has no closed form
-    std::function<void(std::size_t done, std::size_t total)> progress;  // elements read so far
+    std::function<void(std::size_t done, std::size_t total)> progress;  // values visited so far: by pass 1 and by every scheme
 };
 
 struct ItemHistogram {

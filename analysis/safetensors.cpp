@@ -23,9 +23,10 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "safetensors bytes are little-endian and are used in place");
 
-// Views smaller than this keep their pages until the mapping goes: dropping them would cost more
-// in page faults than it frees.
-constexpr std::size_t drop_pages_from = std::size_t{1} << 20;
+// A view of at least this many bytes drops its pages when it goes. Smaller ones drop them together,
+// a file at a time, once that many bytes, or the whole file, were read: one by one would cost more
+// in page faults than it frees, and so would the smallest files.
+constexpr std::size_t drop_pages_from = std::size_t{1} << 18, smallest_dropped = std::size_t{1} << 16;
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) {
     throw std::invalid_argument(path.string() + ": " + what);
@@ -213,26 +214,35 @@ std::span<const std::byte> SafetensorsFile::bytes(const std::string& name) const
     return {data_ + found.begin, static_cast<std::size_t>(found.end - found.begin)};
 }
 
+// Pages that another view still uses come back when it touches them: the file is unchanged.
+void SafetensorsFile::count_small_view(std::size_t length) const {
+    const std::size_t most = std::clamp(length_, smallest_dropped, drop_pages_from);
+    if (small_views_.fetch_add(length, std::memory_order_relaxed) + length < most) return;
+    small_views_.store(0, std::memory_order_relaxed);
+    drop_pages(mapping_, length_);
+}
+
 TensorView SafetensorsFile::read(const std::string& name) const {
     const Entry& entry = this->entry(name);
     const std::byte* bytes = data_ + entry.begin;
+    const std::size_t length = entry.end - entry.begin;
+    // When the bytes were read for the last time.
+    const auto let_go = [file = shared_from_this(), bytes, length] {
+        if (length < drop_pages_from) file->count_small_view(length);
+        else drop_pages(bytes, length);
+    };
     TensorView view;
     view.shape = entry.shape;
 
     if (entry.dtype == "F32" && reinterpret_cast<std::uintptr_t>(bytes) % alignof(float) == 0) {
         view.values = {reinterpret_cast<const float*>(bytes), entry.size};
-        const std::size_t length = entry.end - entry.begin;
-        if (length < drop_pages_from)
-            view.owner = shared_from_this();
-        else
-            view.owner = std::shared_ptr<const void>(
-                bytes, [file = shared_from_this(), bytes, length](const void*) { drop_pages(bytes, length); });
+        view.owner = std::shared_ptr<const void>(bytes, [let_go](const void*) { let_go(); });
         return view;
     }
 
     auto copy = std::make_shared<std::vector<float>>(entry.size);
     if (entry.dtype == "F32") {
-        std::memcpy(copy->data(), bytes, entry.end - entry.begin);
+        if (length > 0) std::memcpy(copy->data(), bytes, length);
     } else if (entry.dtype == "F16") {
         convert_all<std::uint16_t>(bytes, *copy, [](std::uint16_t v, std::size_t) { return widen_fp16(v); });
     } else if (entry.dtype == "BF16") {
@@ -251,6 +261,7 @@ TensorView SafetensorsFile::read(const std::string& name) const {
         refuse(path_, "tensor '" + name + "' has dtype " + entry.dtype +
                           "; gradients must be F32, F16, BF16 or F64");
     }
+    let_go();
     view.values = {copy->data(), copy->size()};
     view.owner = std::move(copy);
     return view;

@@ -6,6 +6,7 @@
 // one sentence that names the file and the field.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -55,14 +56,16 @@ public:
 
     // The tensor as fp32: F32 without a copy (where its bytes are aligned); F16 and BF16 widened,
     // which is exact; F64 only where every value is an fp32 value. Throws std::invalid_argument
-    // for other dtypes and for a tensor that is not there. When the last copy of a large view
-    // goes, its pages are dropped from this process's memory. Safe to call from several threads.
+    // for other dtypes and for a tensor that is not there. When the last copy of a view goes, its
+    // pages are dropped from this process's memory, those of small views some time later, so that
+    // at most some 256 KiB of a file stay. Safe to call from several threads.
     TensorView read(const std::string& name) const;
 
 private:
     SafetensorsFile() = default;
     void parse();
     const Entry& entry(const std::string& name) const;
+    void count_small_view(std::size_t length) const;
 
     std::filesystem::path path_;
     const std::byte* mapping_ = nullptr;
@@ -70,6 +73,7 @@ private:
     const std::byte* data_ = nullptr;  // behind the header
     std::map<std::string, Entry> entries_;
     std::map<std::string, std::string> metadata_;
+    mutable std::atomic<std::size_t> small_views_{0};  // bytes of small views gone since pages were dropped
 };
 
 }  // namespace apscope

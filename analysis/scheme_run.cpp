@@ -1,9 +1,11 @@
 #include "analysis/scheme_run.h"
 
+#include <algorithm>
 #include <cmath>
 
+#include "analysis/row_kernels.h"
 #include "core/fixed_shape_sum.h"
-#include "core/stochastic_moments.h"
+#include "emulation/row_moments.h"
 #include "emulation/uniform_grid.h"
 
 namespace apscope {
@@ -22,8 +24,10 @@ SchemeRun::SchemeRun(const Scheme& scheme, const Decision& decision, std::span<c
     if (const auto* uniform = std::get_if<UniformGrid>(&scheme.grid); uniform != nullptr && !decision.skipped) {
         for (const std::span<const float> row : item.gradients) norms_.push_back(bucket_norms(row, uniform->bucket));
     }
-    if (!item.reduces) return;
-
+    if (!item.reduces) {
+        choose_fp32();
+        return;
+    }
     const auto add = [&](Topology topology) {
         Reduced r;
         r.topology = topology;
@@ -44,45 +48,86 @@ SchemeRun::SchemeRun(const Scheme& scheme, const Decision& decision, std::span<c
     add({});
     if (scheme.reduction.algebra == Algebra::gather) add({Topology::Kind::gather, 0, false});
     else for (const Topology& t : topologies) if (t.kind != Topology::Kind::exact) add(t);
+    choose_fp32();
+}
+
+void SchemeRun::choose_fp32() {
+    if (float_grid_ == nullptr || !decision_.exponent) return;
+    const std::optional<FloatFormat> grid = scaled_format(float_grid_->format, *decision_.exponent);
+    if (!grid || float_grid_->projection.rounding == RoundingMode::stochastic_exact) return;
+    sent_ = make_row_job(*grid, float_grid_->projection);
+    smallest_normal_ = static_cast<float>(grid->smallest_normal());
+    largest_ = static_cast<float>(grid->largest());
+    narrow_.resize(wire_.size());
+    // What is gathered is added as it decodes.
+    const int k = scheme_.reduction.algebra == Algebra::gather ? 0 : *decision_.exponent;
+    const FloatFormat& terms = scheme_.reduction.algebra == Algebra::gather ? *grid : float_grid_->format;
+    sums_ = fp32_sums(terms, scheme_.reduction.accumulate, scheme_.reduction.projection, k, item_.workers);
+    wide_ = std::any_of(reduced_.begin(), reduced_.end(), [&](const Reduced& r) {
+        const bool exact = r.topology.kind == Topology::Kind::exact || scheme_.reduction.exact;
+        return !exact && !sums_;
+    });
 }
 
 void SchemeRun::encode(std::size_t w, std::size_t first, std::size_t count, std::uint32_t draw, bool moments) {
     const PhiloxKey key = replay_key(item_.seed, item_.tensor, item_.step_number, draw);
     const std::span<const float> in = item_.gradients[w].subspan(first, count);
-    codes_[w].resize(count);
-    decoded_[w].resize(count);
-    bias_.assign(count, 0.0);
-    variance_.assign(count, 0.0);
+    if (wide_) {
+        codes_[w].resize(count);
+        decoded_[w].resize(count);
+    }
+    if (moments) {
+        bias_.assign(count, 0.0);
+        variance_.assign(count, 0.0);
+    }
     if (float_grid_ == nullptr) {
         const std::span<double> none;
         quantize_uniform(in, decoded_[w], std::get<UniformGrid>(scheme_.grid), norms_[w], key, static_cast<std::uint32_t>(w),
                          first, moments ? std::span(bias_) : none, moments ? std::span(variance_) : none);
         return;
     }
-    encode_row(in, codes_[w].data(), decision_.scale, scale_.cast, float_grid_->projection.rounding, key,
-               static_cast<std::uint32_t>(w), first);
-    for (std::size_t i = 0; i < count; ++i) decoded_[w][i] = decode(codes_[w][i]);
-    if (!moments) return;
-    const bool saturates = clamps(float_grid_->projection.overflow);
+    if (sent_) {
+        narrow_[w].resize(count);
+        const RandomStream wire{key, static_cast<std::uint32_t>(w), stage_and_hop(Stage::wire, 0), scale_.cast.random_bits};
+        round_row(*sent_, in.data(), narrow_[w].data(), count, wire, first);
+        if (wide_) simd::run<WidenAndScale>(narrow_[w].data(), decoded_[w].data(), codes_[w].data(), decision_.scale, count);
+    } else {
+        encode_row(in, codes_[w].data(), decision_.scale, scale_.cast, float_grid_->projection.rounding, key,
+                   static_cast<std::uint32_t>(w), first);
+        for (std::size_t i = 0; i < count; ++i) decoded_[w][i] = decode(codes_[w][i]);
+    }
+    if (moments) moments_of(w, first, count);
+}
+
+void SchemeRun::moments_of(std::size_t w, std::size_t first, std::size_t count) {
+    const std::span<const float> in = item_.gradients[w].subspan(first, count);
+    if (!stochastic_) {
+        for (std::size_t i = 0; i < count; ++i) bias_[i] = (sent_ ? narrow_[w][i] : decoded_[w][i]) - in[i];
+        return;
+    }
+    const bool defined = add_moments(in.data(), count, decision_.scale, scale_.cast, float_grid_->projection.rounding,
+                                     clamps(float_grid_->projection.overflow), bias_.data(), variance_.data());
+    wire_moments_defined_ = wire_moments_defined_ && defined;
     for (std::size_t i = 0; i < count; ++i) {
-        if (stochastic_) {
-            const RoundingMoments m = stochastic_moments(in[i] * decision_.scale, scale_.cast, float_grid_->projection.rounding, saturates);
-            bias_[i] = decode(m.bias);
-            variance_[i] = decode(decode(m.variance));
-            wire_moments_defined_ = wire_moments_defined_ && m.defined;
-        } else {
-            bias_[i] = decoded_[w][i] - in[i];
-        }
+        bias_[i] = decode(bias_[i]);
+        variance_[i] = decode(decode(variance_[i]));
     }
 }
 
 void SchemeRun::add_wire(std::size_t w, std::size_t first, std::size_t count) {
-    x_.assign(item_.gradients[w].begin() + static_cast<std::ptrdiff_t>(first),
-              item_.gradients[w].begin() + static_cast<std::ptrdiff_t>(first + count));
+    const std::span<const float> x = item_.gradients[w].subspan(first, count);
     const std::span<const double> none;
-    wire_[w].add_block(x_, decoded_[w], float_grid_ ? &scale_ : nullptr, stochastic_ ? std::span<const double>(bias_) : none,
-                       stochastic_ ? std::span<const double>(variance_) : none);
-    if (float_grid_ != nullptr) wire_[w].count_limits(x_, codes_[w], scale_);
+    const std::span<const double> bias = stochastic_ ? std::span<const double>(bias_) : none;
+    const std::span<const double> variance = stochastic_ ? std::span<const double>(variance_) : none;
+    if (sent_) {
+        wire_[w].add_block<float>(x, narrow_[w], &scale_, bias, variance);
+        wire_[w].count_limits(x, narrow_[w], smallest_normal_, largest_);
+    } else {
+        x_.assign(x.begin(), x.end());
+        wire_[w].add_block<double>(x_, decoded_[w], float_grid_ ? &scale_ : nullptr, bias, variance);
+        if (float_grid_ != nullptr) wire_[w].count_limits(x_, codes_[w], scale_);
+    }
+    if (!stochastic_ && !hops_draw_) return;
     for (std::size_t i = 0; i < count; ++i) {
         wire_bias_[i] += bias_[i];
         wire_variance_[i] += variance_[i];
@@ -93,6 +138,22 @@ void SchemeRun::reduce_into(const Topology& topology, std::size_t first, std::si
                             std::span<double> y, HopMoments* moments) {
     const bool exact = topology.kind == Topology::Kind::exact || scheme_.reduction.exact;
     const bool gather = topology.kind == Topology::Kind::gather;
+    const PhiloxKey key = replay_key(item_.seed, item_.tensor, item_.step_number, draw);
+    const double divisor = item_.divide ? item_.workers : 1.0;
+    if (exact && sent_) {
+        std::fill(y.begin(), y.end(), -0.0);  // -0 + x is x
+        for (const std::vector<float>& row : narrow_) simd::run<AddWidened>(y.data(), row.data(), count);
+        if (item_.divide) simd::run<DivideRow>(y.data(), divisor, count);
+        return;
+    }
+    if (sums_ && !exact) {
+        std::vector<const float*> rows;
+        for (const std::vector<float>& row : narrow_) rows.push_back(row.data());
+        narrow_sum_.resize(count);
+        reduce(topology, rows, first, count, item_.elements, *sums_, key, narrow_sum_, narrow_scratch_, moments);
+        simd::run<WidenAndDivide>(narrow_sum_.data(), y.data(), divisor, count);
+        return;
+    }
     std::vector<std::vector<double>> narrowed;
     std::vector<const double*> rows;
     for (std::size_t w = 0; w < wire_.size(); ++w) {
@@ -102,7 +163,6 @@ void SchemeRun::reduce_into(const Topology& topology, std::size_t first, std::si
         }
         rows.push_back(gather ? narrowed[w].data() : exact ? decoded_[w].data() : codes_[w].data());
     }
-    const PhiloxKey key = replay_key(item_.seed, item_.tensor, item_.step_number, draw);
     reduce(exact ? Topology{} : topology, rows, first, count, item_.elements, accumulator_, key, y, scratch_, moments);
     for (std::size_t i = 0; i < count; ++i) {
         if (!exact && !gather) y[i] = decode(y[i]);
@@ -114,8 +174,10 @@ void SchemeRun::add_reduced(Reduced& r, std::size_t first, std::span<const doubl
     const std::size_t count = reference.size();
     const bool closed_form = r.moments == Moments::closed_form;
     y_.resize(count);
-    hop_bias_.assign(count, 0.0);
-    hop_variance_.assign(count, 0.0);
+    if (closed_form) {
+        hop_bias_.assign(count, 0.0);
+        hop_variance_.assign(count, 0.0);
+    }
     HopMoments hops{hop_bias_, hop_variance_, true};
     reduce_into(r.topology, first, count, 0, y_, closed_form ? &hops : nullptr);
 
@@ -130,7 +192,7 @@ void SchemeRun::add_reduced(Reduced& r, std::size_t first, std::span<const doubl
     }
     FloatScale scale = scale_;
     scale.units = divisor;
-    r.statistics.add_block(reference, y_, float_grid_ ? &scale : nullptr, closed_form ? std::span<const double>(hop_bias_) : none,
+    r.statistics.add_block<double>(reference, y_, float_grid_ ? &scale : nullptr, closed_form ? std::span<const double>(hop_bias_) : none,
                            closed_form ? std::span<const double>(hop_variance_) : none);
 }
 
@@ -178,8 +240,10 @@ void SchemeRun::sample(std::size_t first, std::span<const double> reference) {
 void SchemeRun::block(std::size_t first, std::span<const double> reference) {
     if (decision_.skipped) return;
     const std::size_t count = reference.size();
-    wire_bias_.assign(count, 0.0);
-    wire_variance_.assign(count, 0.0);
+    if (stochastic_ || hops_draw_) {
+        wire_bias_.assign(count, 0.0);
+        wire_variance_.assign(count, 0.0);
+    }
     for (std::size_t w = 0; w < wire_.size(); ++w) {
         encode(w, first, count, 0, stochastic_ || hops_draw_);
         add_wire(w, first, count);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -48,10 +49,13 @@ private:
         double variance_sum = 0.0;         // sum over elements of the sample variance
     };
 
-    // Fills codes_[w] and decoded_[w]; the moments of worker w's rounding in bias_ and variance_.
+    void choose_fp32();
+    // Fills narrow_[w], or codes_[w] and decoded_[w], or all of them; with `moments` those of worker w's
+    // rounding in bias_ and variance_.
     void encode(std::size_t w, std::size_t first, std::size_t count, std::uint32_t draw, bool moments);
     void add_wire(std::size_t w, std::size_t first, std::size_t count);
-    // The reduced values of the block as they stand in codes_ and decoded_, in x's units.
+    void moments_of(std::size_t w, std::size_t first, std::size_t count);
+    // The reduced values of the block as they were encoded, in x's units.
     void reduce_into(const Topology& topology, std::size_t first, std::size_t count, std::uint32_t draw, std::span<double> y,
                      HopMoments* moments);
     void add_reduced(Reduced& reduced, std::size_t first, std::span<const double> reference);
@@ -68,11 +72,18 @@ private:
     double inverse_ = 1.0;
     FloatScale scale_;  // float grids: for the wire's limits and ulps
     Accumulator accumulator_;
+    // Where fp32 holds what is sent in x's units: the cast that scales by itself, and sums without fp64.
+    std::optional<QuantizeJob<float>> sent_;
+    std::optional<Fp32Sums> sums_;
+    float smallest_normal_ = 0.0f, largest_ = 0.0f;  // in x's units
+    bool wide_ = true;                               // some row takes codes_ and decoded_
     std::vector<ErrorStatistics> wire_;  // one a worker
     std::vector<Reduced> reduced_;
     std::vector<std::vector<float>> norms_;  // uniform grids: one row a worker
     // Buffers of one block.
+    std::vector<std::vector<float>> narrow_;            // one row a worker
     std::vector<std::vector<double>> codes_, decoded_;  // one row a worker
+    std::vector<float> narrow_sum_, narrow_scratch_;
     std::vector<double> bias_, variance_;               // of one worker's roundings, scaled back
     std::vector<double> wire_bias_, wire_variance_;     // their sums over the workers
     std::vector<double> x_, y_, hop_bias_, hop_variance_, scratch_;

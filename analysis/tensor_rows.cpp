@@ -20,7 +20,7 @@ void add(ErrorStatistics& statistics, const Compared& c) {
     for (std::size_t first = 0; first < c.x.size(); first += sum_block) {
         const std::size_t count = std::min(sum_block, c.x.size() - first);
         const auto part = [&](std::span<const double> s) { return s.empty() ? s : s.subspan(first, count); };
-        row.add_block(part(c.x), part(c.y), nullptr, part(c.bias), part(c.variance));
+        row.add_block<double>(part(c.x), part(c.y), nullptr, part(c.bias), part(c.variance));
     }
     for (const double v : c.variance) row.moments_defined = row.moments_defined && v - v == 0.0;
     statistics.merge(row);

@@ -8,6 +8,7 @@ void register_arrays(py::module_& m);
 void register_blocks(py::module_& m);
 void register_cost(py::module_& m);
 void register_bench(py::module_& m);
+void register_cast_statistics(py::module_& m);
 void register_exchange(py::module_& m);
 void register_formats(py::module_& m);
 void register_levels(py::module_& m);
@@ -26,6 +27,7 @@ PYBIND11_MODULE(_core, m) {
     register_trace(m);
     register_schemes(m);
     register_exchange(m);
+    register_cast_statistics(m);
     register_levels(m);
     register_replay(m);
     register_pooled(m);

@@ -6,6 +6,7 @@
 
 #include "analysis/replay.h"
 #include "bindings/exchange_types.h"
+#include "bindings/result_columns.h"
 
 namespace py = pybind11;
 using namespace apscope;
@@ -52,12 +53,7 @@ py::dict columns(const Trace& trace, const ReplayOptions& options, const std::ve
     d["stage"] = texts(rows, [](const ResultRow& r) { return r.wire ? "wire" : "reduced"; });
 #define APSCOPE_COUNT(name) d[#name] = integers(rows, [](const ResultRow& r) { return r.name; });
 #define APSCOPE_REAL(name) d[#name] = reals(rows, [](const ResultRow& r) { return r.name; });
-    APSCOPE_COUNT(count) APSCOPE_COUNT(counted) APSCOPE_COUNT(nonzero) APSCOPE_COUNT(underflow) APSCOPE_REAL(underflow_rate)
-    APSCOPE_COUNT(subnormal) APSCOPE_COUNT(saturated) APSCOPE_COUNT(overflow) APSCOPE_COUNT(nan) APSCOPE_COUNT(infinite)
-    APSCOPE_REAL(bias) APSCOPE_REAL(relative_bias) APSCOPE_REAL(variance) APSCOPE_REAL(expected_bias)
-    APSCOPE_REAL(expected_variance) APSCOPE_REAL(expected_bias_error) APSCOPE_REAL(expected_variance_error) APSCOPE_REAL(mse)
-    APSCOPE_REAL(nmse) APSCOPE_REAL(sqnr_db) APSCOPE_REAL(cosine) APSCOPE_REAL(max_ulp) APSCOPE_REAL(sum_error)
-    APSCOPE_REAL(sum_squared_error) APSCOPE_REAL(sum_squared_reference)
+    APSCOPE_STATISTICS_COLUMNS(APSCOPE_COUNT, APSCOPE_REAL)
 #undef APSCOPE_COUNT
 #undef APSCOPE_REAL
     d["wire_bits"] = integers(rows, [](const ResultRow& r) { return std::optional(r.wire_bits); });

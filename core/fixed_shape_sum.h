@@ -18,6 +18,14 @@ namespace apscope {
 inline constexpr std::size_t sum_block = 4096;
 inline constexpr std::size_t sum_lanes = 16;
 
+// The join of a block's lanes, which are overwritten.
+APSCOPE_HD double join_lanes(double* lane) {
+    for (std::size_t width = sum_lanes / 2; width > 0; width /= 2) {
+        for (std::size_t j = 0; j < width; ++j) lane[j] += lane[j + width];
+    }
+    return lane[0];
+}
+
 // One block's sum of term(i), i = 0..count-1; count <= sum_block.
 template <class Term>
 APSCOPE_HD double block_sum(std::size_t count, Term&& term) {
@@ -27,10 +35,7 @@ APSCOPE_HD double block_sum(std::size_t count, Term&& term) {
         for (std::size_t j = 0; j < sum_lanes; ++j) lane[j] += term(i + j);
     }
     for (std::size_t j = 0; i + j < count; ++j) lane[j] += term(i + j);
-    for (std::size_t width = sum_lanes / 2; width > 0; width /= 2) {
-        for (std::size_t j = 0; j < width; ++j) lane[j] += lane[j + width];
-    }
-    return lane[0];
+    return join_lanes(lane);
 }
 
 // Several sums over the same elements of a block: element i adds to lane[k][i % sum_lanes].
@@ -41,10 +46,7 @@ struct LaneSums {
     APSCOPE_HD double join(std::size_t k) const {
         double l[sum_lanes];
         for (std::size_t j = 0; j < sum_lanes; ++j) l[j] = lane[k][j];
-        for (std::size_t width = sum_lanes / 2; width > 0; width /= 2) {
-            for (std::size_t j = 0; j < width; ++j) l[j] += l[j + width];
-        }
-        return l[0];
+        return join_lanes(l);
     }
 };
 

@@ -7,13 +7,18 @@
 #include "core/float_environment.h"
 #include "emulation/parallel.h"
 #include "emulation/reduce_kernels.h"
+#include "emulation/reduce_walk.h"
+#include "emulation/row_moments.h"
 
 namespace apscope {
 
 namespace {
 
-// Elements reduced at a time: small enough that the workers' rows stay in cache.
-constexpr std::size_t tile = 256;
+struct SumToOdd {
+    static APSCOPE_INLINE void run(const double* target, const double* source, double sign, double* out, std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) out[i] = add_to_odd(target[i], sign * source[i]);
+    }
+};
 
 // One rounded addition of rows, with the moments of its draws.
 class RowAdder {
@@ -35,14 +40,12 @@ public:
 
 private:
     void note_moments(const double* target, const double* source, double sign) {
-        for (std::size_t i = 0; i < count_; ++i) {
-            // To odd keeps every bit that the random bits can see, and the sticky one.
-            const RoundingMoments m =
-                stochastic_moments(add_to_odd(target[i], sign * source[i]), accumulator_.cast, accumulator_.rounding, accumulator_.saturates);
-            moments_->bias[offset_ + i] += m.bias;
-            moments_->variance[offset_ + i] += m.variance;
-            moments_->defined = moments_->defined && m.defined;
-        }
+        // To odd keeps every bit that the random bits can see, and the sticky one.
+        odd_.resize(count_);
+        simd::run<SumToOdd>(target, source, sign, odd_.data(), count_);
+        const bool defined = add_moments(odd_.data(), count_, 1.0, accumulator_.cast, accumulator_.rounding, accumulator_.saturates,
+                                         moments_->bias.data() + offset_, moments_->variance.data() + offset_);
+        moments_->defined = moments_->defined && defined;
     }
 
     const Accumulator& accumulator_;
@@ -50,52 +53,48 @@ private:
     std::size_t first_, count_;
     HopMoments* moments_;
     std::size_t offset_;
+    std::vector<double> odd_;
 };
 
-// Kahan's sum, every operation rounded: y = c - e; t = s + y; e = (t - s) - y; s = t.
-void kahan_hop(RowAdder& adder, double* sum, double* compensation, const double* addend, double* y, double* t,
-               std::size_t count, std::uint32_t hop) {
-    std::copy_n(addend, count, y);
-    adder.add(y, compensation, -1.0, hop);
-    std::copy_n(sum, count, t);
-    adder.add(t, y, 1.0, hop + 1);
-    std::copy_n(t, count, compensation);
-    adder.add(compensation, sum, -1.0, hop + 2);
-    adder.add(compensation, y, -1.0, hop + 3);
-    std::copy_n(t, count, sum);
-}
-
-// One tile of one chunk: the rows are copied to scratch, the hops run there.
-void reduce_tile(const Topology& topology, const ReductionProgram& program, std::span<const double* const> rows,
-                 std::size_t offset, std::size_t first, std::size_t count, const Accumulator& accumulator, PhiloxKey key,
-                 double* out, std::vector<double>& scratch, HopMoments* moments) {
-    const std::size_t workers = rows.size();
-    if (topology.kind == Topology::Kind::exact) {
-        std::copy_n(rows[0] + offset, count, out);
-        for (std::size_t w = 1; w < workers; ++w) {
-            for (std::size_t i = 0; i < count; ++i) out[i] += rows[w][offset + i];
-        }
-        return;
+// The same in fp32, where a theorem covers it.
+struct AddFp32 {
+    static APSCOPE_INLINE void run(float* target, const float* source, float sign, std::size_t count) {
+#pragma GCC ivdep  // rows of their own
+        for (std::size_t i = 0; i < count; ++i) target[i] += sign * source[i];
     }
-    const std::size_t extra = topology.kahan ? workers + 2 : 0;  // compensations, y and t
-    scratch.resize((workers + extra) * tile);
-    const auto row = [&](std::size_t r) { return scratch.data() + r * tile; };
-    for (std::size_t w = 0; w < workers; ++w) std::copy_n(rows[w] + offset, count, row(w));
-
-    RowAdder adder(accumulator, key, first, count, moments, offset);
-    std::uint32_t hop_number = 0;
-    for (const Hop& hop : program.hops) {
-        const std::size_t target = static_cast<std::size_t>(hop.target), source = static_cast<std::size_t>(hop.source);
-        if (topology.kahan) {
-            if (hop.starts_accumulator) std::fill_n(row(workers + target), count, 0.0);
-            kahan_hop(adder, row(target), row(workers + target), row(source), row(2 * workers), row(2 * workers + 1), count, hop_number);
-        } else {
-            adder.add(row(target), row(source), 1.0, hop_number);
+};
+class Fp32Adder {
+public:
+    Fp32Adder(Fp32Sums& sums, PhiloxKey key, std::size_t first, std::size_t count, HopMoments* moments, std::size_t moments_offset)
+        : sums_(sums), key_(key), first_(first), count_(count), moments_(moments), offset_(moments_offset) {}
+    void add(float* target, const float* source, float sign, std::uint32_t hop) {
+        simd::run<AddFp32>(target, source, sign, count_);
+        if (sums_.in_hardware) return;
+        if (moments_ != nullptr && is_stochastic(sums_.job.mode)) {
+            const bool defined = add_moments(target, count_, sums_.scale, sums_.accumulator, sums_.job.mode, sums_.saturates,
+                                             moments_->bias.data() + offset_, moments_->variance.data() + offset_);
+            moments_->defined = moments_->defined && defined;
         }
-        hop_number += static_cast<std::uint32_t>(program.additions_per_hop);
+        round_row(sums_.job, target, target, count_, {key_, 0, stage_and_hop(Stage::reduce, hop), sums_.random_bits}, first_);
     }
-    std::copy_n(row(static_cast<std::size_t>(program.result)), count, out);
-}
+
+private:
+    Fp32Sums& sums_;
+    PhiloxKey key_;
+    std::size_t first_, count_;
+    HopMoments* moments_;
+    std::size_t offset_;
+};
+
+// Every NaN as the rule writes it; the processor's own have a sign.
+struct CanonicalNans {
+    static APSCOPE_INLINE void run(float* row, std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::uint32_t bits = bits_cast<std::uint32_t>(row[i]);
+            row[i] = bits_cast<float>(select((bits & ~sign_bit<float>) > infinity_bits<float>, nan_bits<float>, bits));
+        }
+    }
+};
 
 }  // namespace
 
@@ -116,17 +115,24 @@ void encode_row(std::span<const float> in, double* out, double scale, const Cast
 void reduce(const Topology& topology, std::span<const double* const> rows, std::size_t first, std::size_t count, std::size_t n,
             const Accumulator& accumulator, PhiloxKey key, std::span<double> out, std::vector<double>& scratch,
             HopMoments* moments) {
-    const int workers = static_cast<int>(rows.size());
-    for (int chunk = 0; chunk < chunk_count(topology, workers); ++chunk) {
-        const std::size_t begin = std::max(chunk_begin(topology, workers, chunk, n), first);
-        const std::size_t end = std::min(chunk_begin(topology, workers, chunk + 1, n), first + count);
-        if (begin >= end) continue;
-        const ReductionProgram program = reduction_program(topology, workers, chunk);
-        for (std::size_t at = begin; at < end; at += tile) {
-            const std::size_t size = std::min(tile, end - at);
-            reduce_tile(topology, program, rows, at - first, at, size, accumulator, key, out.data() + (at - first), scratch, moments);
+    if (topology.kind == Topology::Kind::exact) {
+        std::copy_n(rows[0], count, out.data());
+        for (std::size_t w = 1; w < rows.size(); ++w) {
+            for (std::size_t i = 0; i < count; ++i) out[i] += rows[w][i];
         }
+        return;
     }
+    reduce_walk<double>(topology, rows, first, count, n, out.data(), scratch, [&](std::size_t at, std::size_t size) {
+        return RowAdder(accumulator, key, at, size, moments, at - first);
+    });
+}
+
+void reduce(const Topology& topology, std::span<const float* const> rows, std::size_t first, std::size_t count, std::size_t n,
+            Fp32Sums& sums, PhiloxKey key, std::span<float> out, std::vector<float>& scratch, HopMoments* moments) {
+    reduce_walk<float>(topology, rows, first, count, n, out.data(), scratch, [&](std::size_t at, std::size_t size) {
+        return Fp32Adder(sums, key, at, size, moments, at - first);
+    });
+    if (sums.in_hardware) simd::run<CanonicalNans>(out.data(), count);
 }
 
 void all_reduce(std::span<const float> in, std::size_t workers, std::span<double> out, const FloatFormat& format,
@@ -144,9 +150,25 @@ void all_reduce(std::span<const float> in, std::size_t workers, std::span<double
     const Cast<double> cast = make_cast<double>(format, options.projection);
     const PhiloxKey key = seed_key(options.seed);
 
-    constexpr std::size_t block = 4096;
-    parallel_for((n + block - 1) / block, options.threads, [&](std::size_t b) {
-        const std::size_t first = b * block, count = std::min(block, n - first);
+    // Rows that enter as they are may hold anything.
+    const std::optional<Fp32Sums> sums = options.input_cast && options.topology.kind != Topology::Kind::exact
+                                             ? fp32_sums(format, accumulator_format, hop, 0, static_cast<int>(workers))
+                                             : std::nullopt;
+    const auto narrow = [&](std::size_t first, std::size_t count) {
+        std::vector<float> values(workers * count), scratch, sum(count);
+        std::vector<const float*> rows(workers);
+        QuantizeJob<float> sent = make_row_job(format, options.projection);
+        for (std::size_t w = 0; w < workers; ++w) {
+            float* row = values.data() + w * count;
+            rows[w] = row;
+            const RandomStream wire{key, static_cast<std::uint32_t>(w), stage_and_hop(Stage::wire, 0), cast.random_bits};
+            round_row(sent, in.data() + w * n + first, row, count, wire, first);
+        }
+        Fp32Sums own = *sums;
+        reduce(options.topology, rows, first, count, n, own, key, sum, scratch);
+        std::copy_n(sum.data(), count, out.data() + first);
+    };
+    const auto wide = [&](std::size_t first, std::size_t count) {
         std::vector<double> values(workers * count), scratch;
         std::vector<const double*> rows(workers);
         for (std::size_t w = 0; w < workers; ++w) {
@@ -160,6 +182,11 @@ void all_reduce(std::span<const float> in, std::size_t workers, std::span<double
             encode_row({source, count}, row, 1.0, cast, options.projection.rounding, key, static_cast<std::uint32_t>(w), first);
         }
         reduce(options.topology, rows, first, count, n, accumulator, key, out.subspan(first, count), scratch);
+    };
+    constexpr std::size_t block = 4096;
+    parallel_for((n + block - 1) / block, options.threads, [&](std::size_t b) {
+        const std::size_t first = b * block, count = std::min(block, n - first);
+        sums ? narrow(first, count) : wide(first, count);
     });
 }
 

@@ -11,6 +11,7 @@
 #include "core/philox.h"
 #include "core/projection.h"
 #include "core/rounding.h"
+#include "emulation/fp32_sums.h"
 #include "emulation/topology.h"
 
 namespace apscope {
@@ -40,6 +41,10 @@ struct HopMoments {
 void reduce(const Topology& topology, std::span<const double* const> rows, std::size_t first, std::size_t count, std::size_t n,
             const Accumulator& accumulator, PhiloxKey key, std::span<double> out, std::vector<double>& scratch,
             HopMoments* moments = nullptr);
+
+// The same in fp32 where fp32_sums() allows it, not for Kind::exact. The moments are those of the unscaled sums.
+void reduce(const Topology& topology, std::span<const float* const> rows, std::size_t first, std::size_t count, std::size_t n,
+            Fp32Sums& sums, PhiloxKey key, std::span<float> out, std::vector<float>& scratch, HopMoments* moments = nullptr);
 
 // The same for whole fp32 arrays, as apscope.allreduce does it: rows of n values each, one after
 // another; rounded to the format first if input_cast. The result is in the accumulator's format.

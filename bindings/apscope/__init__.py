@@ -2,7 +2,7 @@
 
 Formats: `FloatFormat`, `named_formats`, `identify`; casts of others: `fingerprint`; IEEE P3109's
 projections: `p3109`. Which path serves a request, and why it is exact: `plan`.
-Arrays: `quantize`, `encode`, `decode`, `allreduce`.
+Arrays: `quantize`, `encode`, `decode`, `allreduce`; what a cast loses: `cast_statistics`.
 Arithmetic, one rounding each: `add`, `subtract`, `multiply`, `divide`, `sqrt`, `fma`;
 in a stated order: `sum`, `dot`, `matmul`.
 Blocks that share a scale: `BlockFormat`, `quantize_blocks`, `encode_blocks`, `decode_blocks`; codes
@@ -25,6 +25,7 @@ from .arrays import allreduce, decode, encode, quantize
 from .attribution import PathLossChange, loss_change, path_loss_change
 from .bench import bench
 from .blocks import EncodedBlocks, decode_blocks, encode_blocks, named_block_formats, pack, quantize_blocks, unpack
+from .cast_statistics import cast_statistics
 from .double_sampling import DoubleSampling, double_sampling
 from .exchange import Exchange, exchange
 from .fingerprint import Fingerprint, fingerprint
@@ -60,6 +61,7 @@ __all__ = [
     "all_schemes",
     "allreduce",
     "bench",
+    "cast_statistics",
     "cost",
     "decode",
     "decode_blocks",

@@ -40,6 +40,11 @@ def _values(x: Any, f: FloatFormat, *integer_settings: Any) -> np.ndarray:
     return a if a.dtype != _FLOAT32 or f.fits_fp32 else _widened(a)
 
 
+def _is_plain(x: Any, f: FloatFormat) -> bool:
+    """An array that C++ can take as it is."""
+    return type(x) is np.ndarray and ((x.dtype is _FLOAT32 and f.fits_fp32) or x.dtype is _FLOAT64) and x.flags.c_contiguous
+
+
 def _rounder(
     x: Any,
     f: FloatFormat,
@@ -164,6 +169,11 @@ def quantize(
     array([  0.1015625, 240.       ,         inf], dtype=float32)
     """
     f = as_format(format)
+    if out is None and random is None and _is_plain(x, f):  # what most calls are, small arrays above all
+        result = np.empty(x.shape, x.dtype)
+        shared = settings(rounding, overflow, underflow, seed, random_bits, threads)
+        _core.quantize(x, result, f, *shared[:3], flag("keep_payload", keep_payload), *shared[3:5], None, shared[5])
+        return result
     call, values = _rounder(x, f, rounding, overflow, underflow, keep_payload, seed, random_bits, random, threads)
     return _run(lambda flat: call(_core.quantize, flat), x, values.dtype, out, values.shape)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from typing import Any
 
@@ -41,6 +42,16 @@ def settings(
     rounding: Any, overflow: Any, underflow: Any, seed: Any, random_bits: Any, threads: Any
 ) -> tuple[str, str, str, int, int, int]:
     """The settings that every operation shares, in the order C++ takes them."""
+    try:
+        return _checked_settings(rounding, overflow, underflow, seed, random_bits, threads)
+    except TypeError:  # what is of a wrong kind, or cannot be remembered: checked again
+        return _checked_settings.__wrapped__(rounding, overflow, underflow, seed, random_bits, threads)
+
+
+@functools.lru_cache(maxsize=256, typed=True)
+def _checked_settings(
+    rounding: Any, overflow: Any, underflow: Any, seed: Any, random_bits: Any, threads: Any
+) -> tuple[str, str, str, int, int, int]:
     return (
         text("rounding", rounding),
         text("overflow", overflow),

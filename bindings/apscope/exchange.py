@@ -84,7 +84,7 @@ def exchange(
     """
     chosen = as_scheme(scheme)
     a = np.asarray(x)
-    if a.dtype != np.float32:
+    if a.dtype.newbyteorder("=") != np.float32:
         raise TypeError(f"x has dtype {a.dtype}; exchange takes float32")
     if a.ndim == 0 or a.shape[0] == 0:
         raise ValueError(f"x has shape {a.shape}; its first axis must be the workers, at least one")
@@ -107,7 +107,7 @@ def exchange(
         text("tensor", tensor), text("role", role), list(shape), number, number if index is None else integer("index", index, 0, 2**62),
         integer("seed", seed, 0, 2**64 - 1), math.nan if loss is None else float(loss), math.nan if learning_rate is None else float(learning_rate),
     )
-    flat = np.ascontiguousarray(a).reshape(a.shape[0], math.prod(shape))
+    flat = np.ascontiguousarray(a, np.float32).reshape(a.shape[0], math.prod(shape))
     made = _core.exchange(chosen.spec, flat, at, dict(state or {}), text("topology", topology), *extra)
     del made["draws"]
     for name in ("asked", "sent", "bias", "variance"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,8 +19,13 @@ def as_format(format: FloatFormat | str) -> FloatFormat:
     if isinstance(format, FloatFormat):
         return format
     if isinstance(format, str):
-        return FloatFormat(format)
+        return _named(format)
     raise TypeError(f"format is {type(format).__name__}; give a FloatFormat or a format's name")
+
+
+@functools.lru_cache(maxsize=1024)
+def _named(name: str) -> FloatFormat:
+    return FloatFormat(name)  # never changed by anyone: its fields are read-only
 
 
 def _is_torch(x: Any) -> bool:

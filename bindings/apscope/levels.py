@@ -42,10 +42,10 @@ def optimal_levels(x: Any, k: int, method: str = "fast", *, candidates: int = 51
         No element, one that is not finite, an unknown method, k or candidates below 2.
     """
     a = np.asarray(x)
-    if a.dtype != np.float32:
+    if a.dtype.newbyteorder("=") != np.float32:
         raise TypeError(f"x has dtype {a.dtype}; optimal_levels takes float32")
     if a.size == 0:
         raise ValueError("x has no element; levels need one")
     if not np.isfinite(a).all():
         raise ValueError(f"x[{int(np.argmin(np.isfinite(a.ravel())))}] is not finite; levels need finite numbers")
-    return _core.optimal_levels(np.ascontiguousarray(a).ravel(), integer("k", k, 2, 2**40), text("method", method), integer("candidates", candidates, 2, 2**40))
+    return _core.optimal_levels(np.ascontiguousarray(a, np.float32).ravel(), integer("k", k, 2, 2**40), text("method", method), integer("candidates", candidates, 2, 2**40))

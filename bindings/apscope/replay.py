@@ -6,14 +6,18 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from . import _core
-from .record.writer import json_number
 from .checks import integer, text
+from .progress import Bar
+from .record.writer import json_number
 from .results import Results, concatenate, frame_of, histogram_frame
 from .schemes import Scheme, as_scheme
 from .trace import Trace, open_trace
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 __all__ = ["DEFAULT_TOPOLOGIES", "all_schemes", "default_schemes", "replay"]
 
@@ -211,6 +215,7 @@ def replay(
     states: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
     device: str = "cpu",
     progress: bool = False,
+    client: Client | None = None,
 ) -> Results:
     """Put recorded gradients through schemes, and compare with what was recorded.
 
@@ -243,7 +248,12 @@ def replay(
     device : str
         ``cpu``.
     progress : bool
-        A progress bar on standard error.
+        A progress bar on standard error: values visited (once by the statistics, once by every scheme), how
+        many a second, and the time left.
+    client : dask.distributed.Client, optional
+        Replay on this Dask cluster, local or remote: a shard for every Dask worker, on `threads` threads (0:
+        as many as the worker has). The rows are the same, byte for byte. Every worker must have this version
+        of apscope and read the traces under the same absolute path as here. Needs ``apscope[dask]``.
 
     Returns
     -------
@@ -252,8 +262,17 @@ def replay(
     Raises
     ------
     ValueError
-        Unknown schemes, topologies, steps, tensors; more workers than recorded; a damaged trace.
+        Unknown schemes, topologies, steps, tensors; more workers than recorded; a damaged trace; a trace
+        that a Dask worker does not find.
+    TypeError
+        `client` is no Dask client.
+    ChildProcessError
+        A Dask worker ended during the replay.
     """
+    if client is not None:
+        from .cluster import check_client, replay_on
+
+        check_client(client)
     if device not in ("cpu", "cuda"):
         raise ValueError(f"unknown device '{device}'; use cpu or cuda")
     if device == "cuda":
@@ -301,14 +320,17 @@ def replay(
         step_indices = _select_steps(trace, steps)
         tensor_indices = _select_tensors(trace, tensors)
         used = trace.workers if workers is None else workers
-        with _bar(trace.name, progress) as update:
-            columns, histogram, after = _core.replay(
-                trace.core, specs, topologies, step_indices, tensor_indices, used, seed, threads, index, count, draws,
-                {} if states is None else dict(states.get(trace.name, {})), update,
-            )
+        arguments = (specs, topologies, step_indices, tensor_indices, used, seed)
+        before = {} if states is None else dict(states.get(trace.name, {}))
+        with Bar(trace.name, progress) as update:
+            if client is None:
+                columns, histogram, after = _core.replay(trace.core, *arguments, threads, index, count, draws, before, update)
+                made = [(columns, histogram)]
+            else:
+                made, after = replay_on(client, trace, arguments, threads, (index, count), draws, before, update)
         states_after[trace.name] = after
         described.append(_describe(trace, step_indices, tensor_indices, used))
-        parts.append(Results(frame_of(columns, trace.name), histogram_frame(histogram, trace.name), {}))
+        parts += [Results(frame_of(c, trace.name), histogram_frame(h, trace.name), {}) for c, h in made]
     provenance = {
         "command": whole + (f" --shard {index}/{count}" if count > 1 else ""),
         "command_of_whole": whole,
@@ -324,27 +346,3 @@ def replay(
     results = concatenate(parts, provenance)
     results.states = states_after
     return results
-
-
-class _bar:
-    """A tqdm bar of elements read, or nothing."""
-
-    def __init__(self, name: str, show: bool) -> None:
-        self.name, self.show = name, show
-
-    def __enter__(self) -> Any:
-        if not self.show:
-            return None
-        from tqdm.auto import tqdm
-
-        self.bar = tqdm(total=0, desc=self.name, unit="value", unit_scale=True, leave=False)
-
-        def update(done: int, total: int) -> None:
-            self.bar.total = total
-            self.bar.update(done - self.bar.n)
-
-        return update
-
-    def __exit__(self, *error: Any) -> None:
-        if self.show:
-            self.bar.close()

@@ -3,7 +3,6 @@
 //
 // The squared error is at most (1 - k/n) of the square of what is sent.
 #include <array>
-#include <bit>
 
 #include "core/bits.h"
 #include "emulation/codecs/bits.h"
@@ -16,7 +15,7 @@ namespace {
 
 Message encode(const TensorStep& step, std::span<const double> x, double keep, bool packed) {
     const std::vector<std::size_t> kept = largest(x.size(), kept_of(x.size(), keep), [&](std::size_t i) { return std::abs(x[i]); });
-    const int width = packed ? std::max(1, static_cast<int>(std::bit_width(x.empty() ? 0 : x.size() - 1))) : 32;
+    const int width = place_bits(x.size(), packed);
     Message m;
     m.values.assign(x.size(), 0.0);
     BitWriter bits;

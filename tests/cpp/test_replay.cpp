@@ -125,6 +125,7 @@ TEST_F(ReplayTest, ProgressEndsAtItsTotalAndMayStopTheReplay) {
     };
     replay(trace(), o);
     EXPECT_GT(total, 0u);
+    EXPECT_EQ(last, total);
     o.progress = [](std::size_t, std::size_t) { throw std::runtime_error("stopped"); };
     EXPECT_THROW(replay(trace(), o), std::runtime_error);
 }

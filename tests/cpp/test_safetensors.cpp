@@ -66,6 +66,16 @@ TEST_F(Safetensors, DroppingPagesOfALargeViewLosesNothing) {
     EXPECT_TRUE(std::equal(values.begin(), values.end(), kept.values.begin(), kept.values.end()));
 }
 
+TEST_F(Safetensors, DroppingPagesOfManySmallViewsLosesNothing) {
+    std::vector<float> values(1 << 14);  // 64 KiB: with the header, every second view drops the file's pages
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+    const auto file = open(safetensors_bytes(
+        R"({"a":{"dtype":"F32","shape":[16384],"data_offsets":[0,65536]}})", bytes_of(values)));
+    const TensorView kept = file->read("a");
+    for (int i = 0; i < 9; ++i) { const TensorView released = file->read("a"); }
+    EXPECT_TRUE(std::equal(values.begin(), values.end(), kept.values.begin(), kept.values.end()));
+}
+
 TEST_F(Safetensors, ReadsUnalignedTensors) {
     // The header's length is odd, so the data begins at an odd address.
     std::string header = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";

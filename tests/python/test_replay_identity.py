@@ -187,3 +187,17 @@ def test_a_folder_in_the_place_of_a_file_is_refused_and_nothing_changes(traces, 
     with pytest.raises(ValueError, match="histograms.parquet is a folder"):
         results.save(tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["histograms.parquet"]
+
+
+def test_every_scheme_is_the_same_on_every_instruction_set(traces, tmp_path):
+    best = _core.best_simd_level()
+    found = {}
+    for level in LEVELS[: LEVELS.index(best) + 1]:
+        _core.set_simd_level(level)
+        try:
+            for threads in (1, 2) if level == best else (2,):
+                results = apscope.replay(traces[1], apscope.all_schemes(), topology=TOPOLOGIES, threads=threads)
+                found[level, threads] = csv_bytes(results, tmp_path / f"{level}_{threads}")
+        finally:
+            _core.set_simd_level(best)
+    assert len(set(found.values())) == 1, {run: hash(found[run]) for run in found}

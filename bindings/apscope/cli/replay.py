@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
+from typing import Any
 
 from ..replay import DEFAULT_TOPOLOGIES, replay
+from ..results import Results
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
@@ -24,6 +27,7 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the random draws")
     parser.add_argument("--draws", type=int, default=1, metavar="K", help="sample what has no closed form, K >= 3")
     parser.add_argument("--shard", metavar="I/N", help="every N-th item, from the I-th (from 0); join with apscope merge")
+    parser.add_argument("--dask", metavar="ADDRESS", help="replay on the Dask cluster whose scheduler is there, such as tcp://10.0.0.1:8786")
     parser.set_defaults(run=run)
 
 
@@ -53,7 +57,20 @@ def check_output_folder(folder: str) -> None:
 
 def run(args: argparse.Namespace) -> int:
     check_output_folder(args.output)
-    results = replay(
+    with contextlib.ExitStack() as stack:
+        client = None
+        if args.dask is not None:
+            from ..cluster import connect
+
+            client = stack.enter_context(connect(args.dask))
+        results = _replay(args, client)
+    results.save(args.output)
+    print(f"{args.output}: {len(results.frame)} rows")
+    return 0
+
+
+def _replay(args: argparse.Namespace, client: Any) -> Results:
+    return replay(
         args.traces,
         args.scheme,
         topology=args.topology or DEFAULT_TOPOLOGIES,
@@ -66,7 +83,5 @@ def run(args: argparse.Namespace) -> int:
         draws=args.draws,
         device=args.device,
         progress=sys.stderr.isatty(),
+        client=client,
     )
-    results.save(args.output)
-    print(f"{args.output}: {len(results.frame)} rows")
-    return 0

@@ -1,0 +1,36 @@
+"""A progress bar: the share done, the rate and the time left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["Bar"]
+
+
+class Bar:
+    """A tqdm bar on standard error, or nothing.
+
+    Its context gives ``update(done, total)``, or None where nothing is shown. What it counts are values
+    visited: every recorded value once by the statistics, then once by every scheme. The time left
+    follows from the rate of late, since schemes differ in what a value costs.
+    """
+
+    def __init__(self, name: str, show: bool) -> None:
+        self.name, self.show = name, show
+
+    def __enter__(self) -> Any:
+        if not self.show:
+            return None
+        from tqdm.auto import tqdm
+
+        self.bar = tqdm(total=0, desc=self.name, unit="value", unit_scale=True, leave=False)
+
+        def update(done: int, total: int) -> None:
+            self.bar.total = total
+            self.bar.update(done - self.bar.n)
+
+        return update
+
+    def __exit__(self, *error: Any) -> None:
+        if self.show:
+            self.bar.close()

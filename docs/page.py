@@ -1,0 +1,31 @@
+"""What the scripts that write into docs/performance.md share: the machine's name, and lines between two markers."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import time
+from pathlib import Path
+
+import numpy as np
+
+from apscope import _core
+
+
+def machine() -> str:
+    """Processor, how many, vector instructions, NumPy and the day, as a sentence's beginning."""
+    name = platform.processor() or platform.machine()
+    if os.path.exists("/proc/cpuinfo"):
+        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        name = found.group(1) if found else name
+    return f"{name}, {os.cpu_count()} processors, {_core.simd_level()}, NumPy {np.__version__}, {time.strftime('%Y-%m-%d', time.gmtime())}"
+
+
+def replace_between(page: Path, begin: str, end: str, lines: list[str]) -> None:
+    """Put `lines` between the two markers, which must be there once."""
+    block = "\n".join([begin, "", *lines, "", end])
+    text, count = re.subn(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _: block, page.read_text(), flags=re.S)
+    if count != 1:
+        raise SystemExit(f"{page} has {count} places marked '{begin}'; one is needed")
+    page.write_text(text)

@@ -1,0 +1,130 @@
+"""Where the time of `apscope replay` goes: python docs/replay_cost.py docs/performance.md
+
+Replays the bundled traces with --scheme all and the four default topologies on the command line, on one thread and on
+two in turn, and takes the medians of wall time, processor time and the largest resident set. Linux's `perf` samples one
+such run, if it is there: the share of the samples inside the compiled module, and by function where the module keeps its
+symbols (a build with -DCMAKE_STRIP=/bin/true). Then every scheme by itself, for what one of its visits to a value costs.
+Writes the lines between the markers of the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import page
+
+import apscope
+
+BEGIN, END = "<!-- replay: written by docs/replay_cost.py -->", "<!-- end of replay -->"
+TRACES = [f"notebooks/data/{name}" for name in ("digits", "digits_w64", "characters")]
+
+
+def command(traces: list[str], threads: int, folder: str, schemes: list[str]) -> list[str]:
+    words = [w for s in schemes for w in ("--scheme", s)]
+    return [sys.executable, "-m", "apscope", "replay", *traces, *words, "--threads", str(threads), "-o", folder]
+
+
+def run(words: list[str]) -> tuple[float, float, int]:
+    """Wall seconds, processor seconds, largest resident set in bytes."""
+    begin = time.perf_counter()
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise SystemExit(f"{' '.join(words)} ended with {process.returncode}")
+    return time.perf_counter() - begin, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
+
+
+def parse_shares(report: str) -> list[tuple[str, float]]:
+    """Names and percentages of a perf report of one column."""
+    lines = [re.fullmatch(r"\s*([\d.]+)%\s+(?:\[[.k]\]\s+)?(.*?)\s*", line) for line in report.splitlines()]
+    return [(m.group(2), float(m.group(1))) for m in lines if m]
+
+
+def sampled(words: list[str], folder: Path) -> tuple[list[tuple[str, float]], list[tuple[str, float]]] | None:
+    """Shares of one run's samples by file and by function of the compiled module; None without perf."""
+    if shutil.which("perf") is None:
+        return None
+    data = str(folder / "perf.data")
+    recorded = subprocess.run(["perf", "record", "-q", "-F", "499", "-o", data, *words], capture_output=True)
+    if recorded.returncode != 0:
+        return None
+    found = []
+    for sort in ("dso", "symbol"):
+        report = subprocess.run(["perf", "report", "-q", "-i", data, "--sort", sort], capture_output=True, text=True, check=True)
+        found.append(parse_shares(report.stdout))
+    files, functions = found
+    return files, [(name, share) for name, share in functions if name.startswith("apscope::")]
+
+
+def values_of(traces: list[str]) -> int:
+    opened = [apscope.open_trace(t) for t in traces]
+    return sum(len(t.steps) * t.workers * sum(x.size for x in t.manifest.tensors) for t in opened)
+
+
+def cost_of_schemes(traces: list[str], specs: list[str]) -> list[tuple[str, float]]:
+    """ns of processor time a value, statistics and tables included, dearest first."""
+    values, found = values_of(traces), []
+    for spec in specs:
+        times = []
+        for _ in range(3):
+            begin = time.process_time()
+            apscope.replay(traces, spec, threads=1)
+            times.append(time.process_time() - begin)
+        found.append((spec, min(times) / values * 1e9))
+    return sorted(found, key=lambda pair: -pair[1])
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("page", type=Path, help="docs/performance.md")
+    parser.add_argument("--runs", type=int, default=3, help="of the command line; medians count")
+    parser.add_argument("--traces", nargs="+", default=TRACES, metavar="TRACE")
+    parser.add_argument("--schemes", nargs="+", default=["all"], metavar="SPEC")
+    args = parser.parse_args(arguments)
+    specs = [c.spec for s in args.schemes for c in (apscope.all_schemes() if s == "all" else [apscope.schemes.as_scheme(s)])]
+    specs = list(dict.fromkeys(specs))
+    with tempfile.TemporaryDirectory() as place:
+        taken: dict[int, list[tuple[float, float, int]]] = {1: [], 2: []}
+        for _ in range(args.runs):
+            for threads, runs in taken.items():
+                runs.append(run(command(args.traces, threads, place, args.schemes)))
+        rows = len(apscope.Results.open(place).frame)
+        samples = sampled(command(args.traces, 1, place, args.schemes), Path(place))
+    middle = {threads: [statistics.median(r[i] for r in runs) for i in range(3)] for threads, runs in taken.items()}
+    ratio = statistics.median(one[0] / two[0] for one, two in zip(taken[1], taken[2]))
+    lines = [
+        f"{page.machine()}; {len(specs)} schemes, {len(apscope.replay.__kwdefaults__['topology'])} topologies, {values_of(args.traces)} values, {rows} rows; "
+        f"the middle one of {args.runs} runs. Wall time includes starting Python and writing the results.",
+        "",
+        "| threads | seconds | processor seconds | largest resident set, MiB |",
+        "|---|---|---|---|",
+        *(f"| {threads} | {m[0]:.2f} | {m[1]:.2f} | {m[2] / 2**20:.0f} |" for threads, m in middle.items()),
+        "",
+        f"Two threads are {ratio:.2f} times as fast as one.",
+    ]
+    if samples is not None:
+        files, functions = samples
+        compiled = sum(share for name, share in files if name.startswith("_core"))
+        others = ", ".join(f"{name} {share:.0f} %" for name, share in files if not name.startswith("_core") and share >= 1)
+        lines += ["", f"Of `perf`'s samples of a run on one thread, {compiled:.0f} % lie in apscope's compiled code. The others: {others}."]
+        if functions:
+            short = [(re.sub(r"\(anonymous namespace\)::|apscope::", "", name).split("(")[0], share) for name, share in functions[:10]]
+            lines += ["", "| function | samples |", "|---|---|", *(f"| `{name}` | {share:.1f} % |" for name, share in short)]
+    costs = cost_of_schemes(args.traces, specs)
+    lines += ["", "Each scheme by itself, processor time of `apscope.replay` over the traces' values, the tables of its results included:", "",
+              "| scheme | ns a value |", "|---|---|", *(f"| `{spec}` | {cost:.0f} |" for spec, cost in costs)]  # fmt: skip
+    page.replace_between(args.page, BEGIN, END, lines)
+
+
+if __name__ == "__main__":
+    main()

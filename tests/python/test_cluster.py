@@ -1,0 +1,137 @@
+"""A replay on a Dask cluster: the same bytes, and one sentence for what goes wrong."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import apscope
+from apscope.cli import main
+from apscope.progress import Bar
+from apscope.record import TraceWriter
+
+distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed (apscope[dask])")
+dask = pytest.importorskip("dask")
+pytestmark = pytest.mark.filterwarnings("ignore")  # of Dask's own
+
+SCHEMES = ["aps:e4m3", "dynamic_loss_scaling:e4m3", "qsgd", "error_feedback(sign)", "hybrid(last=none:fp16;else=aps:e4m3)"]
+FILES = ("results.csv", "results.parquet", "histograms.parquet")
+
+
+@pytest.fixture(scope="module")
+def digits(request):
+    return str(request.config.rootpath / "notebooks/data/digits")
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["threads", "processes"])
+def client(request):
+    settings = {"n_workers": 2 if request.param else 1, "threads_per_worker": 1, "processes": request.param}
+    with distributed.LocalCluster(dashboard_address=None, **settings) as cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+def replay(digits, **options):
+    return apscope.replay(digits, SCHEMES, topology=["ring", "tree"], **options)
+
+
+@pytest.fixture(scope="module")
+def whole(digits):
+    return replay(digits)
+
+
+def same(one, other):
+    assert set(one) == set(other)
+    for key, rows in one.items():
+        assert set(rows) == set(other[key])
+        assert all(np.array_equal(rows[name], other[key][name]) for name in rows)
+
+
+def test_a_cluster_changes_no_byte(client, digits, whole, tmp_path):
+    found = replay(digits, client=client)
+    for results, folder in ((whole, tmp_path / "here"), (found, tmp_path / "there")):
+        results.save(folder)
+    for name in (*FILES, "provenance.json"):
+        assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes(), name
+    assert list(found.states["digits"]) == list(whole.states["digits"])
+    same(found.states["digits"], whole.states["digits"])
+
+
+def test_a_shard_of_a_cluster_is_that_shard(client, digits):
+    for shard in ((0, 3), (2, 3)):
+        assert replay(digits, shard=shard, client=client).frame.equals(replay(digits, shard=shard).frame)
+
+
+def test_states_go_on_where_they_ended(client, digits, whole):
+    steps = apscope.open_trace(digits).steps
+    first = replay(digits, steps=f":{steps[3]}", client=client)
+    rest = replay(digits, steps=f"{steps[3]}:", states=first.states, client=client)
+    assert len(first.frame) + len(rest.frame) == len(whole.frame)
+    same(rest.states["digits"], whole.states["digits"])
+
+
+def test_progress_reaches_the_end(client, digits, monkeypatch):
+    told = []
+
+    class Told(Bar):
+        def __enter__(self):
+            return lambda done, total: told.append((done, total))
+
+        def __exit__(self, *error):
+            pass
+
+    monkeypatch.setattr(sys.modules["apscope.replay"], "Bar", Told)
+    replay(digits, progress=True, client=client)
+    assert told and told[-1][0] == told[-1][1] > 0
+    assert [d for d, _ in told] == sorted(d for d, _ in told)
+
+
+def test_a_trace_that_the_workers_do_not_find_is_one_sentence(client, digits, tmp_path):
+    with TraceWriter(tmp_path / "t", workers=1) as writer:
+        writer.add(0, 0, "a", np.ones(2, np.float32))
+        writer.end_step(0, loss=1.0)
+    trace = apscope.open_trace(tmp_path / "t")
+    (tmp_path / "t").rename(tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match=r"^on a Dask worker \(.*\): .*/t is no trace"):
+        apscope.replay(trace, "none:e4m3", client=client)
+
+
+def test_the_command_line_takes_a_scheduler(client, digits, whole, tmp_path, capsys):
+    words = [w for s in SCHEMES for w in ("--scheme", s)] + ["--topology", "ring", "--topology", "tree"]
+    address = client.scheduler.address
+    if address.startswith("inproc"):
+        pytest.skip("a cluster inside a process has no address for others")
+    assert main(["replay", digits, "-o", str(tmp_path / "r"), *words, "--dask", address]) == 0, capsys.readouterr().err
+    whole.save(tmp_path / "here")
+    for name in FILES:
+        assert (tmp_path / "r" / name).read_bytes() == (tmp_path / "here" / name).read_bytes(), name
+
+
+def test_a_worker_that_ends_is_one_sentence(digits, monkeypatch):
+    def die(*arguments):
+        os._exit(1)
+
+    monkeypatch.setattr("apscope.cluster.run_shard", die)
+    settings = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    once = dask.config.set({"distributed.scheduler.allowed-failures": 0})
+    with once, distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster) as client:
+        with pytest.raises(ChildProcessError, match=r"^the Dask worker tcp://.* ended while it replayed"):
+            replay(digits, client=client)
+
+
+def test_what_is_no_client_is_refused(digits):
+    with pytest.raises(TypeError, match="client is str; give a dask.distributed.Client"):
+        replay(digits, client="tcp://127.0.0.1:8786")
+
+
+def test_nobody_at_the_address_is_one_sentence(digits, tmp_path, capsys):
+    assert main(["replay", digits, "-o", str(tmp_path), "--dask", "nonsense://x"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_dask_is_never_imported_unasked(digits):
+    code = "import sys, apscope; apscope.replay(sys.argv[1], 'none:e4m3'); assert not {'dask', 'distributed'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code, digits], check=True)

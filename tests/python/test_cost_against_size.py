@@ -1,0 +1,63 @@
+"""The scripts that measure replays and write docs/performance.md, at tiny sizes."""
+
+import json
+import runpy
+import shutil
+
+import pytest
+
+
+@pytest.fixture
+def docs(request, tmp_path, monkeypatch):
+    docs = request.config.rootpath / "docs"
+    monkeypatch.syspath_prepend(str(docs))
+    shutil.copy(docs / "performance.md", tmp_path)
+    return docs
+
+
+def test_cost_against_size_measures_draws_and_writes(docs, tmp_path, capsys):
+    script = runpy.run_path(str(docs / "cost_against_size.py"))
+    before = (tmp_path / "performance.md").read_text()
+    small = ["--largest", "10000", "--schemes", "2", "--workers", "4", "--values", "8000", "--elements", "100", "--seconds", "0.01"]
+    script["main"]([str(tmp_path), *small])
+    found = json.loads((tmp_path / "cost_against_size.json").read_text())
+    assert [p["values"] for p in found["points"]["elements"]] == [1000, 10000]
+    assert [p["schemes"] for p in found["points"]["schemes"]] == [1, 2]
+    assert [p["workers"] for p in found["points"]["workers"]] == [2, 4]
+    assert all(p["seconds"] > 0 and p["memory"] >= 0 for rows in found["points"].values() for p in rows)
+    assert (tmp_path / "cost_against_size.png").read_bytes().startswith(b"\x89PNG")
+    after = (tmp_path / "performance.md").read_text()
+    begin, end = script["BEGIN"], script["END"]
+    assert before[: before.index(begin)] == after[: after.index(begin)]
+    assert before[before.index(end) :] == after[after.index(end) :]
+    assert "| schemes | 1 | 2 |" in after
+
+
+def test_its_traces_are_what_they_say(docs, tmp_path):
+    script = runpy.run_path(str(docs / "cost_against_size.py"))
+    script["write_trace"](tmp_path / "t", 3, 2, 10)
+    import apscope
+
+    trace = apscope.open_trace(tmp_path / "t")
+    assert (len(trace.steps), trace.workers, trace.shapes) == (3, 2, {"g": (10,)})
+    for path, size, digest in trace.files():
+        assert path.stat().st_size == size
+        trace.check_file(path, digest)
+    assert len(set(script["FORMATS"])) == 32
+
+
+def test_replay_cost_measures_and_writes(docs, tmp_path, request):
+    script = runpy.run_path(str(docs / "replay_cost.py"))
+    trace = str(request.config.rootpath / "notebooks/data/digits_w64")
+    script["main"]([str(tmp_path / "performance.md"), "--runs", "1", "--traces", trace, "--schemes", "aps:e4m3", "sign"])
+    text = (tmp_path / "performance.md").read_text()
+    written = text[text.index(script["BEGIN"]) : text.index(script["END"])]
+    assert "2 schemes, 4 topologies, 243968 values" in written
+    assert "| `aps:e4m3" in written and "| `sign" in written and "Two threads are " in written
+
+
+def test_perf_reports_are_read(docs):
+    script = runpy.run_path(str(docs / "replay_cost.py"))
+    report = "\n    55.61%  _core.so     \n     7.60%  [kernel.kallsyms]\n"
+    assert script["parse_shares"](report) == [("_core.so", 55.61), ("[kernel.kallsyms]", 7.6)]
+    assert script["parse_shares"]("    28.82%  [.] apscope::fill   \n") == [("apscope::fill", 28.82)]

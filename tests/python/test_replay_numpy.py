@@ -1,0 +1,34 @@
+"""The replay against the same work written in NumPy with ml_dtypes (tests/benchmarks/replay_numpy.py)."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from tests.benchmarks import replay_numpy
+
+
+@pytest.fixture(scope="module")
+def traces(request):
+    return [str(request.config.rootpath / t) for t in replay_numpy.TRACES]
+
+
+def test_every_column_agrees_on_the_bundled_traces(traces):
+    assert replay_numpy.disagreements(replay_numpy.apscope_job(traces), replay_numpy.numpy_job(traces)[0]) == []
+
+
+def test_a_difference_is_found(traces):
+    ours, theirs = replay_numpy.apscope_job(traces[1:2]), replay_numpy.numpy_job(traces[1:2])[0]
+    for column, change in (("underflow", 1), ("nmse", 1e-9), ("sum_error", 1e-9), ("max_ulp", 0.5)):
+        changed = theirs.copy()
+        changed.loc[7, column] += change * (1 if column != "nmse" else changed.loc[7, column])
+        (line,) = replay_numpy.disagreements(ours, changed)
+        assert line.startswith(f"{column}: ") and "1 rows" in line
+    assert "rows here" in replay_numpy.disagreements(ours, pd.concat([theirs.iloc[1:]]))[0]
+
+
+def test_the_script_writes_its_figures(traces, tmp_path, capsys):
+    assert replay_numpy.main(["--runs", "1", "--json", str(tmp_path / "f.json"), traces[1]]) == 0
+    figures = json.loads((tmp_path / "f.json").read_text())
+    assert figures["agrees"] and figures["ratio"] > 0
+    assert "numbers agree" in capsys.readouterr().out
