@@ -17,11 +17,12 @@ python_sources := $(shell find bindings/apscope -type f -not -path '*/__pycache_
 traces := digits digits_w64 characters
 trace_files := $(shell find $(traces:%=notebooks/data/%) -type f)
 
-.PHONY: help report test exhaustive picture stubs clean system test-cpp test-python
+.PHONY: help report test benchmark exhaustive picture stubs clean system test-cpp test-python
 
 help:
 	@echo "make report      replay the bundled recorded traces into out/ and write out/report.html"
 	@echo "make test        build everything and run the C++ tests, the Python tests and the notebooks"
+	@echo "make benchmark   the kernels under Google Benchmark, the Python calls under pytest-benchmark, briefly"
 	@echo "make exhaustive  the long proofs, recorded in docs/conformance.md; SHARD=I/N: P3109's formats, a part of them"
 	@echo "make picture     draw the picture of README.md again, and write its table"
 	@echo "make stubs       write the type stubs of the extension modules again"
@@ -38,7 +39,7 @@ system:
 	@test -x $(VENV)/python || { echo "Making .venv"; $(PYTHON) -m venv .venv; }
 	@echo "Installing the Python packages of pyproject.toml into .venv"
 	@$(VENV)/python -m pip install --quiet --upgrade pip
-	@$(VENV)/python .ci/requirements.py test dask | $(VENV)/python -m pip install --quiet --requirement /dev/stdin
+	@$(VENV)/python .ci/requirements.py test dask benchmark | $(VENV)/python -m pip install --quiet --requirement /dev/stdin
 	@$(VENV)/python .ci/install_torch.py
 	@touch $@
 
@@ -85,6 +86,14 @@ test-python: .stamps/tests-built
 	@$(VENV)/python -m pytest -q --numprocesses $(JOBS) --dist worksteal --durations=5 tests | tee $(LOGS)/python
 
 # ---- More -------------------------------------------------------------------------------------
+
+# A look of a minute or two; tests/benchmarks/ says how to take longer ones.
+benchmark: .stamps/tests-built
+	@if [ -x $(BUILD)/tests/benchmarks/apscope_benchmarks ]; then \
+	   $(BUILD)/tests/benchmarks/apscope_benchmarks --benchmark_min_time=0.02; \
+	 else echo "Google Benchmark is not installed (Debian: libbenchmark-dev); the C++ kernels are left out"; fi
+	@$(VENV)/python -m pytest tests/benchmarks/bench_python.py -q --benchmark-max-time=0.05 --benchmark-min-rounds=3 \
+	   --benchmark-group-by=param:count --benchmark-sort=fullname --benchmark-columns=median,iqr,rounds
 
 # Resumes where it was stopped. SHARD=I/N takes every N-th of the P3109 formats instead.
 exhaustive: .stamps/installed

@@ -15,9 +15,9 @@ need_command ninja ninja-build
 need_python 'import ensurepip, venv' python3-venv
 need_python 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' python3-dev
 if command -v dpkg-query >/dev/null; then
-    for package in libmpfr-dev libboost-dev libxtensor-dev nlohmann-json3-dev libgtest-dev libkissfft-dev; do need_package "$package"; done
+    for package in libmpfr-dev libboost-dev libxtensor-dev nlohmann-json3-dev libgtest-dev libbenchmark-dev libkissfft-dev; do need_package "$package"; done
 else
-    echo "This is no Debian system: MPFR, Boost, xtensor, nlohmann-json, KissFFT and GoogleTest must be there with their headers." >&2
+    echo "This is no Debian system: MPFR, Boost, xtensor, nlohmann-json, KissFFT and GoogleTest must be there with their headers; Google Benchmark may." >&2
 fi
 ((${#missing[@]})) || exit 0
 

@@ -112,13 +112,44 @@ void add_array_jobs(Jobs& jobs, const std::string& where, std::size_t count, int
     });
     job("decode e4m3", 5, [a, e4m3, threads] { decode(std::span<const std::uint8_t>(a->codes), std::span<float>(a->out), e4m3, false, threads); });
     job("quantize fp64 e4m3 ties_to_even", 16, [a, e4m3, threads] { quantize(std::span<const double>(a->in64), std::span<double>(a->out64), e4m3, {}, {}, threads); });
-    const BlockFormat mx = parse_block_format("mxfp8_e4m3");
+    // Lines of 1024 elements; "columns": blocks along the other axis of the same array.
     const std::size_t rows = count / 1024;
-    job("quantize_blocks mxfp8_e4m3", 8, [a, mx, rows, threads] {
-        Projection saturating;
-        saturating.overflow = Overflow::saturate;
-        quantize_blocks(std::span<const float>(a->in).first(rows * 1024), std::span<float>(a->out).first(rows * 1024), {rows, 1024, 1}, mx, saturating, 0, threads);
-    });
+    const auto block_job = [&](const char* name, Projection p, bool columns = false) {
+        const BlockFormat f = parse_block_format(name);
+        const BlockShape shape = columns ? BlockShape{1, rows, 1024} : BlockShape{rows, 1024, 1};
+        std::string what = "quantize_blocks " + std::string(name);
+        if (p.rounding != RoundingMode::ties_to_even) what += " " + std::string(to_string(p.rounding));
+        if (is_stochastic(p.rounding)) what += " " + std::to_string(p.random_bits) + " bits";
+        if (columns) what += " columns";
+        p.overflow = Overflow::saturate;
+        job(what, 8, [a, f, p, shape, threads] {
+            quantize_blocks(std::span<const float>(a->in).first(shape.size()), std::span<float>(a->out).first(shape.size()), shape, f, p, 0, threads);
+        });
+    };
+    for (const char* name : {"mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e2m3", "mxfp4", "mxint8", "nvfp4", "bfp:8:16"}) {
+        if (every_format || std::string(name) == "mxfp8_e4m3" || std::string(name) == "nvfp4") block_job(name, {});
+    }
+    if (every_format) {
+        for (const RoundingMode mode : {RoundingMode::ties_to_away, RoundingMode::toward_zero, RoundingMode::to_odd}) block_job("mxfp8_e4m3", rounding(mode));
+        block_job("mxfp8_e4m3,rule=rceil", {});
+        block_job("mxfp8_e4m3", {}, true);
+        block_job("nvfp4", {}, true);
+        block_job("mxfp8_e4m3,block=45", {});
+    }
+    block_job("mxfp8_e4m3", rounding(RoundingMode::stochastic, 16));
+    for (const char* name : {"mxfp8_e4m3", "nvfp4"}) {
+        const BlockFormat f = parse_block_format(name);
+        const BlockShape shape{rows, 1024, 1};
+        const auto scales = std::make_shared<std::vector<std::uint8_t>>(shape.scales(f));
+        const double bytes = 5 + 1.0 / f.block_size;
+        job("encode_blocks " + std::string(name), bytes, [a, scales, f, shape, threads] {
+            encode_blocks(std::span<const float>(a->in).first(shape.size()), std::span<std::uint8_t>(a->codes).first(shape.size()), *scales, shape, f, {RoundingMode::ties_to_even, Overflow::saturate}, 0, threads);
+        });
+        const auto codes = std::make_shared<std::vector<std::uint8_t>>(shape.size(), std::uint8_t{5});
+        job("decode_blocks " + std::string(name), bytes, [a, codes, scales, f, shape, threads] {
+            decode_blocks(*codes, *scales, 1.0f, std::span<float>(a->out).first(shape.size()), shape, f, threads);
+        });
+    }
 }
 
 // Pass 2 of a replay on one item: a scheme, its wire row and its reduced ones.

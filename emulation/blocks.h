@@ -1,6 +1,7 @@
 // Block formats applied to arrays: quantize_blocks (values that a block format holds), encode_blocks
-// (codes of the elements and of the scales) and decode_blocks. The three share one loop; every
-// rounding is the one rule of core/rounding.h on fp64 numbers x / 2^k, which are exact.
+// (codes of the elements and of the scales) and decode_blocks. Blocks go through the loops of
+// block_kernels.h where those serve, and through the one rule of core/rounding.h on fp64 numbers x / 2^k,
+// which are exact, where they do not: to the same bits.
 //
 // What a block becomes is docs/definitions.md section 11. In short: amax is taken over the block's
 // finite elements; a block of zeros has the smallest scale; a NaN stays in its element where the
@@ -62,5 +63,19 @@ float encode_blocks(std::span<const double> in, std::span<std::uint8_t> codes, s
 // Any codes are read, also those that no encoder writes; a code wider than the format is refused.
 void decode_blocks(std::span<const std::uint8_t> codes, std::span<const std::uint8_t> scales, float tensor_scale,
                    std::span<float> out, BlockShape shape, const BlockFormat& format, int threads = 1);
+
+// By the rule alone, block by block and element by element, for checking the lines above.
+void quantize_blocks_by_rule(std::span<const float> in, std::span<float> out, BlockShape shape, const BlockFormat& format,
+                             const Projection& projection, std::uint64_t seed = 0);
+void quantize_blocks_by_rule(std::span<const double> in, std::span<double> out, BlockShape shape, const BlockFormat& format,
+                             const Projection& projection, std::uint64_t seed = 0);
+float encode_blocks_by_rule(std::span<const float> in, std::span<std::uint8_t> codes, std::span<std::uint8_t> scales, BlockShape shape,
+                            const BlockFormat& format, const Projection& projection, const BlockSettings& settings);
+float encode_blocks_by_rule(std::span<const double> in, std::span<std::uint8_t> codes, std::span<std::uint8_t> scales, BlockShape shape,
+                            const BlockFormat& format, const Projection& projection, const BlockSettings& settings);
+void decode_blocks_by_rule(std::span<const std::uint8_t> codes, std::span<const std::uint8_t> scales, float tensor_scale,
+                           std::span<float> out, BlockShape shape, const BlockFormat& format);
+// Whether the loops serve most blocks of a format, or the rule all of them.
+bool blocks_have_loops(const BlockFormat& format, const Projection& projection);
 
 }  // namespace apscope

@@ -1,4 +1,4 @@
-"""``python -m tests.exhaustive [--shard I/N]``: runs the proofs, records them, writes the page."""
+"""``python -m tests.exhaustive [--shard I/N] [--simd LEVEL]``: runs the proofs, records them, writes the page."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import argparse
 import re
 import sys
 from pathlib import Path
+
+from apscope import _core
 
 from . import jobs, page
 from .record import ROOT, Record
@@ -15,10 +17,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.exhaustive", description=__doc__)
     parser.add_argument("--shard", metavar="I/N", help="the P3109 formats, every N-th from number I, instead of all the rest")
     parser.add_argument("--only", metavar="REGEX", default="", help="jobs whose name matches, say '^arithmetic: e4m3 '")
-    parser.add_argument("--once", action="store_true", help="leave out what is recorded for older sources too")
+    parser.add_argument("--once", action="store_true", help="leave out what is recorded for older sources too, on the instruction set in use")
+    parser.add_argument("--simd", choices=("portable", "sse4", "avx2", "avx512"), help="on this instruction set, recorded beside the others")
     parser.add_argument("--record", type=Path, default=Path(__file__).with_name("recorded.json"), help="default: %(default)s")
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "conformance.md", help="default: %(default)s")
     args = parser.parse_args()
+    if args.simd:
+        _core.set_simd_level(args.simd)
     if args.shard:
         match = re.fullmatch(r"(\d+)/(\d+)", args.shard)
         if not match or not int(match[1]) < int(match[2]):

@@ -23,19 +23,23 @@ PARTS = {
 
 
 def summary(record: dict[str, Any]) -> str:
-    """Table rows: part, formats, jobs, comparisons, mismatches, time, the digest of the sources and how many jobs ran on each."""
+    """Table rows: part, formats, jobs, comparisons, mismatches, time, the digest of the sources and the instruction sets, and how many jobs ran on each."""
     keys = {(j.part, j.name.split()[0]) for j in main_jobs() + p3109_jobs(0, 1)}
     asked = Counter(part for part, _ in keys)
-    lines = ["| what is compared | formats | jobs | comparisons | mismatches | minutes | sources |", "|---|---|---|---|---|---|---|"]
+    lines = ["| what is compared | formats | jobs | comparisons | mismatches | minutes | sources | instruction sets |", "|---|---|---|---|---|---|---|---|"]
     for part, words in PARTS.items():
         jobs = {key[len(part) + 2 :]: found for key, found in record["jobs"].items() if key.startswith(part + ": ")}
         formats = {name.split()[0] for name in jobs}
+        names = {name.removesuffix(f" on {found['simd']}") for name, found in jobs.items()}
         cases, wrong = (sum(found[what] for found in jobs.values()) for what in ("cases", "mismatches"))
         minutes = sum(found["seconds"] for found in jobs.values()) / 60
-        sources = Counter(found["sources"] for found in jobs.values())
-        on = ", ".join(f"{digest}: {n}" if len(sources) > 1 else digest for digest, n in sources.most_common())
-        lines.append(f"| {words} | {len(formats)} of {asked[part]} | {len(jobs)} | {cases:,} | {wrong} | {minutes:.1f} | {on} |")
+        sources, sets = (_counted(Counter(found[what] for found in jobs.values())) for what in ("sources", "simd"))
+        lines.append(f"| {words} | {len(formats)} of {asked[part]} | {len(names)} | {cases:,} | {wrong} | {minutes:.1f} | {sources} | {sets} |")
     return "\n".join(lines)
+
+
+def _counted(found: Counter[str]) -> str:
+    return ", ".join(f"{name}: {n}" if len(found) > 1 else name for name, n in found.most_common())
 
 
 def write(record_file: Path, page: Path) -> None:

@@ -1,4 +1,7 @@
-"""The record: what each job found, kept in a JSON file, so that a stopped run goes on where it was."""
+"""The record: what each job found, kept in a JSON file, so that a stopped run goes on where it was.
+
+A job's row has the job's key; rows of the same job on further instruction sets have "key on simd".
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ def digest_of_sources(arithmetic: bool, root: Path = ROOT) -> str:
 
 
 class Record:
-    """What was found, job by job; a job done with these sources on this instruction set is not done again."""
+    """What was found, job by job and instruction set by instruction set; what was done with these sources is not done again."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -46,10 +49,15 @@ class Record:
         arithmetic = job.part in ("arithmetic", "sampled fma")
         return {"sources": self.digests[arithmetic], "simd": _core.simd_level(), "processors": os.cpu_count()}
 
+    def row_key(self, job: Job) -> str:
+        """Where the job's row on the instruction set in use is, or belongs."""
+        simd, found = _core.simd_level(), self.jobs.get(job.key)
+        return job.key if found is None or found["simd"] == simd else f"{job.key} on {simd}"
+
     def is_done(self, job: Job, once: bool) -> bool:
-        """Whether the job has been done: on these sources and this instruction set, or, with `once`, on any."""
-        found, on = self.jobs.get(job.key), self.on(job)
-        return found is not None and (once or (found["sources"], found["simd"]) == (on["sources"], on["simd"]))
+        """Whether the job has been done on the instruction set in use: on these sources, or, with `once`, on any."""
+        found = self.jobs.get(self.row_key(job))
+        return found is not None and (once or found["sources"] == self.on(job)["sources"])
 
     def run(self, jobs: list[Job], once: bool = False) -> int:
         """Runs what is not yet done; the number of jobs with a mismatch."""
@@ -59,7 +67,7 @@ class Record:
             started = time.perf_counter()
             rows = job.run()
             first = next((row.first for row in rows if row.first), None)
-            found = self.jobs[job.key] = {
+            found = self.jobs[self.row_key(job)] = {
                 "cases": sum(row.cases for row in rows),
                 "mismatches": sum(row.mismatches for row in rows),
                 "seconds": round(time.perf_counter() - started, 1),
@@ -70,7 +78,7 @@ class Record:
             print(f"[{number}/{len(left)}] {job.key}: {found['cases']} cases, {found['mismatches']} mismatches, {found['seconds']} s", flush=True)
             if first:
                 print(f"  {first}", flush=True)
-        return sum(self.jobs[job.key]["mismatches"] > 0 for job in jobs)
+        return sum(self.jobs[self.row_key(job)]["mismatches"] > 0 for job in jobs)
 
     def _write(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -4,10 +4,12 @@ import json
 
 import pytest
 
-from apscope import FloatFormat
+from apscope import FloatFormat, _core
 from apscope.verify import Verification
 from tests.exhaustive import jobs, page
-from tests.exhaustive.record import Record, digest_of_sources
+from tests.exhaustive.record import ROOT, Record, digest_of_sources
+
+RECORDED = ROOT / "tests" / "exhaustive" / "recorded.json"
 
 
 def job(name: str, runs: list, mismatches: int = 0) -> jobs.Job:
@@ -29,6 +31,28 @@ def test_what_was_done_is_not_done_again_until_the_sources_change(tmp_path):
     file.write_text(json.dumps(changed))
     assert Record(file).run([job("a", runs), job("b", runs)]) == 0
     assert runs == ["a", "b", "c", "b"]
+
+
+def test_every_instruction_set_has_a_row_of_its_own(tmp_path, monkeypatch):
+    runs: list[str] = []
+    file, text = tmp_path / "record.json", tmp_path / "page.md"
+    for simd in ("avx512", "sse4", "avx512", "sse4"):
+        monkeypatch.setattr(_core, "simd_level", lambda simd=simd: simd)
+        assert Record(file).run([job("e4m3", runs)], once=True) == 0
+    assert runs == ["e4m3", "e4m3"]
+    rows = json.loads(file.read_text())["jobs"]
+    assert {key: row["simd"] for key, row in rows.items()} == {"rule: e4m3": "avx512", "rule: e4m3 on sse4": "sse4"}
+    text.write_text(f"{page.BEGIN}\n{page.END}\n")
+    page.write(file, text)
+    (row,) = [line for line in text.read_text().splitlines() if line.startswith(f"| {page.PARTS['rule']}")]
+    cells = [cell.strip() for cell in row.split("|")]
+    assert cells[2:5] == ["1 of 192", "1", "14"] and cells[8] == "avx512: 1, sse4: 1"
+
+
+def test_the_committed_record_is_read_and_its_rows_stay_done():
+    record = Record(RECORDED)
+    assert len(record.jobs) > 1000
+    assert all(row["simd"] in ("portable", "sse4", "avx2", "avx512") for row in record.jobs.values())
 
 
 def test_a_mismatch_is_counted_and_kept(tmp_path):
