@@ -62,16 +62,20 @@ def largest_resident_set() -> int:
 
 
 def measure(folder: str, schemes: list[str], seconds: float) -> dict:
-    """The median over at least three replays, or over one where one takes longer than `seconds`."""
+    """Medians over at least three replays, or over one where one takes longer than `seconds`.
+
+    Processor time is what is drawn: on one thread it is the wall time of a machine with nothing else to do.
+    """
     with tempfile.TemporaryDirectory() as place:  # what the first call imports
         write_trace(Path(place) / "small", 1, 2, 10)
         apscope.replay(Path(place) / "small", schemes[:1], topology=TOPOLOGY, threads=1)
-    before, times = largest_resident_set(), []
+    before, times, wall = largest_resident_set(), [], []
     while not times or sum(times) < seconds and (len(times) < 3 or sum(times) < seconds / 3):
-        begin = time.perf_counter()
+        begin, begin_wall = time.process_time(), time.perf_counter()
         apscope.replay(folder, schemes, topology=TOPOLOGY, threads=1)
-        times.append(time.perf_counter() - begin)
-    return {"seconds": statistics.median(times), "runs": len(times), "memory": largest_resident_set() - before}
+        times.append(time.process_time() - begin)
+        wall.append(time.perf_counter() - begin_wall)
+    return {"seconds": statistics.median(times), "wall_seconds": statistics.median(wall), "runs": len(times), "memory": largest_resident_set() - before}
 
 
 def point(values: int, workers: int, schemes: int, seconds: float) -> dict:
@@ -117,7 +121,7 @@ def draw(found: dict[str, list[dict]], path: Path) -> None:
         x, y = [p[key] for p in found[name]], [p["seconds"] for p in found[name]]
         axis.loglog(x, y, "o-", label="measured")
         axis.loglog(x, [y[-1] * v / x[-1] for v in x], ":", color="grey", label="linear")
-        axis.set(xlabel=label, ylabel="seconds")
+        axis.set(xlabel=label, ylabel="processor seconds")
         axis.legend(frameon=False)
     axes[3].semilogx([p["values"] for p in found["elements"]], [p["memory"] / 2**20 for p in found["elements"]], "o-")
     axes[3].set(xlabel=panels[0][2], ylabel="MiB beyond a small replay's", ylim=(0, None))
@@ -135,13 +139,13 @@ def lines_of(found: dict[str, list[dict]], held: list[dict], machine: str) -> li
         "",
         "![Seconds against values, schemes and workers, and memory](cost_against_size.png)",
         "",
-        "| against | from | to | ns a value and scheme, at each point |",
+        "| against | from | to | ns of processor time a value and scheme, at each point |",
         "|---|---|---|---|",
     ]
     for name, key in (("elements", "values"), ("schemes", "schemes"), ("workers", "workers")):
         rows = found[name]
         lines.append(f"| {key} | {rows[0][key]} | {rows[-1][key]} | {', '.join(f'{visit(p):.3g}' for p in rows)} |")
-    lines += ["", f"At {largest['values']} values, {largest['seconds']:.1f} s and {largest['memory'] / 2**20:.0f} MiB beyond a small replay's, of which "
+    lines += ["", f"At {largest['values']} values, {largest['seconds']:.1f} s of processor time, {largest['wall_seconds']:.1f} s on the clock, and {largest['memory'] / 2**20:.0f} MiB beyond a small replay's, of which "
               f"the trace's largest tensor times the workers is {4 * largest['elements'] * largest['workers'] / 2**20:.1f} MiB.", "",
               f"What one thread holds of a tensor of {held[0]['elements']} elements, {held[0]['workers']} workers, beyond a small replay's memory, in bytes an "
               "element and worker; the fp32 numbers of the mapped file are 4 of them:", "", "| scheme | bytes |", "|---|---|",
