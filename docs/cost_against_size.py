@@ -29,6 +29,7 @@ BEGIN, END = "<!-- cost: written by docs/cost_against_size.py -->", "<!-- end of
 TENSOR = 125_000  # elements of the tensor of large traces: 8 workers make 10^6 values a step
 FORMATS = [f"aps:e{e}m{m}" for m in range(1, 9) for e in range(3, 7)]  # 32 schemes that cost the same
 TOPOLOGY = "ring"
+MEMORY = ["aps:e4m3", "qsgd", "sign", "top_k", "error_feedback(sign)", "powersgd"]  # whose memory is measured on one large tensor
 
 
 def write_trace(folder: Path, steps: int, workers: int, elements: int) -> None:
@@ -61,14 +62,20 @@ def largest_resident_set() -> int:
 
 
 def measure(folder: str, schemes: list[str], seconds: float) -> dict:
-    """The median over at least three replays, or over one where one takes longer than `seconds`."""
-    apscope.replay(folder, schemes[:1], topology=TOPOLOGY, threads=1, steps="0:1")  # what the first call imports
-    before, times = largest_resident_set(), []
+    """Medians over at least three replays, or over one where one takes longer than `seconds`.
+
+    Processor time is what is drawn: on one thread it is the wall time of a machine with nothing else to do.
+    """
+    with tempfile.TemporaryDirectory() as place:  # what the first call imports
+        write_trace(Path(place) / "small", 1, 2, 10)
+        apscope.replay(Path(place) / "small", schemes[:1], topology=TOPOLOGY, threads=1)
+    before, times, wall = largest_resident_set(), [], []
     while not times or sum(times) < seconds and (len(times) < 3 or sum(times) < seconds / 3):
-        begin = time.perf_counter()
+        begin, begin_wall = time.process_time(), time.perf_counter()
         apscope.replay(folder, schemes, topology=TOPOLOGY, threads=1)
-        times.append(time.perf_counter() - begin)
-    return {"seconds": statistics.median(times), "runs": len(times), "memory": largest_resident_set() - before}
+        times.append(time.process_time() - begin)
+        wall.append(time.perf_counter() - begin_wall)
+    return {"seconds": statistics.median(times), "wall_seconds": statistics.median(wall), "runs": len(times), "memory": largest_resident_set() - before}
 
 
 def point(values: int, workers: int, schemes: int, seconds: float) -> dict:
@@ -82,6 +89,17 @@ def point(values: int, workers: int, schemes: int, seconds: float) -> dict:
     made = {"values": steps * workers * elements, "workers": workers, "steps": steps, "elements": elements, "schemes": schemes} | found
     print(f"{made['values']:>11} values, {workers:>3} workers, {schemes:>2} schemes: {found['seconds']:9.4f} s, {found['memory'] / 2**20:7.1f} MiB", file=sys.stderr)
     return made
+
+
+def memory_of(spec: str, elements: int, workers: int = 4) -> dict:
+    """Bytes an element and worker that a replay of one tensor holds: between a quarter of `elements` and all of them."""
+    most = []
+    for n in (elements // 4, elements):
+        with tempfile.TemporaryDirectory() as place:
+            write_trace(Path(place) / "trace", 1, workers, n)
+            words = [sys.executable, __file__, "--measure", str(Path(place) / "trace"), "--seconds", "0", "--spec", spec]
+            most.append(json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)["memory"])
+    return {"scheme": spec, "elements": elements, "workers": workers, "bytes": (most[1] - most[0]) / (elements - elements // 4) / workers}
 
 
 def powers(least: int, most: int, base: int) -> list[int]:
@@ -103,7 +121,7 @@ def draw(found: dict[str, list[dict]], path: Path) -> None:
         x, y = [p[key] for p in found[name]], [p["seconds"] for p in found[name]]
         axis.loglog(x, y, "o-", label="measured")
         axis.loglog(x, [y[-1] * v / x[-1] for v in x], ":", color="grey", label="linear")
-        axis.set(xlabel=label, ylabel="seconds")
+        axis.set(xlabel=label, ylabel="processor seconds")
         axis.legend(frameon=False)
     axes[3].semilogx([p["values"] for p in found["elements"]], [p["memory"] / 2**20 for p in found["elements"]], "o-")
     axes[3].set(xlabel=panels[0][2], ylabel="MiB beyond a small replay's", ylim=(0, None))
@@ -111,7 +129,7 @@ def draw(found: dict[str, list[dict]], path: Path) -> None:
     pyplot.close(figure)
 
 
-def lines_of(found: dict[str, list[dict]], machine: str) -> list[str]:
+def lines_of(found: dict[str, list[dict]], held: list[dict], machine: str) -> list[str]:
     def visit(p: dict) -> float:
         return p["seconds"] / p["values"] / p["schemes"] * 1e9
 
@@ -121,14 +139,17 @@ def lines_of(found: dict[str, list[dict]], machine: str) -> list[str]:
         "",
         "![Seconds against values, schemes and workers, and memory](cost_against_size.png)",
         "",
-        "| against | from | to | ns a value and scheme, at each point |",
+        "| against | from | to | ns of processor time a value and scheme, at each point |",
         "|---|---|---|---|",
     ]
     for name, key in (("elements", "values"), ("schemes", "schemes"), ("workers", "workers")):
         rows = found[name]
         lines.append(f"| {key} | {rows[0][key]} | {rows[-1][key]} | {', '.join(f'{visit(p):.3g}' for p in rows)} |")
-    lines += ["", f"At {largest['values']} values, {largest['seconds']:.1f} s and {largest['memory'] / 2**20:.0f} MiB beyond a small replay's, of which "
-              f"the trace's largest tensor times the workers is {4 * largest['elements'] * largest['workers'] / 2**20:.1f} MiB."]  # fmt: skip
+    lines += ["", f"At {largest['values']} values, {largest['seconds']:.1f} s of processor time, {largest['wall_seconds']:.1f} s on the clock, and {largest['memory'] / 2**20:.0f} MiB beyond a small replay's, of which "
+              f"the trace's largest tensor times the workers is {4 * largest['elements'] * largest['workers'] / 2**20:.1f} MiB.", "",
+              f"What one thread holds of a tensor of {held[0]['elements']} elements, {held[0]['workers']} workers, beyond a small replay's memory, in bytes an "
+              "element and worker; the fp32 numbers of the mapped file are 4 of them:", "", "| scheme | bytes |", "|---|---|",
+              *(f"| `{h['scheme']}` | {h['bytes']:.1f} |" for h in held)]  # fmt: skip
     return lines
 
 
@@ -141,20 +162,23 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--values", type=float, default=2e6, help="values where schemes are counted")
     parser.add_argument("--elements", type=int, default=16384, help="elements a worker where workers are counted")
     parser.add_argument("--seconds", type=float, default=3.0, help="a point's, where one run does not take longer")
+    parser.add_argument("--tensor", type=int, default=2**20, help="elements of the tensor whose memory is measured")
+    parser.add_argument("--spec", help="with --measure: this scheme")
     parser.add_argument("--measure", metavar="TRACE", help="one point on this trace, as JSON")
     args = parser.parse_args(arguments)
     if args.measure:
-        print(json.dumps(measure(args.measure, FORMATS[: args.schemes], args.seconds)))
+        print(json.dumps(measure(args.measure, [args.spec] if args.spec else FORMATS[: args.schemes], args.seconds)))
         return
     found = {
         "elements": [point(v, 8, 1, args.seconds) for v in powers(1000, int(args.largest), 10)],
         "schemes": [point(int(args.values), 8, s, args.seconds) for s in powers(1, args.schemes, 2)],
         "workers": [point(w * args.elements, w, 1, args.seconds) for w in powers(2, args.workers, 2)],
     }
+    held = [memory_of(spec, args.tensor) for spec in MEMORY]
     where = page.machine()
-    (args.folder / "cost_against_size.json").write_text(json.dumps({"machine": where, "points": found}, indent=1) + "\n")
+    (args.folder / "cost_against_size.json").write_text(json.dumps({"machine": where, "points": found, "memory": held}, indent=1) + "\n")
     draw(found, args.folder / "cost_against_size.png")
-    page.replace_between(args.folder / "performance.md", BEGIN, END, lines_of(found, where))
+    page.replace_between(args.folder / "performance.md", BEGIN, END, lines_of(found, held, where))
 
 
 if __name__ == "__main__":

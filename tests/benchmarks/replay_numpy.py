@@ -1,6 +1,6 @@
 """The work of a replay as one would write it in NumPy with ml_dtypes, checked against `apscope.replay` and timed beside it.
 
-    python -m tests.benchmarks.replay_numpy [--runs N] [--json FILE] [TRACE...]
+    python -m tests.benchmarks.replay_numpy [--runs N] [--json FILE] [--page docs/performance.md] [TRACE...]
 
 By default on the bundled traces. The NumPy job rounds by casting to ml_dtypes' float8 types, after every hop too, on
 all steps and workers of a tensor at once, and fills the same columns: those of docs/definitions.md, section 3, for
@@ -33,6 +33,7 @@ EXACT = ["underflow_rate", "max_ulp"]
 SUMS = ["bias", "relative_bias", "variance", "expected_bias", "expected_variance", "mse", "nmse", "sqnr_db", "cosine", "sum_error",
         "sum_squared_error", "sum_squared_reference"]  # fmt: skip
 TOLERANCE = 1e-12
+BEGIN, END = "<!-- numpy: written by tests/benchmarks/replay_numpy.py -->", "<!-- end of numpy -->"
 
 
 # ---- The job in NumPy -------------------------------------------------------------------------
@@ -211,6 +212,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("traces", nargs="*", metavar="TRACE", help="by default the bundled ones")
     parser.add_argument("--runs", type=int, default=5, help="of each; the medians count")
     parser.add_argument("--json", metavar="FILE", help="the figures, to read by programs")
+    parser.add_argument("--page", metavar="FILE", type=Path, help="write the figures between its markers: docs/performance.md")
     args = parser.parse_args(arguments)
     traces = args.traces or TRACES
     wrong = disagreements(apscope_job(traces), numpy_job(traces)[0])
@@ -228,6 +230,15 @@ def main(arguments: list[str] | None = None) -> int:
                "schemes": len(SCHEMES), "topologies": len(TOPOLOGIES), "numpy": np.__version__, "ml_dtypes": ml_dtypes.__version__}  # fmt: skip
     print(f"NumPy {middle['numpy']:.3f} s, apscope {middle['apscope']:.3f} s, ratio {ratio:.1f}; {len(SCHEMES)} schemes, {len(TOPOLOGIES)} topologies, "
           f"{', '.join(traces)}; numbers {'agree' if not wrong else 'DIFFER'}")  # fmt: skip
+    if args.page:
+        sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))
+        import page
+
+        page.replace_between(args.page, BEGIN, END, [
+            f"{page.machine()}, ml_dtypes {ml_dtypes.__version__}; one thread, the middle one of {args.runs} runs of each, in turn.", "",
+            "| traces | schemes | topologies | NumPy, s | apscope, s | ratio |", "|---|---|---|---|---|---|",
+            f"| {', '.join(Path(t).name for t in traces)} | {len(SCHEMES)} | {len(TOPOLOGIES)} | {middle['numpy']:.2f} | {middle['apscope']:.3f} | {ratio:.1f} |",
+        ])  # fmt: skip
     if args.json:
         Path(args.json).write_text(json.dumps(figures, indent=1) + "\n")
     return 1 if wrong else 0

@@ -18,13 +18,15 @@ def docs(request, tmp_path, monkeypatch):
 def test_cost_against_size_measures_draws_and_writes(docs, tmp_path, capsys):
     script = runpy.run_path(str(docs / "cost_against_size.py"))
     before = (tmp_path / "performance.md").read_text()
-    small = ["--largest", "10000", "--schemes", "2", "--workers", "4", "--values", "8000", "--elements", "100", "--seconds", "0.01"]
+    small = ["--largest", "10000", "--schemes", "2", "--workers", "4", "--values", "8000", "--elements", "100", "--seconds", "0.01", "--tensor", "262144"]
     script["main"]([str(tmp_path), *small])
     found = json.loads((tmp_path / "cost_against_size.json").read_text())
     assert [p["values"] for p in found["points"]["elements"]] == [1000, 10000]
     assert [p["schemes"] for p in found["points"]["schemes"]] == [1, 2]
     assert [p["workers"] for p in found["points"]["workers"]] == [2, 4]
     assert all(p["seconds"] > 0 and p["memory"] >= 0 for rows in found["points"].values() for p in rows)
+    held = {h["scheme"]: h["bytes"] for h in found["memory"]}
+    assert held["aps:e4m3"] < held["sign"]  # block by block, and copies of the whole tensor
     assert (tmp_path / "cost_against_size.png").read_bytes().startswith(b"\x89PNG")
     after = (tmp_path / "performance.md").read_text()
     begin, end = script["BEGIN"], script["END"]

@@ -1,6 +1,7 @@
 """The replay against the same work written in NumPy with ml_dtypes (tests/benchmarks/replay_numpy.py)."""
 
 import json
+import shutil
 
 import pandas as pd
 import pytest
@@ -27,8 +28,10 @@ def test_a_difference_is_found(traces):
     assert "rows here" in replay_numpy.disagreements(ours, pd.concat([theirs.iloc[1:]]))[0]
 
 
-def test_the_script_writes_its_figures(traces, tmp_path, capsys):
-    assert replay_numpy.main(["--runs", "1", "--json", str(tmp_path / "f.json"), traces[1]]) == 0
+def test_the_script_writes_its_figures(traces, tmp_path, capsys, request):
+    page = shutil.copy(request.config.rootpath / "docs/performance.md", tmp_path)
+    assert replay_numpy.main(["--runs", "1", "--json", str(tmp_path / "f.json"), "--page", page, traces[1]]) == 0
+    assert "| digits_w64 | 6 | 4 |" in (tmp_path / "performance.md").read_text()
     figures = json.loads((tmp_path / "f.json").read_text())
     assert figures["agrees"] and figures["ratio"] > 0
     assert "numbers agree" in capsys.readouterr().out
