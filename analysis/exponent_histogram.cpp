@@ -35,7 +35,19 @@ struct LargestFinite {
 
 }  // namespace
 
+void ExponentHistogram::add_each(std::span<const float> values) {
+    for (const float value : values) {
+        const std::uint32_t magnitude = bits_cast<std::uint32_t>(value) & 0x7FFFFFFF;
+        if (magnitude == 0) ++zero;
+        else if (magnitude < 0x7F800000) ++finite[static_cast<std::size_t>(exponent_of<float>(magnitude) - least)];
+        else if (magnitude == 0x7F800000) ++infinite;
+        else ++nan;
+        if (magnitude < 0x7F800000) amax = std::max(amax, bits_cast<float>(magnitude));
+    }
+}
+
 void ExponentHistogram::add(std::span<const float> values) {
+    if (values.size() < 1024) return add_each(values);  // the tables would cost more
     for (std::size_t begin = 0; begin < values.size(); begin += piece) {
         const std::span<const float> part = values.subspan(begin, std::min(piece, values.size() - begin));
         Fields fields{};

@@ -18,6 +18,7 @@ struct ExponentHistogram {
     float amax = 0.0f;
 
     void add(std::span<const float> values);
+    void add_each(std::span<const float> values);  // the same, value by value
     void merge(const ExponentHistogram& other) {
         for (std::size_t i = 0; i < finite.size(); ++i) finite[i] += other.finite[i];
         zero += other.zero;

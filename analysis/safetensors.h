@@ -47,6 +47,7 @@ public:
     SafetensorsFile& operator=(const SafetensorsFile&) = delete;
 
     const std::filesystem::path& path() const { return path_; }
+    std::size_t length() const { return length_; }  // of the file, in bytes
     const std::map<std::string, Entry>& entries() const { return entries_; }
     const std::map<std::string, std::string>& metadata() const { return metadata_; }
 

@@ -4,10 +4,11 @@
 #include <fstream>
 #include <iterator>
 #include <list>
+#include <map>
 #include <mutex>
 #include <stdexcept>
 #include <system_error>
-#include <unordered_map>
+#include <tuple>
 
 #include "analysis/trace_manifest.h"
 
@@ -16,37 +17,45 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Mapped files kept open for the next read; views keep theirs alive beyond that.
-constexpr std::size_t open_files = 256;
+// Mapped files kept open for the next read; views keep theirs alive beyond that. More of them where all are small
+// together, because reading their headers would then be most of the work.
+constexpr std::size_t open_files = 256, small_together = std::size_t{8} << 20;
+
+// Which file of a trace: step index, kind, worker.
+using FileKey = std::tuple<std::size_t, Kind, int>;
 
 // The least recently used file is let go first. Safe to call from several threads.
 class FileCache {
 public:
-    std::shared_ptr<const SafetensorsFile> open(const fs::path& path) {
+    template <class Path>
+    std::shared_ptr<const SafetensorsFile> open(const FileKey& key, Path&& path) {
         {
             const std::lock_guard lock(mutex_);
-            if (const auto found = index_.find(path.native()); found != index_.end()) {
+            if (const auto found = index_.find(key); found != index_.end()) {
                 order_.splice(order_.begin(), order_, found->second);
-                return order_.front();
+                return order_.front().second;
             }
         }
-        auto file = SafetensorsFile::open(path);  // outside the lock: it reads and parses
+        auto file = SafetensorsFile::open(path());  // outside the lock: it reads and parses
         const std::lock_guard lock(mutex_);
-        if (const auto found = index_.find(path.native()); found != index_.end()) return *found->second;
-        order_.push_front(file);
-        index_[path.native()] = order_.begin();
-        if (order_.size() > open_files) {
-            index_.erase(order_.back()->path().native());
+        if (const auto found = index_.find(key); found != index_.end()) return found->second->second;
+        order_.emplace_front(key, file);
+        index_[key] = order_.begin();
+        bytes_ += file->length();
+        while (order_.size() > open_files && bytes_ > small_together) {
+            bytes_ -= order_.back().second->length();
+            index_.erase(order_.back().first);
             order_.pop_back();
         }
         return file;
     }
 
 private:
-    using Order = std::list<std::shared_ptr<const SafetensorsFile>>;
+    using Order = std::list<std::pair<FileKey, std::shared_ptr<const SafetensorsFile>>>;
     std::mutex mutex_;
     Order order_;
-    std::unordered_map<std::string, Order::iterator> index_;
+    std::map<FileKey, Order::iterator> index_;
+    std::size_t bytes_ = 0;
 };
 
 std::string read_whole(const fs::path& path) {
@@ -81,7 +90,8 @@ struct Trace::State {
         return nullptr;
     }
     std::shared_ptr<const SafetensorsFile> open(std::size_t step_index, Kind kind, int worker) {
-        return files.open(folder / step_folder(manifest.steps[step_index].number) / file_name(kind, worker));
+        const FileKey key{step_index, of_layers(kind) ? Kind::activation_gradient : kind, per_step(kind) ? 0 : worker};
+        return files.open(key, [&] { return folder / step_folder(manifest.steps[step_index].number) / file_name(kind, worker); });
     }
     TensorView read_tensor(std::size_t step_index, const TensorInfo& tensor, int worker, Kind kind) {
         const auto file = open(step_index, kind, worker);

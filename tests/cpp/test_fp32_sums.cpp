@@ -249,6 +249,11 @@ TEST(ExponentHistogram, CountsEveryBinade) {
     for (std::uint32_t i = 0; i < 300000; ++i) x.push_back(std::bit_cast<float>(i * 14323u));
     ExponentHistogram h;
     h.add(x);
+    ExponentHistogram each;
+    each.add_each(x);
+    EXPECT_EQ(h.finite, each.finite);
+    EXPECT_EQ(h.amax, each.amax);
+    EXPECT_EQ(h.nan + h.zero + h.infinite, each.nan + each.zero + each.infinite);
     ExponentHistogram expected;
     for (const float v : x) {
         if (std::isnan(v)) ++expected.nan;
