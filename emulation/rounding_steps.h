@@ -84,6 +84,18 @@ APSCOPE_HD Real round_step(Real x, const StepCast<Real>& s) {
     }
 }
 
+// A rounded result moved to odd, if the exact one is another: cut off towards zero, then sticky. `error` is not
+// zero then, and its sign differs from that of `like` where the exact result is nearer to zero. The error of an
+// infinity is NaN, and not above zero.
+template <class Real>
+APSCOPE_HD Real moved_to_odd(Real result, Real error, Real like) {
+    using Bits = BitsOf<Real>;
+    const Bits bits = bits_cast<Bits>(result), error_bits = bits_cast<Bits>(error);
+    const Bits nearer = (bits_cast<Bits>(like) ^ error_bits) >> (sizeof(Bits) * 8 - 1);
+    const Bits odd = (bits - nearer) | 1;
+    return bits_cast<Real>(bits_cast<Real>(error_bits & ~sign_bit<Real>) > 0 ? odd : bits);
+}
+
 // a + b for round_step<S>: as the hardware has it, or rounded to odd in fp64's 53 bits.
 template <bool Odd, Step S, class Real>
 APSCOPE_HD Real add_for_step(Real a, Real b, const StepCast<Real>& s) {
@@ -91,12 +103,7 @@ APSCOPE_HD Real add_for_step(Real a, Real b, const StepCast<Real>& s) {
     Real sum = a + b;
     if constexpr (Odd) {
         const Real b_seen = sum - a;
-        const Real error = (a - (sum - b_seen)) + (b - b_seen);
-        // Cut off towards zero, then sticky. The error of an infinity is NaN, and not above zero.
-        const Bits bits = bits_cast<Bits>(sum), error_bits = bits_cast<Bits>(error);
-        const Bits nearer = (bits ^ error_bits) >> (sizeof(Bits) * 8 - 1);
-        const Bits odd = (bits - nearer) | 1;
-        sum = bits_cast<Real>(bits_cast<Real>(error_bits & ~sign_bit<Real>) > 0 ? odd : bits);
+        sum = moved_to_odd(sum, (a - (sum - b_seen)) + (b - b_seen), sum);
     }
     if constexpr (S == Step::threshold) {
         const Bits sign = (bits_cast<Bits>(a) | bits_cast<Bits>(b)) & s.down_sign;

@@ -46,7 +46,7 @@ struct CollectRange {
 }  // namespace
 
 ValueRange range_of(const FloatFormat& f) {
-    const int emin = f.subnormals ? f.subnormal_exponent : f.emin();
+    const int emin = f.subnormals ? std::min(f.subnormal_exponent, f.emin()) : f.emin();
     return {f.precision(), emin - f.mantissa_bits, std::max(f.emax(), emin)};
 }
 

@@ -15,7 +15,7 @@ struct ValueRange {
     bool only_zeros() const { return precision == 0; }
 };
 
-// The values of a signed format with regular spacing.
+// The values of a format.
 ValueRange range_of(const FloatFormat& format);
 // Those of an array, in one pass.
 ValueRange range_of(std::span<const float> values);
