@@ -1,4 +1,4 @@
-// `lanes` sums side by side, in any order but `exact`: they take blocks of terms and keep their state between.
+// A few sums side by side, in any order but `exact`: they take blocks of terms and keep their state between.
 #pragma once
 
 #include <algorithm>
@@ -15,15 +15,16 @@ namespace apscope {
 template <class Real>
 struct SumKernels {
     StepCast<Real> sum, product;
+    std::size_t lanes = 0;
     void (*accumulate)(Real* sum, const Real* terms, std::size_t stride, std::size_t count, const StepCast<Real>* step) = nullptr;
     void (*accumulate_products)(Real* sum, const Real* a, const Real* b, std::size_t stride, std::size_t count, const StepCast<Real>* product,
                                 const StepCast<Real>* step) = nullptr;
     void (*kahan)(Real* sum, Real* lost, const Real* terms, std::size_t stride, std::size_t count, const StepCast<Real>* step) = nullptr;
     void (*multiply)(const Real* a, const Real* b, Real* out, std::size_t count, const StepCast<Real>* product) = nullptr;
 };
-// `odd`: fp64 sums are rounded to odd first. Either step may be `none`.
-SumKernels<float> sum_kernels(const StepCast<float>& sum, const StepCast<float>& product, bool odd);
-SumKernels<double> sum_kernels(const StepCast<double>& sum, const StepCast<double>& product, bool odd);
+// `odd`: fp64 sums are rounded to odd first. Either step may be `none`. `lanes` is many_lanes or few_lanes.
+SumKernels<float> sum_kernels(const StepCast<float>& sum, const StepCast<float>& product, bool odd, std::size_t lanes);
+SumKernels<double> sum_kernels(const StepCast<double>& sum, const StepCast<double>& product, bool odd, std::size_t lanes);
 
 template <class Real>
 class LaneSum {
@@ -31,11 +32,11 @@ public:
     using Kind = SumOrder::Kind;
 
     LaneSum(const SumKernels<Real>& kernels, SumOrder order)
-        : kernels_(&kernels), kind_(order.kind), chunk_(order.kind == Kind::chunked ? order.chunk : std::numeric_limits<std::size_t>::max()),
+        : kernels_(&kernels), lanes_(kernels.lanes), kind_(order.kind), chunk_(order.kind == Kind::chunked ? order.chunk : std::numeric_limits<std::size_t>::max()),
           // What is added to it comes out unchanged.
-          nothing_(kernels.sum.down_sign != 0 ? Real(0) : -Real(0)), sum_(lanes, nothing_) {
-        if (kind_ == Kind::chunked) total_.assign(lanes, nothing_);
-        if (kind_ == Kind::kahan) lost_.assign(lanes, Real(0));
+          nothing_(kernels.sum.down_sign != 0 ? Real(0) : -Real(0)), sum_(lanes_, nothing_) {
+        if (kind_ == Kind::chunked) total_.assign(lanes_, nothing_);
+        if (kind_ == Kind::kahan) lost_.assign(lanes_, Real(0));
     }
 
     // count rows of terms, `stride` apart.
@@ -50,17 +51,17 @@ public:
     void add_products(const Real* a, const Real* b, std::size_t count, std::vector<Real>& scratch) {
         if (kind_ != Kind::pairwise && kind_ != Kind::kahan) {
             in_chunks(count, [&](std::size_t first, std::size_t n) {
-                kernels_->accumulate_products(sum_.data(), a + first, b + first * lanes, lanes, n, &kernels_->product, &kernels_->sum);
+                kernels_->accumulate_products(sum_.data(), a + first, b + first * lanes_, lanes_, n, &kernels_->product, &kernels_->sum);
             });
             return;
         }
-        scratch.resize((count + 1) * lanes);
-        Real* factor = scratch.data() + count * lanes;
+        scratch.resize((count + 1) * lanes_);
+        Real* factor = scratch.data() + count * lanes_;
         for (std::size_t k = 0; k < count; ++k) {
-            std::fill_n(factor, lanes, a[k]);
-            kernels_->multiply(factor, b + k * lanes, scratch.data() + k * lanes, lanes, &kernels_->product);
+            std::fill_n(factor, lanes_, a[k]);
+            kernels_->multiply(factor, b + k * lanes_, scratch.data() + k * lanes_, lanes_, &kernels_->product);
         }
-        add(scratch.data(), lanes, count);
+        add(scratch.data(), lanes_, count);
     }
     // The sums of all terms, of which there was one at least.
     const Real* finish() {
@@ -86,7 +87,7 @@ private:
         std::fill(sum_.begin(), sum_.end(), nothing_);
         in_chunk_ = 0;
     }
-    void merge(Real* into, const Real* row) { kernels_->accumulate(into, row, lanes, 1, &kernels_->sum); }
+    void merge(Real* into, const Real* row) { kernels_->accumulate(into, row, lanes_, 1, &kernels_->sum); }
 
     void add_kahan(const Real* terms, std::size_t stride, std::size_t count) {
         if (!begun_ && count > 0) {
@@ -101,8 +102,8 @@ private:
     // A stack of sums of 2^level terms, merged like the digits of a binary counter.
     void add_pairwise(const Real* terms, std::size_t stride, std::size_t count) {
         for (std::size_t k = 0; k < count; ++k) {
-            if (stack_.size() < (depth_ + 1) * lanes) stack_.resize((depth_ + 1) * lanes);
-            std::copy_n(terms + k * stride, lanes, level(depth_++));
+            if (stack_.size() < (depth_ + 1) * lanes_) stack_.resize((depth_ + 1) * lanes_);
+            std::copy_n(terms + k * stride, lanes_, level(depth_++));
             for (std::size_t done = ++taken_; done % 2 == 0; done /= 2) merge_top();
         }
     }
@@ -116,9 +117,10 @@ private:
         --depth_;
         merge(level(depth_ - 1), level(depth_));
     }
-    Real* level(std::size_t i) { return stack_.data() + i * lanes; }
+    Real* level(std::size_t i) { return stack_.data() + i * lanes_; }
 
     const SumKernels<Real>* kernels_;
+    std::size_t lanes_;
     Kind kind_;
     std::size_t chunk_, in_chunk_ = 0, taken_ = 0, depth_ = 0;
     bool begun_ = false;

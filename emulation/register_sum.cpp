@@ -69,7 +69,7 @@ struct Operand {
 // Terms first .. first + count - 1 of the operand's elements begin .. begin + width - 1, in rows of `lanes`; zeros
 // beside them.
 template <class Real>
-void pack(const Operand& from, std::size_t first, std::size_t count, std::size_t begin, std::size_t width, Real* block) {
+void pack(const Operand& from, std::size_t first, std::size_t count, std::size_t begin, std::size_t width, std::size_t lanes, Real* block) {
     if (width < lanes) std::fill_n(block, count * lanes, Real(0));
     if (from.across == 1) {
         for (std::size_t k = 0; k < count; ++k) std::copy_n(from.data + (first + k) * from.along_terms + begin, width, block + k * lanes);
@@ -95,11 +95,12 @@ struct MatrixJob {
 
     void run(const Operand& narrow, std::size_t first_row, std::size_t rows, const Operand& wide, std::size_t begin, std::size_t width, float* out,
              std::size_t down, std::size_t across) const {
+        const std::size_t lanes = kernels.lanes;
         std::vector<LaneSum<Real>> sums(rows, LaneSum<Real>(kernels, order));
         std::vector<Real> block(std::min(block_terms, terms) * lanes), factors(std::min(block_terms, terms)), scratch;
         for (std::size_t first = 0; first < terms; first += block_terms) {
             const std::size_t count = std::min(block_terms, terms - first);
-            pack(wide, first, count, begin, width, block.data());
+            pack(wide, first, count, begin, width, lanes, block.data());
             for (std::size_t i = 0; i < rows; ++i) {
                 for (std::size_t k = 0; k < count; ++k) factors[k] = static_cast<Real>(narrow.at(first + k, first_row + i));
                 sums[i].add_products(factors.data(), block.data(), count, scratch);
@@ -113,7 +114,8 @@ template <class Real>
 void multiply_matrices(const SumKernels<Real>& kernels, std::span<const float> a, std::span<const float> b, std::size_t batches, std::size_t rows,
                        std::size_t columns, std::size_t terms, std::span<float> out, const SumOptions& options) {
     // Few columns leave lanes empty: then rows lie side by side.
-    const bool by_rows = columns < lanes && rows > columns;
+    const bool by_rows = columns < many_lanes && rows > columns;
+    const std::size_t lanes = kernels.lanes;
     const std::size_t narrow = by_rows ? columns : rows, wide = by_rows ? rows : columns;
     const std::size_t row_blocks = (narrow + block_rows - 1) / block_rows, panels = (wide + lanes - 1) / lanes;
     const MatrixJob<Real> job{kernels, options.order, terms};
@@ -129,16 +131,16 @@ void multiply_matrices(const SumKernels<Real>& kernels, std::span<const float> a
 template <class Real>
 void sum_columns(const SumKernels<Real>& kernels, std::span<const float> x, std::span<const float> y, std::size_t terms, std::span<float> out,
                  const SumOptions& options) {
-    const std::size_t n = out.size(), panels = (n + lanes - 1) / lanes;
+    const std::size_t n = out.size(), lanes = kernels.lanes, panels = (n + lanes - 1) / lanes;
     parallel_for(panels, options.threads, [&](std::size_t panel) {
         const std::size_t begin = panel * lanes, width = std::min(lanes, n - begin);
         LaneSum<Real> sums(kernels, options.order);
         std::vector<Real> block(std::min(block_terms, terms) * lanes), other(y.empty() ? 0 : block.size());
         for (std::size_t first = 0; first < terms; first += block_terms) {
             const std::size_t count = std::min(block_terms, terms - first);
-            pack(Operand{x.data(), n, 1}, first, count, begin, width, block.data());
+            pack(Operand{x.data(), n, 1}, first, count, begin, width, lanes, block.data());
             if (!y.empty()) {
-                pack(Operand{y.data(), n, 1}, first, count, begin, width, other.data());
+                pack(Operand{y.data(), n, 1}, first, count, begin, width, lanes, other.data());
                 kernels.multiply(block.data(), other.data(), block.data(), count * lanes, &kernels.product);
             }
             sums.add(block.data(), lanes, count);
@@ -147,20 +149,22 @@ void sum_columns(const SumKernels<Real>& kernels, std::span<const float> x, std:
     });
 }
 
-// Calls compute(kernels) for the path, if it is one of registers.
+// Calls compute(kernels) for the path, if it is one of registers; `side_by_side` sums can share them.
 template <class Compute>
-bool with_kernels(const SumOptions& options, bool products, std::span<const float> a, std::span<const float> b, const Compute& compute) {
+bool with_kernels(const SumOptions& options, bool products, std::span<const float> a, std::span<const float> b, std::size_t side_by_side,
+                  const Compute& compute) {
     if (!options.registers) return false;
     const auto fp64 = make_steps<double>(options);
     if (!fp64 || options.order.kind == SumOrder::Kind::exact) return false;
     const ValueRange of_a = range_of(a), of_b = range_of(b);
     const SumPath path = sum_path(options, products, of_a, of_b);
     if (path == SumPath::general) return false;
+    const std::size_t lanes = side_by_side <= few_lanes ? few_lanes : many_lanes;
     if (path == SumPath::fp32) {
         const auto fp32 = make_steps<float>(options);
-        compute(sum_kernels(fp32->sum, fp32->product, false));
+        compute(sum_kernels(fp32->sum, fp32->product, false, lanes));
     } else {
-        compute(sum_kernels(fp64->sum, fp64->product, path == SumPath::fp64_odd));
+        compute(sum_kernels(fp64->sum, fp64->product, path == SumPath::fp64_odd, lanes));
     }
     return true;
 }
@@ -179,15 +183,15 @@ SumPath sum_path(const SumOptions& options, bool products, const ValueRange& a, 
 }
 
 bool register_sum(std::span<const float> x, std::size_t terms, std::span<float> out, const SumOptions& options) {
-    return with_kernels(options, false, x, {}, [&](const auto& kernels) { sum_columns(kernels, x, {}, terms, out, options); });
+    return with_kernels(options, false, x, {}, out.size(), [&](const auto& kernels) { sum_columns(kernels, x, {}, terms, out, options); });
 }
 bool register_dot(std::span<const float> a, std::span<const float> b, std::size_t terms, std::span<float> out, const SumOptions& options) {
-    return with_kernels(options, true, a, b, [&](const auto& kernels) { sum_columns(kernels, a, b, terms, out, options); });
+    return with_kernels(options, true, a, b, out.size(), [&](const auto& kernels) { sum_columns(kernels, a, b, terms, out, options); });
 }
 bool register_matmul(std::span<const float> a, std::span<const float> b, std::size_t batches, std::size_t rows, std::size_t terms,
                      std::span<float> out, const SumOptions& options) {
     const std::size_t columns = out.size() / (batches * rows);
-    return with_kernels(options, true, a, b, [&](const auto& kernels) {
+    return with_kernels(options, true, a, b, std::max(rows, columns), [&](const auto& kernels) {
         multiply_matrices(kernels, a, b, batches, rows, columns, terms, out, options);
     });
 }
