@@ -165,6 +165,21 @@ void add_operations(Jobs& jobs, const BenchSizes& sizes) {
     for (const Operation op : {Operation::add, Operation::multiply, Operation::divide, Operation::sqrt, Operation::fma}) {
         operation(std::string(to_string(op)) + " e4m3", op, e4m3, x);
     }
+    // Columns of 64 terms.
+    const std::size_t columns = sizes.l2_elements / 64;
+    const auto column_sums = [&](const std::string& name, const std::shared_ptr<Arrays>& of, bool products) {
+        SumOptions options;
+        options.format = fp16;
+        if (products) options.product = e4m3;
+        jobs.add({name, "CPU", "fp32 multiply-add peak", 1, static_cast<double>(columns * 64), 0.0, 1.0, [of, columns, options, products] {
+            const std::span<const float> in = std::span<const float>(of->in).first(columns * 64);
+            const std::span<float> out = std::span<float>(of->out).first(columns);
+            products ? ordered_dot<float>(in, in, 64, out, options) : ordered_sum<float>(in, 64, out, options);
+        }});
+    };
+    column_sums("sum fp16", x, false);
+    column_sums("sum fp16 of e4m3 numbers", numbers, false);
+    column_sums("dot of e4m3, e4m3 products, fp16 sums", numbers, true);
     operation("add e4m3 toward_zero", Operation::add, e4m3, x, rounding(RoundingMode::toward_zero));
 }
 

@@ -20,6 +20,7 @@ struct SumKernels {
     void (*accumulate_products)(Real* sum, const Real* a, const Real* b, std::size_t stride, std::size_t count, const StepCast<Real>* product,
                                 const StepCast<Real>* step) = nullptr;
     void (*kahan)(Real* sum, Real* lost, const Real* terms, std::size_t stride, std::size_t count, const StepCast<Real>* step) = nullptr;
+    void (*add_neighbours)(const Real* terms, Real* out, std::size_t pairs, const StepCast<Real>* step) = nullptr;
     void (*multiply)(const Real* a, const Real* b, Real* out, std::size_t count, const StepCast<Real>* product) = nullptr;
 };
 // `odd`: fp64 sums are rounded to odd first. Either step may be `none`. `lanes` is many_lanes or few_lanes.
@@ -99,12 +100,24 @@ private:
         kernels_->kahan(sum_.data(), lost_.data(), terms, stride, count, &kernels_->sum);
     }
 
-    // A stack of sums of 2^level terms, merged like the digits of a binary counter.
+    // A stack of sums of 2^level terms, merged like the digits of a binary counter. Whole runs
+    // of terms enter as one sum.
     void add_pairwise(const Real* terms, std::size_t stride, std::size_t count) {
-        for (std::size_t k = 0; k < count; ++k) {
+        constexpr std::size_t run = 64;
+        while (count > 0) {
+            const bool whole = stride == lanes_ && count >= run && taken_ % run == 0;
+            const std::size_t n = whole ? run : 1;
             if (stack_.size() < (depth_ + 1) * lanes_) stack_.resize((depth_ + 1) * lanes_);
-            std::copy_n(terms + k * stride, lanes_, level(depth_++));
-            for (std::size_t done = ++taken_; done % 2 == 0; done /= 2) merge_top();
+            if (whole) {
+                run_.resize(run / 2 * lanes_);
+                kernels_->add_neighbours(terms, run_.data(), run / 2, &kernels_->sum);
+                for (std::size_t pairs = run / 4; pairs > 0; pairs /= 2) kernels_->add_neighbours(run_.data(), run_.data(), pairs, &kernels_->sum);
+            }
+            std::copy_n(whole ? run_.data() : terms, lanes_, level(depth_++));
+            taken_ += n;
+            for (std::size_t done = taken_ / n; done % 2 == 0; done /= 2) merge_top();
+            terms += n * stride;
+            count -= n;
         }
     }
     const Real* finish_pairwise() {
@@ -125,7 +138,7 @@ private:
     std::size_t chunk_, in_chunk_ = 0, taken_ = 0, depth_ = 0;
     bool begun_ = false;
     Real nothing_;
-    std::vector<Real> sum_, total_, lost_, stack_;
+    std::vector<Real> sum_, total_, lost_, stack_, run_;
 };
 
 }  // namespace apscope

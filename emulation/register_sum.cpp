@@ -156,8 +156,10 @@ bool with_kernels(const SumOptions& options, bool products, std::span<const floa
     if (!options.registers) return false;
     const auto fp64 = make_steps<double>(options);
     if (!fp64 || options.order.kind == SumOrder::Kind::exact) return false;
-    const ValueRange of_a = range_of(a), of_b = range_of(b);
-    const SumPath path = sum_path(options, products, of_a, of_b);
+    // The numbers are looked at where that may help.
+    const ValueRange any = range_of(make_format(8, 23));
+    SumPath path = sum_path(options, products, any, any);
+    if (path != SumPath::fp32) path = sum_path(options, products, range_of(a), range_of(b));
     if (path == SumPath::general) return false;
     const std::size_t lanes = side_by_side <= few_lanes ? few_lanes : many_lanes;
     if (path == SumPath::fp32) {

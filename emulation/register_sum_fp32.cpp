@@ -10,6 +10,7 @@ using Real = float;
 template <Step S, std::size_t Lanes>
 void set_sum(SumKernels<Real>& k) {
     k.accumulate = simd::run<AccumulateTerms<Real, S, false, Lanes>, Real*, const Real*, std::size_t, std::size_t, const StepCast<Real>*>;
+    k.add_neighbours = simd::run<AddNeighbours<Real, S, false, Lanes>, const Real*, Real*, std::size_t, const StepCast<Real>*>;
     k.kahan = simd::run<AccumulateKahan<Real, S, false, Lanes>, Real*, Real*, const Real*, std::size_t, std::size_t, const StepCast<Real>*>;
 }
 

@@ -10,6 +10,7 @@ using Real = double;
 template <Step P, Step S, bool Odd, std::size_t Lanes>
 void set_all(SumKernels<Real>& k) {
     k.accumulate = simd::run<AccumulateTerms<Real, S, Odd, Lanes>, Real*, const Real*, std::size_t, std::size_t, const StepCast<Real>*>;
+    k.add_neighbours = simd::run<AddNeighbours<Real, S, Odd, Lanes>, const Real*, Real*, std::size_t, const StepCast<Real>*>;
     k.kahan = simd::run<AccumulateKahan<Real, S, Odd, Lanes>, Real*, Real*, const Real*, std::size_t, std::size_t, const StepCast<Real>*>;
     k.multiply = simd::run<MultiplyTerms<Real, P>, const Real*, const Real*, Real*, std::size_t, const StepCast<Real>*>;
     k.accumulate_products = simd::run<AccumulateProducts<Real, P, S, Odd, Lanes>, Real*, const Real*, const Real*, std::size_t, std::size_t,

@@ -68,6 +68,20 @@ struct AccumulateKahan {
     }
 };
 
+// out[i][j] = round(terms[2 i][j] + terms[2 i + 1][j]); `out` may be `terms`.
+template <class Real, Step S, bool Odd, std::size_t Lanes>
+struct AddNeighbours {
+    static APSCOPE_INLINE void run(const Real* terms, Real* out, std::size_t pairs, const StepCast<Real>* given) {
+        const StepCast<Real> step = *given;
+        for (std::size_t i = 0; i < pairs; ++i) {
+            Real sums[Lanes];
+            const Real* t = terms + 2 * i * Lanes;
+            for (std::size_t j = 0; j < Lanes; ++j) sums[j] = round_step<S>(add_for_step<Odd, S>(t[j], t[Lanes + j], step), step);
+            for (std::size_t j = 0; j < Lanes; ++j) out[i * Lanes + j] = sums[j];
+        }
+    }
+};
+
 // out[j] = round(a[j] * b[j])
 template <class Real, Step P>
 struct MultiplyTerms {

@@ -22,24 +22,21 @@ struct Collected {
 
 struct CollectRange {
     static APSCOPE_INLINE void run(const float* values, std::size_t count, Collected* collected) {
-        std::uint32_t fractions = 0, largest = 0;
-        std::int32_t last_bit = 1 << 20;
+        std::int32_t fractions = 0, largest = 0, last_bit = 1 << 20;
         for (std::size_t i = 0; i < count; ++i) {
-            std::uint32_t magnitude = bits_cast<std::uint32_t>(values[i]) & 0x7FFFFFFFu;
-            magnitude = magnitude < 0x7F800000u ? magnitude : 0;
-            const std::uint32_t fraction = magnitude & 0x007FFFFFu;
-            const auto field = static_cast<std::int32_t>(magnitude >> 23);
-            const std::uint32_t significand = fraction | (field != 0 ? 0x00800000u : 0u);
+            const std::int32_t bits = bits_cast<std::int32_t>(values[i]) & 0x7FFFFFFF;
+            // A mask: g++ makes no vector code of a selection that the maximum below selects from.
+            const std::int32_t magnitude = bits & -static_cast<std::int32_t>(bits < 0x7F800000), fraction = magnitude & 0x007FFFFF;
+            const std::int32_t significand = fraction | (magnitude > 0x007FFFFF ? 0x00800000 : 0);
             // A single bit is an exact fp32 number: its exponent says which.
-            const std::uint32_t lowest = significand & (0u - significand);
-            const auto place = static_cast<std::int32_t>(bits_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(lowest))) >> 23);
-            const std::int32_t exponent = place + (field > 1 ? field : 1);
-            const std::int32_t seen = magnitude != 0 ? exponent : 1 << 20;
+            const std::int32_t place = bits_cast<std::int32_t>(static_cast<float>(significand & -significand)) >> 23;
+            const std::int32_t field = magnitude >> 23, exponent = place + (field > 1 ? field : 1);
+            const std::int32_t seen = magnitude > 0 ? exponent : 1 << 20;
             fractions |= fraction;
             largest = magnitude > largest ? magnitude : largest;
             last_bit = seen < last_bit ? seen : last_bit;
         }
-        *collected = {fractions, largest, last_bit};
+        *collected = {static_cast<std::uint32_t>(fractions), static_cast<std::uint32_t>(largest), last_bit};
     }
 };
 
