@@ -180,16 +180,27 @@ void add_operations(Jobs& jobs, const BenchSizes& sizes) {
     const double peak_count = 1 << 14;
     jobs.add({"fp32 multiply-add peak", "CPU", "", 1, peak_count, 0.0, 1.0, [multiply_add] { multiply_add_peak(*multiply_add, 1 << 14); }});
     const FloatFormat e4m3 = parse_format("e4m3"), fp16 = parse_format("fp16");
-    const auto matmul = [&](const std::string& name, std::optional<FloatFormat> product, const FloatFormat& sum) {
+    const auto matrix = make_arrays(m * m, false);  // of e4m3 numbers
+    quantize(std::span<const float>(matrix->in), std::span<float>(matrix->in), e4m3, {});
+    const auto matmul = [&](const std::string& name, std::optional<FloatFormat> product, const FloatFormat& sum, const std::shared_ptr<Arrays>& of,
+                            const char* order = "sequential", RoundingMode mode = RoundingMode::ties_to_even) {
         SumOptions options;
         options.format = sum;
         options.product = product;
-        jobs.add({name, "CPU", "fp32 multiply-add peak", 1, static_cast<double>(m * m), 0.0, static_cast<double>(m), [a, m, options] {
-            ordered_matmul<float>(a->in, a->in, 1, m, m, a->out, options);
+        options.order = parse_sum_order(order);
+        options.projection = rounding(mode);
+        jobs.add({name, "CPU", "fp32 multiply-add peak", 1, static_cast<double>(m * m), 0.0, static_cast<double>(m), [of, m, options] {
+            ordered_matmul<float>(of->in, of->in, 1, m, m, of->out, options);
         }});
     };
-    matmul("matmul e4m3 products, fp16 sums", e4m3, fp16);
-    matmul("matmul fp16 sums", std::nullopt, fp16);
+    const FloatFormat fp32 = parse_format("fp32");
+    matmul("matmul e4m3 products, fp16 sums", e4m3, fp16, a);
+    matmul("matmul fp16 sums", std::nullopt, fp16, a);
+    matmul("matmul of e4m3, e4m3 products, fp16 sums", e4m3, fp16, matrix);
+    matmul("matmul of e4m3, fp16 sums", std::nullopt, fp16, matrix);
+    matmul("matmul of e4m3, fp32 sums", std::nullopt, fp32, matrix);
+    for (const char* order : {"chunked:32", "pairwise", "kahan"}) matmul("matmul of e4m3, e4m3 products, fp16 sums, " + std::string(order), e4m3, fp16, matrix, order);
+    matmul("matmul of e4m3, e4m3 products, fp16 sums, toward_zero", e4m3, fp16, matrix, "sequential", RoundingMode::toward_zero);
     constexpr std::size_t workers = 8, n = 1 << 14;
     const auto rows = make_arrays(workers * n, false);
     const auto sum = std::make_shared<std::vector<double>>(n);
@@ -209,10 +220,34 @@ void add_operations(Jobs& jobs, const BenchSizes& sizes) {
                   [rows, scheme] { replay_item(scheme, rows->in, workers); }});
     }
     const auto x = make_arrays(sizes.l2_elements, false);
-    jobs.add({"add e4m3", "CPU", "", 1, static_cast<double>(sizes.l2_elements), 0.0, 1.0, [x, e4m3] {
-        const std::span<const float> in(x->in);
-        arithmetic(Operation::add, in, in, std::span<const float>{}, std::span<float>(x->out), e4m3, {});
-    }});
+    const auto operation = [&](const std::string& name, Operation op, const FloatFormat& f, const std::shared_ptr<Arrays>& of, const Projection& p = {}) {
+        jobs.add({name, "CPU", "fp32 multiply-add peak", 1, static_cast<double>(sizes.l2_elements), 0.0, 1.0, [of, op, f, p] {
+            const std::span<const float> in(of->in);
+            arithmetic(op, in, in, in, std::span<float>(of->out), f, p);
+        }});
+    };
+    const auto numbers = make_arrays(sizes.l2_elements, false);  // of e4m3
+    quantize(std::span<const float>(numbers->in), std::span<float>(numbers->in), e4m3, {});
+    operation("add e4m3 of e4m3 numbers", Operation::add, e4m3, numbers);
+    for (const Operation op : {Operation::add, Operation::multiply, Operation::divide, Operation::sqrt, Operation::fma}) {
+        operation(std::string(to_string(op)) + " e4m3", op, e4m3, x);
+    }
+    // Columns of 64 terms.
+    const std::size_t columns = sizes.l2_elements / 64;
+    const auto column_sums = [&](const std::string& name, const std::shared_ptr<Arrays>& of, bool products) {
+        SumOptions options;
+        options.format = fp16;
+        if (products) options.product = e4m3;
+        jobs.add({name, "CPU", "fp32 multiply-add peak", 1, static_cast<double>(columns * 64), 0.0, 1.0, [of, columns, options, products] {
+            const std::span<const float> in = std::span<const float>(of->in).first(columns * 64);
+            const std::span<float> out = std::span<float>(of->out).first(columns);
+            products ? ordered_dot<float>(in, in, 64, out, options) : ordered_sum<float>(in, 64, out, options);
+        }});
+    };
+    column_sums("sum fp16", x, false);
+    column_sums("sum fp16 of e4m3 numbers", numbers, false);
+    column_sums("dot of e4m3, e4m3 products, fp16 sums", numbers, true);
+    operation("add e4m3 toward_zero", Operation::add, e4m3, x, rounding(RoundingMode::toward_zero));
 }
 
 }  // namespace

@@ -11,6 +11,8 @@
 
 #include "emulation/arithmetic.h"
 #include "emulation/ordered_sum.h"
+#include "emulation/register_arithmetic.h"
+#include "emulation/register_sum.h"
 
 namespace py = pybind11;
 using namespace apscope;
@@ -100,8 +102,26 @@ void register_arithmetic(py::module_& m) {
     m.def("arithmetic_path", [](const std::string& operation, const FloatFormat& format, const std::string& rounding, const std::string& overflow,
                                 const std::string& underflow, int random_bits, bool narrow) {
         constexpr std::array names = {"exact", "odd", "wide"};
-        const Rounder rounder = make_rounder(format, make_projection(rounding, overflow, underflow, random_bits), narrow && format.fits_fp32());
-        return names[static_cast<std::size_t>(rounder.path(parse_operation(operation)))];
+        const Operation op = parse_operation(operation);
+        const Projection projection = make_projection(rounding, overflow, underflow, random_bits);
+        const Rounder rounder = make_rounder(format, projection, narrow && format.fits_fp32());
+        if (narrow && format.fits_fp32()) {
+            const auto in_registers = RegisterOperation::make(op, format, projection);
+            if (in_registers && in_registers->narrow()) return "fp32";
+        }
+        return names[static_cast<std::size_t>(rounder.path(op))];
     }, py::arg("operation"), py::arg("format"), py::arg("rounding"), py::arg("overflow"), py::arg("underflow"), py::arg("random_bits"),
        py::arg("narrow"));
+    // `operands`: the format whose numbers the arrays hold; any fp32 numbers without it.
+    m.def("sum_path", [](bool products, const FloatFormat& format, const std::string& order, std::optional<FloatFormat> accumulate,
+                         std::optional<FloatFormat> product, std::optional<FloatFormat> operands, const std::string& rounding,
+                         const std::string& overflow, const std::string& underflow, int random_bits) {
+        const SumOptions options = make_options(format, order, accumulate, product, make_projection(rounding, overflow, underflow, random_bits), 0, 1);
+        for (const auto& f : {std::optional(format), accumulate, product}) {
+            if (f) validate(options.projection, *f);
+        }
+        const ValueRange range = range_of(operands.value_or(make_format(8, 23)));
+        return std::string(to_string(sum_path(options, products, range, range)));
+    }, py::arg("products"), py::arg("format"), py::arg("order"), py::arg("accumulate"), py::arg("product"), py::arg("operands"),
+       py::arg("rounding"), py::arg("overflow"), py::arg("underflow"), py::arg("random_bits"));
 }

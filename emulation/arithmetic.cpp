@@ -9,6 +9,7 @@
 #include "core/float_environment.h"
 #include "emulation/arithmetic_kernels.h"
 #include "emulation/parallel.h"
+#include "emulation/register_arithmetic.h"
 
 namespace apscope {
 
@@ -110,9 +111,32 @@ void Rounder::apply(Operation operation, const double* a, const double* b, const
 
 namespace {
 
+constexpr std::size_t piece = std::size_t{1} << 14, tile = 512;
+
+void operate_in_registers(const RegisterOperation& operation, int operands, std::span<const float> a, std::span<const float> b,
+                          std::span<const float> c, std::span<float> out, int threads) {
+    // One number for all elements may lie in the output: it is read before anything is written.
+    float rows[3][tile];
+    const float* ones[3] = {};
+    const std::span<const float> all[3] = {a, b, c};
+    for (int i = 0; i < operands; ++i) {
+        if (all[i].size() != 1) continue;
+        std::fill_n(rows[i], tile, all[i][0]);
+        ones[i] = rows[i];
+    }
+    parallel_for((out.size() + piece - 1) / piece, threads, [&](std::size_t p) {
+        const std::size_t end = std::min((p + 1) * piece, out.size());
+        for (std::size_t i = p * piece; i < end; i += tile) {
+            const auto from = [&](int k) { return k >= operands || ones[k] != nullptr ? ones[k] : all[k].data() + i; };
+            operation.run(from(0), from(1), from(2), out.data() + i, std::min(tile, end - i));
+        }
+    });
+}
+
 template <class Real>
 void operate_array(Operation operation, std::span<const Real> a, std::span<const Real> b, std::span<const Real> c, std::span<Real> out,
-                   const FloatFormat& format, const Projection& projection, std::uint64_t seed, int threads) {
+                   const FloatFormat& format, const Projection& projection, std::uint64_t seed, int threads,
+                   bool registers) {
     constexpr bool narrow = std::is_same_v<Real, float>;
     if constexpr (narrow) require_fp32(format, "arithmetic on fp32 arrays");
     const int operands = operand_count(operation);
@@ -120,9 +144,11 @@ void operate_array(Operation operation, std::span<const Real> a, std::span<const
     if (operands > 1) check_operand(b, out.size(), "b");
     if (operands > 2) check_operand(c, out.size(), "c");
     const Rounder rounder = make_rounder(format, projection, narrow);
+    if constexpr (narrow) {
+        const auto in_registers = registers ? RegisterOperation::make(operation, format, projection) : std::nullopt;
+        if (in_registers) return operate_in_registers(*in_registers, operands, a, b, c, out, threads);
+    }
     const RandomStream stream = array_stream(seed, projection.random_bits);
-
-    constexpr std::size_t piece = std::size_t{1} << 14, tile = 512;
     parallel_for((out.size() + piece - 1) / piece, threads, [&](std::size_t p) {
         double rows[3][tile] = {};
         const std::size_t end = std::min((p + 1) * piece, out.size());
@@ -140,12 +166,13 @@ void operate_array(Operation operation, std::span<const Real> a, std::span<const
 }  // namespace
 
 void arithmetic(Operation operation, std::span<const float> a, std::span<const float> b, std::span<const float> c,
-                std::span<float> out, const FloatFormat& format, const Projection& projection, std::uint64_t seed, int threads) {
-    operate_array(operation, a, b, c, out, format, projection, seed, threads);
+                std::span<float> out, const FloatFormat& format, const Projection& projection, std::uint64_t seed, int threads,
+                bool registers) {
+    operate_array(operation, a, b, c, out, format, projection, seed, threads, registers);
 }
 void arithmetic(Operation operation, std::span<const double> a, std::span<const double> b, std::span<const double> c,
                 std::span<double> out, const FloatFormat& format, const Projection& projection, std::uint64_t seed, int threads) {
-    operate_array(operation, a, b, c, out, format, projection, seed, threads);
+    operate_array(operation, a, b, c, out, format, projection, seed, threads, false);
 }
 
 }  // namespace apscope

@@ -46,10 +46,11 @@ Rounder make_rounder(const FloatFormat& format, const Projection& projection, bo
 
 // out[i] = round(a[i] op b[i] (op c[i])). An operand holds one number or as many as `out`; those that
 // the operation does not take are ignored. Stochastic rounding draws the word that quantize() draws
-// for element i. `out` may be one of the operands. fp32 arrays need a format that fp32 holds.
+// for element i. `out` may be one of the operands. fp32 arrays need a format that fp32 holds; `registers` = false
+// takes the general path for them even where a faster one gives the same bits.
 void arithmetic(Operation operation, std::span<const float> a, std::span<const float> b, std::span<const float> c,
                 std::span<float> out, const FloatFormat& format, const Projection& projection, std::uint64_t seed = 0,
-                int threads = 1);
+                int threads = 1, bool registers = true);
 void arithmetic(Operation operation, std::span<const double> a, std::span<const double> b, std::span<const double> c,
                 std::span<double> out, const FloatFormat& format, const Projection& projection, std::uint64_t seed = 0,
                 int threads = 1);

@@ -29,7 +29,9 @@ std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& ac
         // Scaled, the same sums as long as they meet neither end of fp32.
         const double most = 8.0 * workers * std::max(sent.largest(), terms->largest());
         if (k != 0 && most > room) return std::nullopt;
-        return Fp32Sums{true, {}, 0, {}, false, 1.0};
+        Fp32Sums sums;
+        sums.in_hardware = true;
+        return sums;
     }
     const std::optional<FloatFormat> grid = scaled_format(accumulate, k);
     if (!grid) return std::nullopt;
@@ -42,8 +44,15 @@ std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& ac
     const bool same_overflow = nearest && job.cast.overflow_positive == infinity_bits<float> && job.cast.overflow_negative == (infinity_bits<float> | sign_bit<float>) &&
                                job.cast.infinite_positive == job.cast.overflow_positive && job.cast.infinite_negative == job.cast.overflow_negative;
     if (std::max(terms->largest(), grid->largest()) > room && !same_overflow) return std::nullopt;
-    const Fp32Sums sums{false, job, projection.drawn_bits(), make_cast<double>(accumulate, projection),
-                        clamps(projection.overflow), std::ldexp(1.0, k)};
+    Fp32Sums sums;
+    sums.step = make_step<float>(*grid, projection);
+    if (sums.step && sums.step->step == Step::none) sums.step = std::nullopt;
+    sums.job = job;
+    sums.zero_sign = job.cast.negative_zero;
+    sums.random_bits = projection.drawn_bits();
+    sums.accumulator = make_cast<double>(accumulate, projection);
+    sums.saturates = clamps(projection.overflow);
+    sums.scale = std::ldexp(1.0, k);
     const bool innocuous = nearest && sums.job.cast.gap_high == 0 && terms->precision() <= grid->precision() && 2 * grid->precision() + 2 <= 24 &&
                            quantum_exponent(*terms) >= quantum_exponent(*grid);
     if (!exact && !innocuous) return std::nullopt;

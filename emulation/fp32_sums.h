@@ -15,16 +15,19 @@
 
 #include "core/float_format.h"
 #include "core/projection.h"
+#include "emulation/rounding_steps.h"
 #include "emulation/scaled_format.h"
 
 namespace apscope {
 
 struct Fp32Sums {
     bool in_hardware = false;  // the addition is the rounding
-    QuantizeJob<float> job;    // else what follows it
+    std::optional<StepCast<float>> step;  // ties to even: what follows it, in the same registers
+    QuantizeJob<float> job{};  // else what follows it
+    std::uint32_t zero_sign = sign_bit<float>;  // the sign bit, if the accumulator has a -0
     int random_bits = 0;
     // For the moments of stochastic sums: the unscaled accumulator, and 2^k.
-    Cast<double> accumulator;
+    Cast<double> accumulator{};
     bool saturates = false;
     double scale = 1.0;
 };

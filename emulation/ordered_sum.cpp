@@ -11,6 +11,7 @@
 #include "core/exact_accumulator.h"
 #include "emulation/arithmetic_kernels.h"
 #include "emulation/parallel.h"
+#include "emulation/register_sum.h"
 
 namespace apscope {
 
@@ -219,9 +220,8 @@ Rounders make_rounders(const SumOptions& options, std::size_t terms, bool produc
 
 // Every row of `columns` outputs, in tiles; load(row, k, column, count, a, b) writes exact terms or factors.
 template <class Real, class Load>
-void sum_tiles(std::size_t rows, std::size_t columns, std::size_t terms, std::span<Real> out, const SumOptions& options, bool products,
-               const Load& load) {
-    const Rounders rounders = make_rounders(options, terms, products, std::is_same_v<Real, float>);
+void sum_tiles(std::size_t rows, std::size_t columns, std::size_t terms, std::span<Real> out, const SumOptions& options,
+               const Rounders& rounders, bool products, const Load& load) {
     const std::size_t tiles = (columns + tile - 1) / tile;
     parallel_for(rows * tiles, options.threads, [&](std::size_t item) {
         const std::size_t row = item / tiles, column = item % tiles * tile, count = std::min(tile, columns - column);
@@ -229,6 +229,18 @@ void sum_tiles(std::size_t rows, std::size_t columns, std::size_t terms, std::sp
         const std::size_t first = row * columns + column;
         const Row sum = TileSum(options, rounders, of_tile, first, count).run(terms);
         std::transform(sum.begin(), sum.end(), out.data() + first, [](double x) { return static_cast<Real>(x); });
+    });
+}
+
+// Sums that registers computed, rounded to the result's format.
+void round_results(std::span<float> out, const Rounders& rounders, int threads) {
+    if (!rounders.result) return;
+    constexpr std::size_t piece = std::size_t{1} << 12;
+    parallel_for((out.size() + piece - 1) / piece, threads, [&](std::size_t p) {
+        const std::span<float> sums = out.subspan(p * piece, std::min(piece, out.size() - p * piece));
+        Row row(sums.begin(), sums.end());
+        rounders.result->round(row.data(), row.size(), RandomStream{}, 0);
+        std::transform(row.begin(), row.end(), sums.begin(), [](double x) { return static_cast<float>(x); });
     });
 }
 
@@ -263,7 +275,11 @@ template <class Real>
 void ordered_sum(std::span<const Real> x, std::size_t terms, std::span<Real> out, const SumOptions& options) {
     const std::size_t n = out.size();
     check_size(x, terms * n, "x");
-    sum_tiles(1, n, terms, out, options, false,
+    const Rounders rounders = make_rounders(options, terms, false, std::is_same_v<Real, float>);
+    if constexpr (std::is_same_v<Real, float>) {
+        if (n > 0 && terms > 0 && register_sum(x, terms, out, options)) return round_results(out, rounders, options.threads);
+    }
+    sum_tiles(1, n, terms, out, options, rounders, false,
               [&](std::size_t, std::size_t k, std::size_t column, std::size_t count, double* a, double*) {
                   std::copy_n(x.data() + k * n + column, count, a);
               });
@@ -274,7 +290,11 @@ void ordered_dot(std::span<const Real> a, std::span<const Real> b, std::size_t t
     const std::size_t n = out.size();
     check_size(a, terms * n, "a");
     check_size(b, terms * n, "b");
-    sum_tiles(1, n, terms, out, options, true,
+    const Rounders rounders = make_rounders(options, terms, true, std::is_same_v<Real, float>);
+    if constexpr (std::is_same_v<Real, float>) {
+        if (n > 0 && terms > 0 && register_dot(a, b, terms, out, options)) return round_results(out, rounders, options.threads);
+    }
+    sum_tiles(1, n, terms, out, options, rounders, true,
               [&](std::size_t, std::size_t k, std::size_t column, std::size_t count, double* x, double* y) {
                   std::copy_n(a.data() + k * n + column, count, x);
                   std::copy_n(b.data() + k * n + column, count, y);
@@ -287,7 +307,11 @@ void ordered_matmul(std::span<const Real> a, std::span<const Real> b, std::size_
     const std::size_t all_rows = batches * rows, columns = all_rows == 0 ? 0 : out.size() / all_rows;
     check_size(a, all_rows * terms, "a");
     if (all_rows != 0) check_size(b, batches * terms * columns, "b");
-    sum_tiles(all_rows, columns, terms, out, options, true,
+    const Rounders rounders = make_rounders(options, terms, true, std::is_same_v<Real, float>);
+    if constexpr (std::is_same_v<Real, float>) {
+        if (!out.empty() && terms > 0 && register_matmul(a, b, batches, rows, terms, out, options)) return round_results(out, rounders, options.threads);
+    }
+    sum_tiles(all_rows, columns, terms, out, options, rounders, true,
               [&](std::size_t row, std::size_t k, std::size_t column, std::size_t count, double* x, double* y) {
                   std::fill_n(x, count, static_cast<double>(a[row * terms + k]));
                   std::copy_n(b.data() + (row / rows * terms + k) * columns + column, count, y);

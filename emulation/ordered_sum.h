@@ -36,6 +36,7 @@ struct SumOptions {
     Projection projection;                  // of all roundings
     std::uint64_t seed = 0;
     int threads = 1;
+    bool registers = true;                  // false: the general path even where a faster one gives the same bits
 };
 
 // Stochastic rounding draws for output i (flat): product k at stage wire, hop k; the additions, in

@@ -63,11 +63,22 @@ struct AddFp32 {
         for (std::size_t i = 0; i < count; ++i) target[i] += sign * source[i];
     }
 };
+// The sum and its rounding in the same registers.
+template <Step S>
+struct AddAndRound {
+    static APSCOPE_INLINE void run(float* target, const float* source, float sign, std::size_t count, const StepCast<float>* given) {
+        const StepCast<float> step = *given;
+#pragma GCC ivdep  // rows of their own
+        for (std::size_t i = 0; i < count; ++i) target[i] = round_step<S>(target[i] + sign * source[i], step);
+    }
+};
 class Fp32Adder {
 public:
     Fp32Adder(Fp32Sums& sums, PhiloxKey key, std::size_t first, std::size_t count, HopMoments* moments, std::size_t moments_offset)
         : sums_(sums), key_(key), first_(first), count_(count), moments_(moments), offset_(moments_offset) {}
     void add(float* target, const float* source, float sign, std::uint32_t hop) {
+        if (sums_.step && sums_.step->step == Step::addition) return simd::run<AddAndRound<Step::addition>>(target, source, sign, count_, &*sums_.step);
+        if (sums_.step && sums_.step->step == Step::bits) return simd::run<AddAndRound<Step::bits>>(target, source, sign, count_, &*sums_.step);
         simd::run<AddFp32>(target, source, sign, count_);
         if (sums_.in_hardware) return;
         if (moments_ != nullptr && is_stochastic(sums_.job.mode)) {
@@ -86,13 +97,10 @@ private:
     std::size_t offset_;
 };
 
-// Every NaN as the rule writes it; the processor's own have a sign.
-struct CanonicalNans {
-    static APSCOPE_INLINE void run(float* row, std::size_t count) {
-        for (std::size_t i = 0; i < count; ++i) {
-            const std::uint32_t bits = bits_cast<std::uint32_t>(row[i]);
-            row[i] = bits_cast<float>(select((bits & ~sign_bit<float>) > infinity_bits<float>, nan_bits<float>, bits));
-        }
+// Every NaN and zero as the rule writes it: the processor's own NaNs have a sign, zeros one that the format may lack.
+struct PutRight {
+    static APSCOPE_INLINE void run(float* row, std::size_t count, std::uint32_t zero_sign) {
+        for (std::size_t i = 0; i < count; ++i) row[i] = put_right(row[i], zero_sign);
     }
 };
 
@@ -132,7 +140,7 @@ void reduce(const Topology& topology, std::span<const float* const> rows, std::s
     reduce_walk<float>(topology, rows, first, count, n, out.data(), scratch, [&](std::size_t at, std::size_t size) {
         return Fp32Adder(sums, key, at, size, moments, at - first);
     });
-    if (sums.in_hardware) simd::run<CanonicalNans>(out.data(), count);
+    if (sums.in_hardware || sums.step) simd::run<PutRight>(out.data(), count, sums.zero_sign);
 }
 
 void all_reduce(std::span<const float> in, std::size_t workers, std::span<double> out, const FloatFormat& format,

@@ -13,6 +13,7 @@ from .inputs import as_format
 __all__ = ["Plan", "plan"]
 
 OPERATIONS = ("add", "subtract", "multiply", "divide", "sqrt", "fma")
+SUMS = ("sum", "dot", "matmul")
 
 # Path -> (what runs, why it is right, how that is checked).
 _CASTS = {
@@ -39,7 +40,16 @@ _CASTS = {
         "U < eta holds with probability eta for a real U uniform in [0, 1), of which only the digits that decide are drawn",
     ),
 }
+_TWICE = (
+    "24 bits are at least 2p + 1, or the sum is exact: rounding to them and then to the format is rounding once (Figueroa, 1995; Flocq, "
+    "round_round_plus_FLT); a product is exact in fp32, or below half the format's least number, which ties to even make a zero either way"
+)
 _ARITHMETIC = {
+    "fp32": (
+        "the fp32 result, then one rounding in registers, wherever the operands are numbers of the format; elsewhere the fp64 result, exact or "
+        "rounded to odd",
+        _TWICE,
+    ),
     "exact": (
         "the fp64 result, which is exact, then one rounding",
         "a product of two fp32 numbers has at most 48 bits and an exponent far inside fp64's",
@@ -52,6 +62,18 @@ _ARITHMETIC = {
     "wide": (
         "128-bit integers with a sticky bit, then one rounding",
         "the last bit says whether anything was cut off, and it lies more than N + 2 bits below the target's last one",
+    ),
+}
+_SUMS = {
+    "fp32": ("fp32 products and sums, each rounded in registers", _TWICE),
+    "fp64": (
+        "fp64 products and sums, each rounded in registers",
+        "products of fp32 numbers are exact in fp64, and so are these sums, or they round twice safely (53 bits are at least 2p + 1; Figueroa, 1995)",
+    ),
+    "fp64_odd": ("exact fp64 products and fp64 sums rounded to odd, each then rounded in registers", _ARITHMETIC["odd"][1]),
+    "general": (
+        "rows of fp64 numbers, each product and sum on the path that it has by itself; exact sums in integers of hundreds of bits",
+        "every operation is exact, or rounded to odd, before its one rounding",
     ),
 }
 
@@ -67,8 +89,8 @@ class Plan:
     storage : str
         ``float32`` or ``float64``: what the results are held in.
     path : str
-        ``addition``, ``split``, ``rule``, ``stochastic`` or ``digits`` for casts; ``exact``, ``odd`` or ``wide``
-        for arithmetic.
+        ``addition``, ``split``, ``rule``, ``stochastic`` or ``digits`` for casts; ``fp32``, ``exact``, ``odd`` or
+        ``wide`` for arithmetic; ``fp32``, ``fp64``, ``fp64_odd`` or ``general`` for sums.
     how : str
         What runs.
     reason : str
@@ -99,20 +121,29 @@ def plan(
     underflow: str = "gradual",
     keep_payload: bool = False,
     random_bits: int = 32,
+    order: str = "sequential",
+    product: FloatFormat | str | None = None,
+    accumulate: FloatFormat | str | None = None,
+    operands: FloatFormat | str | None = None,
 ) -> Plan:
     """Say which path an operation takes and what makes it exact.
 
     Parameters
     ----------
     operation : str
-        ``quantize``, ``encode``, ``add``, ``subtract``, ``multiply``, ``divide``, ``sqrt`` or ``fma``.
-        A sum, a dot product or a matrix product is the additions and multiplications it is made of.
+        ``quantize``, ``encode``, ``add``, ``subtract``, ``multiply``, ``divide``, ``sqrt``, ``fma``, ``sum``,
+        ``dot`` or ``matmul``.
     format : FloatFormat or str
         The format of the result.
     dtype : dtype
         Of the input, or of the operands: float32 or float64.
     rounding, overflow, underflow, keep_payload, random_bits
         As for `quantize`.
+    order, product, accumulate
+        As for `matmul`; for sums, dot and matrix products only.
+    operands : FloatFormat or str, optional
+        For these: the format whose numbers the operands hold. Without it they are any numbers of `dtype`.
+        Sums look at the numbers that there are, and may find fewer bits still.
 
     Returns
     -------
@@ -123,7 +154,7 @@ def plan(
     Raises
     ------
     ValueError
-        An unknown operation, format or rounding; a dtype other than these two.
+        An unknown operation, format, order or rounding; a dtype other than these two.
 
     Examples
     --------
@@ -132,6 +163,8 @@ def plan(
     ('addition', 'split')
     >>> apscope.plan("fma", "bf16").path, apscope.plan("fma", "fp64", dtype="float64").path
     ('odd', 'wide')
+    >>> apscope.plan("matmul", "fp16", product="e4m3", operands="e4m3").path, apscope.plan("matmul", "fp16").path
+    ('fp32', 'fp64_odd')
     """
     import numpy as np
 
@@ -149,6 +182,13 @@ def plan(
         in_float64 = not f.fits_fp32
         path = _core.arithmetic_path(operation, f, *words[:3], words[4], not wide_input)
         how, reason = _ARITHMETIC[path]
+    elif operation in SUMS:
+        others = [None if g is None else as_format(g) for g in (accumulate, product if operation != "sum" else None, operands)]
+        in_float64 = not f.fits_fp32
+        path = _core.sum_path(operation != "sum", f, order, *others, *words[:3], words[4])
+        if wide_input or not all(g is None or g.fits_fp32 for g in (f, *others)):
+            path = "general"
+        how, reason = _SUMS[path]
     else:
-        raise ValueError(f"unknown operation {operation!r}; use quantize, encode, {', '.join(OPERATIONS)}")
+        raise ValueError(f"unknown operation {operation!r}; use quantize, encode, {', '.join(OPERATIONS + SUMS)}")
     return Plan(operation, f.name, "float64" if in_float64 else "float32", path, how, reason, _core.simd_level())

@@ -25,9 +25,29 @@ import apscope
         ("quantize", "e11m4", {}, "rule", "float64"),
         ("quantize", "e4m3", {"rounding": "stochastic_c"}, "stochastic", "float32"),
         ("quantize", "e4m3", {"rounding": "stochastic_exact"}, "digits", "float32"),
-        ("multiply", "bf16", {}, "exact", "float32"),
+        ("multiply", "bf16", {}, "fp32", "float32"),
+        ("multiply", "tf32", {}, "exact", "float32"),  # fp32 rounds products of its subnormal numbers twice
         ("multiply", "bf16", {"rounding": "stochastic", "random_bits": 64}, "exact", "float32"),
-        ("add", "fp32", {}, "odd", "float32"),
+        ("add", "fp32", {}, "fp32", "float32"),
+        ("add", "e8m14", {}, "odd", "float32"),  # 2 * 15 + 1 bits are more than fp32's
+        ("add", "e4m3", {"rounding": "toward_zero"}, "odd", "float32"),
+        ("fma", "e4m3", {}, "odd", "float32"),
+        ("matmul", "fp16", {"product": "e4m3", "operands": "e4m3"}, "fp32", "float32"),
+        ("matmul", "fp16", {"product": "e4m3"}, "fp64", "float32"),
+        ("matmul", "fp16", {"operands": "e4m3"}, "fp32", "float32"),  # 8 bits, multiples of 2^-18: fp16 numbers but for their size
+        ("matmul", "fp16", {"operands": "e5m2"}, "fp64_odd", "float32"),  # these reach below fp16's quantum
+        ("matmul", "fp32", {"operands": "e5m2"}, "fp32", "float32"),
+        ("dot", "bf16", {"product": "bf16", "operands": "bf16", "order": "kahan"}, "fp32", "float32"),
+        ("dot", "tf32", {"product": "tf32", "operands": "tf32"}, "fp64", "float32"),
+        ("matmul", "fp16", {"operands": "e4m3", "rounding": "to_odd"}, "fp64", "float32"),
+        ("matmul", "fp16", {"rounding": "to_odd"}, "fp64_odd", "float32"),
+        ("sum", "fp32", {}, "fp32", "float32"),
+        ("sum", "e4m3", {}, "fp64_odd", "float32"),
+        ("sum", "e4m3", {"accumulate": "fp32"}, "fp32", "float32"),
+        ("sum", "e4m3", {"order": "exact"}, "general", "float32"),
+        ("sum", "e4m3", {"rounding": "stochastic"}, "general", "float32"),
+        ("sum", "e4m3", {"dtype": "float64"}, "general", "float32"),
+        ("sum", "fp64", {}, "general", "float64"),
         ("add", "e4m3", {"rounding": "stochastic", "random_bits": 47}, "odd", "float32"),  # 4 + 47 + 2 bits are fp64's 53
         ("add", "e4m3", {"rounding": "stochastic", "random_bits": 48}, "wide", "float32"),
         ("add", "hfp8_forward", {"rounding": "stochastic", "random_bits": 45}, "odd", "float32"),
@@ -55,6 +75,7 @@ def test_the_docstrings_example():
     [
         (("round", "e4m3"), {}, "unknown operation 'round'"),
         (("quantize", "e4m3"), {"dtype": "float16"}, "dtype=float16 is neither"),
+        (("sum", "e4m3"), {"order": "any"}, "unknown order 'any'"),
         (("add", "e4m3"), {"rounding": "stochastic_exact"}, "is for quantize and encode"),
         (("quantize", "e4m3"), {"rounding": "up"}, "unknown rounding 'up'"),
         (("quantize", "e0m3finite"), {"underflow": "flush_input"}, "needs a format with normal numbers"),
