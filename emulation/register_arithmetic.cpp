@@ -42,7 +42,7 @@ struct OperateInFp64 {
     }
 };
 
-// In fp32, then the rounding: operands for which that is the one rounding.
+// In fp32, then the rounding: sums rounded to odd of any operands, products for which that is the one rounding.
 template <Operation Op, Step S>
 struct OperateInFp32 {
     static APSCOPE_INLINE void run(const float* a, const float* b, float* out, std::size_t count, StepOf32 given) {
@@ -50,8 +50,8 @@ struct OperateInFp32 {
 #pragma GCC ivdep
         for (std::size_t i = 0; i < count; ++i) {
             float result;
-            if constexpr (Op == Operation::add) result = a[i] + b[i];
-            if constexpr (Op == Operation::subtract) result = a[i] - b[i];
+            if constexpr (Op == Operation::add) result = add_for_step<S != Step::none, S>(a[i], b[i], step);
+            if constexpr (Op == Operation::subtract) result = add_for_step<S != Step::none, S>(a[i], -b[i], step);
             if constexpr (Op == Operation::multiply) result = a[i] * b[i];
             out[i] = put_right(round_step<S>(result, step), step.zero_sign);
         }
@@ -95,11 +95,11 @@ void run_fp64(const float* a, const float* b, const float* c, float* out, std::s
     }
 }
 
-// False if the operands are not of the format.
+// False if factors are not of the format.
 template <Operation Op>
 bool run_fp32(const float* a, const float* b, float* out, std::size_t count, StepOf32 step) {
     const auto run_checked = [&]<Step S>() {
-        if (!on_grid<S>(a, count, step) || !on_grid<S>(b, count, step)) return false;
+        if (Op == Operation::multiply && (!on_grid<S>(a, count, step) || !on_grid<S>(b, count, step))) return false;
         simd::run<OperateInFp32<Op, S>>(a, b, out, count, step);
         return true;
     };
@@ -110,12 +110,14 @@ bool run_fp32(const float* a, const float* b, float* out, std::size_t count, Ste
     }
 }
 
-// Are fp32 operations on numbers of the format, then rounded, the one rounding?
+// Are fp32 operations, then rounded, the one rounding? An fp32 sum of any operands, rounded to odd, serves a
+// rounding to even with two bits less and two binades less below; one past fp32's end is past the format's.
+// Factors must be numbers of the format.
 bool fp32_serves(Operation operation, const FloatFormat& f, const StepCast<float>& step) {
     const ValueRange values = range_of(f);
     switch (operation) {
         case Operation::add:
-        case Operation::subtract: return step.step == Step::none || sum_rounds_twice_safely(fp32_hardware, values, values.precision, values.quantum);
+        case Operation::subtract: return step.step == Step::none || (values.precision + 2 <= fp32_hardware.precision && values.quantum - 2 >= fp32_hardware.quantum);
         case Operation::multiply: return step.step == Step::none || product_rounds_twice_safely(fp32_hardware, values, values, values.quantum);
         default: return false;
     }

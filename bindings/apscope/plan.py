@@ -40,15 +40,16 @@ _CASTS = {
         "U < eta holds with probability eta for a real U uniform in [0, 1), of which only the digits that decide are drawn",
     ),
 }
+_PRODUCT = "a product is exact in fp32, or below half the format's least number, which ties to even make a zero either way"
 _TWICE = (
     "24 bits are at least 2p + 1, or the sum is exact: rounding to them and then to the format is rounding once (Figueroa, 1995; Flocq, "
-    "round_round_plus_FLT); a product is exact in fp32, or below half the format's least number, which ties to even make a zero either way"
+    f"round_round_plus_FLT); {_PRODUCT}"
 )
 _ARITHMETIC = {
     "fp32": (
-        "the fp32 result, then one rounding in registers, wherever the operands are numbers of the format; elsewhere the fp64 result, exact or "
-        "rounded to odd",
-        _TWICE,
+        "the fp32 sum, rounded to odd, or the fp32 product wherever the factors are numbers of the format (elsewhere fp64's), then one "
+        "rounding in registers",
+        f"a sum rounded to odd with two bits more than the target, then rounded, is rounded once (Boldo and Melquiond, IEEE TC 57(4), 2008); {_PRODUCT}",
     ),
     "exact": (
         "the fp64 result, which is exact, then one rounding",

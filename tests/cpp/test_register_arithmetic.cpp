@@ -21,7 +21,7 @@ namespace {
 using Random = std::mt19937_64;
 
 const std::vector<std::string> formats = {"e4m3", "e5m2", "fp16", "bf16", "fp32", "tf32", "e3m0", "e8m1", "e4m3fn", "e4m3fnuz",
-                                          "e2m1fn", "binary8p3se", "e8m14", "e6m11", "hfp8_forward", "e8m0fnu", "fp64"};
+                                          "e2m1fn", "binary8p3se", "e8m14", "e6m11", "e6m21", "e8m21", "e6m22", "e8m20", "hfp8_forward", "e8m0fnu", "fp64"};
 
 // Numbers of a format, of few exponents; among them, if wild, any fp32 numbers and special ones.
 std::vector<float> operands(Random& random, std::size_t count, const FloatFormat& format, bool wild) {
@@ -100,7 +100,9 @@ TEST(RegisterOperationMade, AsksForItsTheoremsConditions) {
     EXPECT_TRUE(narrow(Operation::add, "e4m3") && narrow(Operation::add, "bf16") && narrow(Operation::add, "fp32") && narrow(Operation::add, "tf32"));
     EXPECT_TRUE(narrow(Operation::multiply, "bf16") && narrow(Operation::multiply, "fp16"));
     EXPECT_FALSE(narrow(Operation::multiply, "tf32"));  // products of its subnormal numbers are rounded twice in fp32
-    EXPECT_FALSE(narrow(Operation::add, "e8m14"));      // 2 * 15 + 1 bits
+    EXPECT_TRUE(narrow(Operation::add, "e8m14") && narrow(Operation::add, "e6m21"));
+    EXPECT_FALSE(narrow(Operation::add, "e6m22"));      // 23 + 2 bits
+    EXPECT_FALSE(narrow(Operation::add, "e8m22"));      // and 2^-148, of which fp32 has one half
     EXPECT_FALSE(narrow(Operation::fma, "e4m3"));
     EXPECT_FALSE(RegisterOperation::make(Operation::add, parse_format("e8m0fnu"), {}).has_value());
 }

@@ -29,7 +29,8 @@ import apscope
         ("multiply", "tf32", {}, "exact", "float32"),  # fp32 rounds products of its subnormal numbers twice
         ("multiply", "bf16", {"rounding": "stochastic", "random_bits": 64}, "exact", "float32"),
         ("add", "fp32", {}, "fp32", "float32"),
-        ("add", "e8m14", {}, "odd", "float32"),  # 2 * 15 + 1 bits are more than fp32's
+        ("add", "e6m21", {}, "fp32", "float32"),
+        ("add", "e6m22", {}, "odd", "float32"),  # 23 + 2 bits are more than fp32's
         ("add", "e4m3", {"rounding": "toward_zero"}, "odd", "float32"),
         ("fma", "e4m3", {}, "odd", "float32"),
         ("matmul", "fp16", {"product": "e4m3", "operands": "e4m3"}, "fp32", "float32"),
