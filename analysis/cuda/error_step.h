@@ -49,7 +49,8 @@ struct ErrorLane {
             count[C::saturated] += scaled > s.largest && absolute(code) == s.largest;
         }
         if (!finite(x)) {
-            ++count[x != x ? C::nan : C::infinite];
+            count[C::nan] += x != x;  // by constant indices: the array stays in registers
+            count[C::infinite] += x == x;
             return;
         }
         count[C::nonzero] += x != 0.0;
@@ -79,7 +80,7 @@ struct ErrorLane {
     }
 };
 
-// Rounding: one of emulation/cuda/group_rounding.h, of scaled numbers. Real: what `out` holds.
+// Rounding: one of emulation/cuda/group_rounding.h, of scaled numbers.
 template <class Rounding>
 struct ErrorLaneStep {
     using Real = typename Rounding::Number;

@@ -85,6 +85,23 @@ TEST(CudaRule, Fp64NumbersToo) {
     }
 }
 
+TEST(CudaRule, SixteenMillionInputsSpreadOverAllBitPatterns) {
+    constexpr std::uint32_t count = 1 << 24;
+    std::vector<float> in(count), expected(count), out(count);
+    for (std::uint32_t i = 0; i < count; ++i) in[i] = bits_cast<float>(i * 2654435769u);  // odd: no two alike
+    for (const char* name : {"e4m3", "bf16"}) {
+        const FloatFormat format = parse_format(name);
+        for (const Projection& p : {Projection{}, Projection{RoundingMode::ties_to_away}, Projection{RoundingMode::stochastic}}) {
+            quantize_by_rule(in, expected, format, p, {seed, 0, {}});
+            with_rounding<float>(format, p, seed, [&]<int Size, class Rounding>(const Rounding& rounding) {
+                EXPECT_FALSE((std::is_same_v<Rounding, RuleRounding<float>>));
+                run_on_cpu(QuantizeStep<Rounding, Size>{in.data(), out.data(), {count, 0}, rounding});
+            });
+            EXPECT_EQ(differing(expected, out), 0u) << describe(format, p);
+        }
+    }
+}
+
 TEST(CudaRule, EveryRoundingServesWhatItShould) {
     // The fast roundings are taken where their conditions hold: else the tests above would prove the rule only.
     const auto chosen = [](const char* name, const Projection& p) {
