@@ -15,6 +15,7 @@
 #include "analysis/error_statistics.h"
 #include "core/fixed_shape_sum.h"
 #include "emulation/cuda/group_rounding.h"
+#include "emulation/cuda/nan_bits.h"
 
 namespace apscope {
 
@@ -99,11 +100,16 @@ struct ErrorLaneStep {
         ErrorLane lane;
         for (std::uint64_t i = begin + place % sum_lanes; i < end; i += sum_lanes) {
             const double x = in[i];
-            Real value[1] = {static_cast<Real>(scale.scale == 1.0 ? x : x * scale.scale)};
+            Real value[1];
+            if constexpr (sizeof(Real) == sizeof(float)) value[0] = in[i];  // such a rounding serves scale 1 only
+            else value[0] = x * scale.scale;
             rounding(value, i);
             const double code = value[0];
             const double y = scale.scale == 1.0 ? code : inverse != 0.0 ? code * inverse : code / scale.scale;
-            if (out != nullptr) out[i] = scale.scale == 1.0 ? static_cast<float>(value[0]) : static_cast<float>(y);
+            if (out != nullptr) {
+                if constexpr (sizeof(Real) == sizeof(float)) out[i] = value[0];
+                else out[i] = narrowed(y);
+            }
             lane.add(x, y, code, scale);
         }
         for (int k = 0; k < error_sums; ++k) partials.sums[static_cast<std::uint64_t>(k) * partials.places + place] = lane.sum[k];

@@ -207,7 +207,7 @@ def quantize_statistics(
 
 
 def allreduce(x: Any, f: FloatFormat, topology: str, shared: tuple, accumulate: FloatFormat | None, hop_rounding: str | None, input_cast: bool) -> Any:
-    """`apscope.allreduce`. Sums of floats come as float64 where the CPU gives float32: see `_narrowed`."""
+    """`apscope.allreduce`."""
     view = _floats(x, narrow=True)
     if not view.shape or view.shape[0] == 0:
         raise ValueError(f"x has shape {view.shape}; its first axis must be the workers, at least one")
@@ -225,10 +225,8 @@ def allreduce(x: Any, f: FloatFormat, topology: str, shared: tuple, accumulate: 
 
 def _narrowed(x: Any, view: DeviceView, device: int, sums: Any, address: int) -> Any:
     """float64 values that are float32 numbers, as float32."""
-    if _is_torch(x):
-        return sums.float()
-    # A cast to binary32 gives float64; its codes are float32's bits.
-    result, target = _result(x, view, device, sums.shape, np.float32)
+    # By codes, which are float32's bits: a GPU's own conversion gives NaN other bits.
+    result, target = _result(x, view, device, tuple(sums.shape), np.float32)
     count = int(np.prod(sums.shape, dtype=np.int64))
     device_arrays.module().encode(address, target, count, 8, 4, "fp32", "ties_to_even", "ieee", "gradual", False, 0, 32, None, device, view.stream)
     return result

@@ -10,6 +10,7 @@
 #include "core/philox.h"
 #include "emulation/cuda/element_group.h"
 #include "emulation/cuda/group_rounding.h"
+#include "emulation/cuda/nan_bits.h"
 
 namespace apscope {
 
@@ -133,7 +134,7 @@ struct EncodeBlocksStep {
     APSCOPE_HD std::uint64_t count() const { return grid.count(); }
 
     APSCOPE_HD std::uint8_t code(double element) const {
-        std::uint32_t code = encode_one(static_cast<float>(element), element_codec);
+        std::uint32_t code = encode_one(narrowed(element), element_codec);
         const std::uint32_t sign = element_codec.sign_code;
         if (cast.twos_complement && (code & sign) != 0) code = (2 * sign - (code & (sign - 1))) & (2 * sign - 1);
         return static_cast<std::uint8_t>(code);
@@ -150,7 +151,7 @@ struct EncodeBlocksStep {
             if (magnitude < infinity_bits<float> && magnitude > largest) largest = magnitude;
         }
         const BlockScale scale = block_scale(cast, tensor, bits_cast<float>(largest), has_nan);
-        if (scales != nullptr) scales[b] = static_cast<std::uint8_t>(encode_one(static_cast<float>(scale.value), scale_codec));
+        if (scales != nullptr) scales[b] = static_cast<std::uint8_t>(encode_one(narrowed(scale.value), scale_codec));
         for (std::uint64_t j = 0; j < place.count; ++j) {
             const std::uint64_t i = place.first + j * place.stride;
             const double x = block_scaled(cast, scale, in[i]);

@@ -10,6 +10,7 @@
 #include "core/philox.h"
 #include "emulation/arithmetic_kernels.h"
 #include "emulation/cuda/group_rounding.h"
+#include "emulation/cuda/nan_bits.h"
 #include "emulation/ordered_sum.h"
 
 namespace apscope {
@@ -53,7 +54,7 @@ struct MatmulStep {
         Output o{*this, a + i / columns * terms, b + (i / columns / rows * terms * columns + i % columns), i, 0};
         double s = o.run();
         if (has_result) s = o.round(result, s, Stage::quantize, 0);
-        out[i] = static_cast<float>(s);
+        out[i] = narrowed(s);
     }
 
 private:

@@ -20,6 +20,7 @@
 #include "core/exact_sum.h"
 #include "core/philox.h"
 #include "emulation/cuda/group_rounding.h"
+#include "emulation/cuda/nan_bits.h"
 
 namespace apscope {
 
@@ -67,7 +68,7 @@ struct ReduceStep {
     APSCOPE_HD std::uint64_t count() const { return last - first; }
 
     APSCOPE_HD double leaf(int worker, std::uint64_t i) const {
-        const double x = in[static_cast<std::uint64_t>(worker) * elements + i];
+        const double x = widened(in[static_cast<std::uint64_t>(worker) * elements + i]);
         if (!input_cast) return x;
         const RandomStream stream{key, static_cast<std::uint32_t>(worker), stage_and_hop(Stage::wire, 0), wire.random_bits};
         if (wire_mode == RoundingMode::ties_to_even) return round_to_format<RoundingMode::ties_to_even, double>(x * scale, wire, std::uint64_t{0});

@@ -8,6 +8,7 @@
 
 #include "core/named_formats.h"
 #include "cuda_inputs.h"
+#include "emulation/cuda/nan_bits.h"
 #include "emulation/cuda/quantize_step.h"
 #include "emulation/cuda/step_choice.h"
 #include "emulation/quantize.h"
@@ -132,6 +133,17 @@ TEST(CudaRule, GroupsCutAtBothEndsAndOffAlignmentDrawTheSameWords) {
             }
             expect_groups_equal_the_array<float>(format, projection, 1000, (std::uint64_t{1} << 40) + 3);
         }
+    }
+}
+
+TEST(CudaRule, ConversionsKeepNaNAsTheProcessorDoes) {
+    for (const float x : edge_inputs()) {
+        const volatile float narrow = x;
+        const double wide = narrow;
+        EXPECT_EQ(bits_cast<std::uint64_t>(widened(x)), bits_cast<std::uint64_t>(wide));
+        const volatile double back = wide;
+        const auto expected = static_cast<float>(back);
+        EXPECT_EQ(bits_cast<std::uint32_t>(narrowed(wide)), bits_cast<std::uint32_t>(expected));
     }
 }
 

@@ -187,3 +187,37 @@ def test_a_capsule_is_read():
     address, shape, strides, code, bits, lanes, device, number = module.read_dlpack(a.__dlpack__())
     assert (address, shape, code, bits, lanes, device, number) == (a.ctypes.data, [2, 3], 2, 32, 1, 1, 0)
     assert strides in (None, [3, 1])
+
+
+def test_on_a_gpu_the_bits_are_those_of_the_cpu():
+    if not cuda.is_available():
+        pytest.skip("there is no GPU, or no CUDA module")
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("this torch knows no GPU")
+    rng = np.random.default_rng(1)
+    a = np.ascontiguousarray(rng.normal(0, 3, (8, 1003)).astype(np.float32))
+    b = np.ascontiguousarray(rng.normal(0, 3, (1003, 17)).astype(np.float32))
+    x, y = torch.from_numpy(a).cuda(), torch.from_numpy(b).cuda()
+
+    def same(on_gpu: Any, on_cpu: Any) -> None:
+        assert on_gpu.is_cuda
+        got, expected = on_gpu.cpu().numpy(), np.asarray(on_cpu)
+        assert got.dtype == expected.dtype
+        assert got.tobytes() == expected.tobytes()
+
+    with torch.cuda.stream(torch.cuda.Stream()):
+        for options in ({}, {"rounding": "stochastic", "seed": 4}, {"rounding": "toward_zero"}):
+            same(apscope.quantize(x, "e4m3", **options), apscope.quantize(a, "e4m3", **options))
+            same(apscope.encode(x, "e4m3", **options), apscope.encode(a, "e4m3", **options))
+        codes = apscope.encode(x, "e4m3")
+        same(apscope.decode(codes, "e4m3"), apscope.quantize(a, "e4m3"))
+        same(apscope.allreduce(x, "e5m2", topology="ring"), apscope.allreduce(a, "e5m2", topology="ring"))
+        same(apscope.quantize_blocks(x, "nvfp4"), apscope.quantize_blocks(a, "nvfp4"))
+        encoded = apscope.encode_blocks(x, "nvfp4")
+        assert encoded.tensor_scale == apscope.encode_blocks(a, "nvfp4").tensor_scale
+        same(apscope.decode_blocks(encoded.codes, encoded.scales, "nvfp4", tensor_scale=encoded.tensor_scale), apscope.quantize_blocks(a, "nvfp4"))
+        for order in ("sequential", "kahan", "pairwise"):
+            same(apscope.matmul(x, y, "fp16", order=order, product="e5m2"), apscope.matmul(a, b, "fp16", order=order, product="e5m2"))
+        assert cuda.quantize_statistics(x, "e4m3")["count"] == a.size
+        torch.cuda.current_stream().synchronize()
