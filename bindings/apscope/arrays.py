@@ -10,7 +10,7 @@ import numpy as np
 from . import _core
 from ._core import FloatFormat
 from .checks import flag, integer, settings, text
-from .inputs import _as_array, _input, _is_torch, _like, _narrow, _run, _torch_to_numpy, _widened, as_format, beyond_float64
+from .inputs import _as_array, _input, _is_torch, _like, _narrow, _on_gpu, _run, _torch_to_numpy, _widened, as_format, beyond_float64
 
 __all__ = ["allreduce", "decode", "encode", "quantize"]
 
@@ -106,7 +106,8 @@ def quantize(
     ----------
     x : array_like or torch.Tensor, any shape
         float32 or float64 (rounded once, never through float32); float16, bfloat16, float8 and
-        integers are taken exactly, 64-bit integers too. Not changed.
+        integers are taken exactly, 64-bit integers too. Not changed. Arrays in a GPU's memory are
+        rounded there: `apscope.cuda`.
     format : FloatFormat or str
         The target.
     rounding : str
@@ -174,6 +175,10 @@ def quantize(
         shared = settings(rounding, overflow, underflow, seed, random_bits, threads)
         _core.quantize(x, result, f, *shared[:3], flag("keep_payload", keep_payload), *shared[3:5], None, shared[5])
         return result
+    if type(x) is not np.ndarray and _on_gpu(x):
+        from . import cuda
+
+        return cuda.quantize(x, f, settings(rounding, overflow, underflow, seed, random_bits, threads), keep_payload, random, out)
     call, values = _rounder(x, f, rounding, overflow, underflow, keep_payload, seed, random_bits, random, threads)
     return _run(lambda flat: call(_core.quantize, flat), x, values.dtype, out, values.shape)
 
@@ -222,6 +227,11 @@ def encode(
     """
     f = as_format(format)
     code = None if nan is None else integer("nan", nan, 0, 2**64 - 1)
+    if _on_gpu(x):
+        from . import cuda
+
+        shared = settings(rounding, overflow, underflow, seed, random_bits, threads)
+        return cuda.encode(x, f, shared, keep_payload, random, code, _code_dtype(f), out)
     call, values = _rounder(x, f, rounding, overflow, underflow, keep_payload, seed, random_bits, random, threads)
     return _run(lambda flat: call(_core.encode, flat, code), x, _code_dtype(f), out, values.shape)
 
@@ -253,6 +263,10 @@ def decode(codes: Any, format: FloatFormat | str, *, keep_payload: bool = False,
         Codes that are not integers.
     """
     f = as_format(format)
+    if _on_gpu(codes):
+        from . import cuda
+
+        return cuda.decode(codes, f, keep_payload, out)
     if _is_torch(codes) and str(codes.dtype).startswith(("torch.bfloat16", "torch.float8")):
         import torch
 
@@ -328,6 +342,13 @@ def allreduce(
         A dtype other than float32 and narrower floats.
     """
     f = as_format(format)
+    if _on_gpu(x):
+        from . import cuda
+
+        shared = settings(rounding, overflow, "gradual", seed, random_bits, threads)
+        accumulator = None if accumulate is None else as_format(accumulate)
+        hops = None if hop_rounding is None else text("hop_rounding", hop_rounding)
+        return cuda.allreduce(x, f, _core.parse_topology(text("topology", topology)), shared, accumulator, hops, bool(input_cast))
     a = _input(x)
     if a.dtype != np.float32:
         raise TypeError(f"x has dtype {a.dtype}; allreduce takes float32")

@@ -9,7 +9,7 @@ import numpy as np
 from . import _core
 from ._core import BlockFormat
 from .checks import settings
-from .inputs import _input, _is_torch, _like, _run, _torch_to_numpy
+from .inputs import _input, _is_torch, _like, _on_gpu, _run, _torch_to_numpy
 
 __all__ = [
     "BlockFormat",
@@ -84,6 +84,13 @@ def _bytes(codes: Any, what: str) -> np.ndarray:
     return np.ascontiguousarray(a, np.uint8).reshape(a.shape)
 
 
+def _check_tensor_scale(f: BlockFormat, tensor_scale: float | None) -> None:
+    if f.tensor_scale != (tensor_scale is not None):
+        raise ValueError(f"{f.name} {'needs a' if f.tensor_scale else 'has no'} tensor_scale; tensor_scale={tensor_scale} was given")
+    if tensor_scale is not None and not 0 < tensor_scale < np.inf:
+        raise ValueError(f"tensor_scale={tensor_scale} is not a positive finite number")
+
+
 def quantize_blocks(
     x: Any,
     format: BlockFormat | str,
@@ -143,6 +150,10 @@ def quantize_blocks(
     array([4.480e+02, 1.000e+00, 3.125e-01], dtype=float32)
     """
     f = _as_block_format(format)
+    if _on_gpu(x):
+        from . import cuda
+
+        return cuda.quantize_blocks(x, f, _around, axis, _settings(rounding, overflow, seed, random_bits, threads), out)
     a = _input(x)
     _, shape = _around(a.shape, axis)
 
@@ -190,6 +201,12 @@ def encode_blocks(
     EncodedBlocks(codes=array([126,  56, 176], dtype=uint8), scales=array([127], dtype=uint8), tensor_scale=None)
     """
     f = _as_block_format(format)
+    if _on_gpu(x):
+        from . import cuda
+
+        shared = _settings(rounding, overflow, seed, random_bits, threads)
+        codes, scales, tensor_scale = cuda.encode_blocks(x, f, _around, _scale_shape, axis, shared)
+        return EncodedBlocks(codes, scales, tensor_scale if f.tensor_scale else None)
     a = _input(x)
     at, shape = _around(a.shape, axis)
     codes = np.empty(a.shape, np.uint8)
@@ -237,15 +254,17 @@ def decode_blocks(
         Codes that are not integers.
     """
     f = _as_block_format(format)
+    if _on_gpu(codes):
+        from . import cuda
+
+        _check_tensor_scale(f, tensor_scale)
+        return cuda.decode_blocks(codes, scales, f, _around, _scale_shape, axis, tensor_scale, out)
     a, s = _bytes(codes, "codes"), _bytes(scales, "scales")
     at, shape = _around(a.shape, axis)
     wanted = _scale_shape(a.shape, at, f)
     if s.shape != wanted:
         raise ValueError(f"scales have shape {s.shape}; codes of shape {a.shape} in blocks of {f.block_size} need {wanted}")
-    if f.tensor_scale != (tensor_scale is not None):
-        raise ValueError(f"{f.name} {'needs a' if f.tensor_scale else 'has no'} tensor_scale; tensor_scale={tensor_scale} was given")
-    if tensor_scale is not None and not 0 < tensor_scale < np.inf:
-        raise ValueError(f"tensor_scale={tensor_scale} is not a positive finite number")
+    _check_tensor_scale(f, tensor_scale)
 
     def write(flat: np.ndarray) -> None:
         divisor = 1.0 if tensor_scale is None else tensor_scale

@@ -32,10 +32,21 @@ def _is_torch(x: Any) -> bool:
     return type(x).__module__.split(".")[0] == "torch" and hasattr(x, "detach")
 
 
+def _on_gpu(x: Any) -> bool:
+    """Whether the array is in a CUDA GPU's memory, where apscope.cuda takes it."""
+    if isinstance(x, (np.ndarray, np.generic, float, int, list, tuple)):
+        return False
+    if _is_torch(x):
+        return x.device.type == "cuda"
+    if hasattr(x, "__cuda_array_interface__"):
+        return True
+    return hasattr(x, "__dlpack_device__") and x.__dlpack_device__()[0] in (2, 13)  # CUDA's memory, its managed memory
+
+
 def _torch_to_numpy(x: Any, what: str) -> np.ndarray:
     """A view of a CPU tensor's memory."""
     if x.device.type != "cpu":
-        raise ValueError(f"{what} is a tensor on {x.device}; this build works on CPU tensors, so call .cpu() first")
+        raise ValueError(f"{what} is a tensor on {x.device}; this takes CPU tensors, so call .cpu() first")
     if str(x.dtype).startswith(("torch.bfloat16", "torch.float8")):  # NumPy has no such dtypes
         return x.detach().float().numpy()  # exact, and a copy
     return x.detach().numpy()

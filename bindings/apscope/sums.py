@@ -11,7 +11,7 @@ from . import _core
 from ._core import FloatFormat
 from .arithmetic import _in_storage, _like_one_of, _operand, _same_storage, _stored
 from .checks import settings
-from .inputs import _run, as_format
+from .inputs import _on_gpu, _run, as_format
 
 __all__ = ["dot", "matmul", "sum"]
 
@@ -226,6 +226,11 @@ def matmul(
     array([[16.]], dtype=float32)
     """
     f, accumulator, products = as_format(format), _optional_format(accumulate), _optional_format(product)
+    if _on_gpu(a) or _on_gpu(b):
+        from . import cuda
+
+        shared = settings(rounding, overflow, underflow, seed, random_bits, threads)
+        return cuda.matmul(a, b, f, order, products, accumulator, shared, out)
     x, y = _operand(a, "a"), _operand(b, "b")
     for operand, what in ((x, "a"), (y, "b")):
         if operand.ndim == 0:

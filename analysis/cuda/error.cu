@@ -1,0 +1,39 @@
+#include "analysis/cuda/error_choice.h"
+#include "analysis/cuda/error_cuda.h"
+#include "emulation/cuda/device_memory.h"
+#include "emulation/cuda/launch.h"
+
+namespace apscope {
+
+namespace {
+
+class Partials {
+public:
+    Partials(std::uint64_t places, cudaStream_t stream)
+        : sums_(error_sums * places, stream), counts_(ErrorCounts::size * places, stream), max_ulp_(places, stream), places_(places) {}
+
+    ErrorPartials get() const { return {sums_.get(), counts_.get(), max_ulp_.get(), places_}; }
+    ErrorStatistics read(std::size_t n) const {
+        return error_statistics_of(n, sums_.read().data(), counts_.read().data(), max_ulp_.read()[0]);
+    }
+
+private:
+    DeviceMemory<double> sums_;
+    DeviceMemory<std::uint64_t> counts_;
+    DeviceMemory<double> max_ulp_;
+    std::uint64_t places_;
+};
+
+}  // namespace
+
+ErrorStatistics quantize_statistics_on_device(const float* in, float* out, std::size_t n, const FloatFormat& format,
+                                              const Projection& projection, double scale, std::uint64_t seed, cudaStream_t stream) {
+    const std::uint64_t block_count = (n + sum_block - 1) / sum_block;
+    const Partials lanes(block_count * sum_lanes, stream), blocks(block_count, stream), total(1, stream);
+    with_error_step(in, out, n, format, projection, scale, seed, nullptr, lanes.get(), [&](const auto& step) { launch(step, stream); });
+    launch(ErrorBlockStep{lanes.get(), blocks.get()}, stream);
+    launch(ErrorTotalStep{blocks.get(), total.get()}, stream);
+    return total.read(n);
+}
+
+}  // namespace apscope

@@ -1,0 +1,169 @@
+// Error statistics on a GPU, fused with the rounding: a number is read once, rounded, compared and, if asked
+// for, written. The sums have the shape of core/fixed_shape_sum.h, so that they are those of
+// analysis/error_statistics bit for bit. Three steps, none of which needs threads to talk to each other:
+//
+//      lanes    a thread a lane: 16 threads add the 4096 elements of a block, thread j those with i mod 16 = j,
+//               in order of i. Neighbouring threads read neighbouring elements.
+//      blocks   a thread a block: its 16 lanes joined, j += j+8, then j+4, j+2, j+1
+//      total    a thread a quantity: the blocks in block order
+//
+// What the first two write lies quantity by quantity: quantity k of place p at k * places + p.
+#pragma once
+
+#include <cstdint>
+
+#include "analysis/error_statistics.h"
+#include "core/fixed_shape_sum.h"
+#include "emulation/cuda/group_rounding.h"
+#include "emulation/cuda/nan_bits.h"
+
+namespace apscope {
+
+inline constexpr int error_sums = 7;  // the first of ErrorStatistics::Sum
+struct ErrorCounts {
+    enum Count { counted, nonzero, underflow, subnormal, saturated, overflow, nan, infinite, size };
+};
+
+struct ErrorPartials {
+    double* sums;           // error_sums quantities
+    std::uint64_t* counts;  // ErrorCounts::size quantities
+    double* max_ulp;
+    std::uint64_t places;
+};
+
+// One lane's sums and counters.
+struct ErrorLane {
+    double sum[error_sums] = {};
+    std::uint32_t count[ErrorCounts::size] = {};
+    double max_ulp = 0.0;
+
+    APSCOPE_HD static bool finite(double v) { return (bits_cast<std::uint64_t>(v) & infinity_bits<double>) != infinity_bits<double>; }
+    APSCOPE_HD static double absolute(double v) { return bits_cast<double>(bits_cast<std::uint64_t>(v) & ~sign_bit<double>); }
+
+    // x became y, whose code (the scaled, rounded x) is `code`.
+    APSCOPE_HD void add(double x, double y, double code, const FloatScale& s) {
+        using S = ErrorStatistics;
+        using C = ErrorCounts;
+        const double scaled = absolute(x * s.scale);
+        if (finite(scaled)) {
+            count[C::subnormal] += scaled != 0.0 && scaled < s.smallest_normal;
+            count[C::saturated] += scaled > s.largest && absolute(code) == s.largest;
+        }
+        if (!finite(x)) {
+            count[C::nan] += x != x;  // by constant indices: the array stays in registers
+            count[C::infinite] += x == x;
+            return;
+        }
+        count[C::nonzero] += x != 0.0;
+        count[C::underflow] += x != 0.0 && y == 0.0;
+        if (!finite(y)) {
+            ++count[C::overflow];
+            return;
+        }
+        ++count[C::counted];
+        const double e = y - x;
+        const std::uint64_t sign = bits_cast<std::uint64_t>(x) & sign_bit<double>;
+        sum[S::error] += e;
+        sum[S::squared_error] += e * e;
+        sum[S::squared_reference] += x * x;
+        sum[S::absolute_reference] += absolute(x);
+        sum[S::signed_error] += x != 0.0 ? bits_cast<double>(bits_cast<std::uint64_t>(e) ^ sign) : 0.0;
+        sum[S::product] += x * y;
+        sum[S::squared_result] += y * y;
+        if (x != y) {
+            // Units in the last place of the format at the scaled x.
+            const double size = absolute(x) * s.units * s.scale;
+            const int exponent = size == 0.0 ? s.cast.emin : exponent_of<double>(bits_cast<std::uint64_t>(size));
+            const int quantum = (exponent > s.cast.emin ? exponent : s.cast.emin) - s.cast.mantissa_bits;
+            const double ulps = absolute(e) * s.units * s.scale * bits_cast<double>(static_cast<std::uint64_t>(1023 - quantum) << 52);
+            max_ulp = ulps > max_ulp ? ulps : max_ulp;
+        }
+    }
+};
+
+// Rounding: one of emulation/cuda/group_rounding.h, of scaled numbers.
+template <class Rounding>
+struct ErrorLaneStep {
+    using Real = typename Rounding::Number;
+    const float* in;
+    float* out;  // or null
+    std::uint64_t elements;
+    Rounding rounding;
+    FloatScale scale;
+    double inverse;  // of the scale, a power of two; 0: results are divided by the scale
+    ErrorPartials partials;
+
+    APSCOPE_HD std::uint64_t count() const { return (elements + sum_block - 1) / sum_block * sum_lanes; }
+    APSCOPE_HD void operator()(std::uint64_t place) const {
+        const std::uint64_t begin = place / sum_lanes * sum_block, left = elements - begin;
+        const std::uint64_t end = begin + (left < sum_block ? left : std::uint64_t{sum_block});
+        ErrorLane lane;
+        for (std::uint64_t i = begin + place % sum_lanes; i < end; i += sum_lanes) {
+            const double x = in[i];
+            Real value[1];
+            if constexpr (sizeof(Real) == sizeof(float)) value[0] = in[i];  // such a rounding serves scale 1 only
+            else value[0] = x * scale.scale;
+            rounding(value, i);
+            const double code = value[0];
+            const double y = scale.scale == 1.0 ? code : inverse != 0.0 ? code * inverse : code / scale.scale;
+            if (out != nullptr) {
+                if constexpr (sizeof(Real) == sizeof(float)) out[i] = value[0];
+                else out[i] = narrowed(y);
+            }
+            lane.add(x, y, code, scale);
+        }
+        for (int k = 0; k < error_sums; ++k) partials.sums[static_cast<std::uint64_t>(k) * partials.places + place] = lane.sum[k];
+        for (int k = 0; k < ErrorCounts::size; ++k) partials.counts[static_cast<std::uint64_t>(k) * partials.places + place] = lane.count[k];
+        partials.max_ulp[place] = lane.max_ulp;
+    }
+};
+
+struct ErrorBlockStep {
+    ErrorPartials lanes, blocks;
+
+    APSCOPE_HD std::uint64_t count() const { return blocks.places; }
+    APSCOPE_HD void operator()(std::uint64_t block) const {
+        for (int k = 0; k < error_sums; ++k) {
+            LaneSums<1> sums;
+            for (std::size_t j = 0; j < sum_lanes; ++j) {
+                sums.lane[0][j] = lanes.sums[static_cast<std::uint64_t>(k) * lanes.places + block * sum_lanes + j];
+            }
+            blocks.sums[static_cast<std::uint64_t>(k) * blocks.places + block] = sums.join(0);
+        }
+        for (int k = 0; k < ErrorCounts::size; ++k) {
+            std::uint64_t total = 0;
+            for (std::size_t j = 0; j < sum_lanes; ++j) total += lanes.counts[static_cast<std::uint64_t>(k) * lanes.places + block * sum_lanes + j];
+            blocks.counts[static_cast<std::uint64_t>(k) * blocks.places + block] = total;
+        }
+        double largest = 0.0;
+        for (std::size_t j = 0; j < sum_lanes; ++j) {
+            const double ulps = lanes.max_ulp[block * sum_lanes + j];
+            largest = ulps > largest ? ulps : largest;
+        }
+        blocks.max_ulp[block] = largest;
+    }
+};
+
+struct ErrorTotalStep {
+    ErrorPartials blocks, total;  // total: one place
+
+    APSCOPE_HD std::uint64_t count() const { return error_sums + ErrorCounts::size + 1; }
+    APSCOPE_HD void operator()(std::uint64_t quantity) const {
+        if (quantity < error_sums) {
+            double sum = 0.0;
+            for (std::uint64_t b = 0; b < blocks.places; ++b) sum += blocks.sums[quantity * blocks.places + b];
+            total.sums[quantity] = sum;
+        } else if (quantity < error_sums + ErrorCounts::size) {
+            const std::uint64_t k = quantity - error_sums;
+            std::uint64_t sum = 0;
+            for (std::uint64_t b = 0; b < blocks.places; ++b) sum += blocks.counts[k * blocks.places + b];
+            total.counts[k] = sum;
+        } else {
+            double largest = 0.0;
+            for (std::uint64_t b = 0; b < blocks.places; ++b) largest = blocks.max_ulp[b] > largest ? blocks.max_ulp[b] : largest;
+            total.max_ulp[0] = largest;
+        }
+    }
+};
+
+}  // namespace apscope

@@ -1,0 +1,25 @@
+# The CUDA language and its flags. A language holds in the folder that enables it and below: this is
+# included from the top.
+include(CheckLanguage)
+check_language(CUDA)
+if(NOT CMAKE_CUDA_COMPILER)
+  message(FATAL_ERROR "APSCOPE_CUDA is ON, but no CUDA compiler was found; put nvcc on the PATH or set CMAKE_CUDA_COMPILER")
+endif()
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES 80 90)
+endif()
+enable_language(CUDA)
+find_package(CUDAToolkit REQUIRED)
+
+# CMake 3.25 knows no CUDA C++20: where the standard is not required it passes no -std at all.
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED OFF)
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+  set(standard_by_hand -std=c++20)
+endif()
+
+# Bit identity: no fused multiply-adds, no flush to zero.
+add_library(apscope_cuda_flags INTERFACE)
+target_compile_options(apscope_cuda_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CUDA>:${standard_by_hand};-fmad=false;-ftz=false;-Xcompiler=-Wall,-Wextra,-ffp-contract=off>
+  $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${APSCOPE_WERROR}>>:-Werror=all-warnings>)

@@ -1,0 +1,83 @@
+// What the GPU's tests share: arrays on the device, work in parts on all processors, times by events.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "emulation/cuda/check.h"
+
+namespace apscope::gpu {
+
+template <class T>
+class Array {
+public:
+    explicit Array(std::size_t n) : size_(n) {
+        void* p = nullptr;
+        APSCOPE_CUDA(cudaMalloc(&p, (n + 1) * sizeof(T)));
+        data_.reset(static_cast<T*>(p));
+        APSCOPE_CUDA(cudaMemset(p, 0xA5, (n + 1) * sizeof(T)));  // what is not written shows
+    }
+    explicit Array(const std::vector<T>& values) : Array(values.size()) {
+        if (size_ != 0) APSCOPE_CUDA(cudaMemcpy(data_.get(), values.data(), size_ * sizeof(T), cudaMemcpyHostToDevice));
+    }
+    T* get() const { return data_.get(); }
+    std::vector<T> read() const {
+        std::vector<T> values(size_);
+        if (size_ != 0) APSCOPE_CUDA(cudaMemcpy(values.data(), data_.get(), size_ * sizeof(T), cudaMemcpyDeviceToHost));
+        return values;
+    }
+
+private:
+    struct Free {
+        void operator()(T* p) const { cudaFree(p); }
+    };
+    std::unique_ptr<T, Free> data_;
+    std::size_t size_;
+};
+
+// f(begin, end) over parts of 0 .. count - 1, on all of the machine's threads.
+void in_parts(std::size_t count, const std::function<void(std::size_t, std::size_t)>& f);
+
+// The median time of a call that puts work on the default stream, in seconds, after a warm-up.
+double median_seconds(const std::function<void()>& call, int repeats = 21);
+
+// One line a proof; false, with the first difference, if the arrays' bits differ.
+template <class T>
+bool report(const std::string& what, const std::vector<T>& expected, const std::vector<T>& got) {
+    std::size_t wrong = 0, first = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+        if (__builtin_memcmp(&expected[i], &got[i], sizeof(T)) == 0) continue;
+        if (wrong++ == 0) first = i;
+    }
+    std::printf("%s: %zu values, %zu mismatches", what.c_str(), expected.size(), wrong);
+    if (wrong != 0) std::printf(", the first at %zu: %.17g expected, %.17g found", first, static_cast<double>(expected[first]), static_cast<double>(got[first]));
+    std::puts("");
+    std::fflush(stdout);
+    return wrong == 0;
+}
+
+// The edges of every binade and random bits: 2^17 numbers. Random finite numbers of 2^-spread .. 2^spread.
+std::vector<float> edge_numbers();
+std::vector<float> random_numbers(std::size_t n, int spread, std::uint32_t seed);
+
+// The parts of the program; each returns whether all was right.
+bool prove_quantize(const std::vector<std::string>& formats);  // all 2^32 inputs
+bool prove_codes();
+bool prove_statistics();
+bool prove_all_reduce();
+bool prove_blocks();
+bool prove_matmul();
+void print_timings();
+
+// Multiply-adds of fp32 numbers a second that the device does, as far as a plain kernel reaches its peak.
+double multiply_adds_a_second();
+
+}  // namespace apscope::gpu

@@ -1,0 +1,223 @@
+"""Arrays in a GPU's memory, as far as that goes without a GPU: nothing is imported unless asked for, the
+sentences where something is missing, and what an interface says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import apscope
+from apscope import cuda, device_arrays
+
+
+class Fake:
+    """An array that says it is in a GPU's memory."""
+
+    def __init__(self, **changes: Any) -> None:
+        self.interface = {"shape": (2, 3), "typestr": "<f4", "data": (0x7F0000000000, False), "version": 3, "strides": None, "stream": 1}
+        self.interface.update(changes)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return self.interface
+
+
+class FakeDlpack:
+    def __init__(self, device: int) -> None:
+        self.device = device
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device, 0
+
+
+def test_nothing_of_it_is_imported_unless_asked_for():
+    code = (
+        "import sys, numpy, apscope; apscope.quantize(numpy.float32([1]), 'e4m3'); apscope.quantize([1.0], 'e4m3'); "
+        "assert not {'apscope.cuda', 'apscope._cuda', 'torch'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def calls() -> dict[str, Any]:
+    x = Fake()
+    codes = Fake(typestr="|u1")
+    return {
+        "quantize": lambda: apscope.quantize(x, "e4m3"),
+        "encode": lambda: apscope.encode(x, "e4m3"),
+        "decode": lambda: apscope.decode(codes, "e4m3"),
+        "allreduce": lambda: apscope.allreduce(x, "e4m3"),
+        "quantize_blocks": lambda: apscope.quantize_blocks(x, "mxfp8_e4m3"),
+        "encode_blocks": lambda: apscope.encode_blocks(x, "mxfp8_e4m3"),
+        "decode_blocks": lambda: apscope.decode_blocks(codes, Fake(typestr="|u1", shape=(2, 1)), "mxfp8_e4m3"),
+        "matmul": lambda: apscope.matmul(x, Fake(shape=(3, 4)), "e4m3"),
+        "quantize_statistics": lambda: cuda.quantize_statistics(x, "e4m3"),
+        "require": lambda: cuda.require(),
+    }
+
+
+@pytest.mark.parametrize("name", calls())
+def test_without_the_module_a_sentence_says_so(name, monkeypatch):
+    monkeypatch.setitem(sys.modules, "apscope._cuda", None)
+    monkeypatch.delattr(apscope, "_cuda", raising=False)
+    with pytest.raises(RuntimeError, match="built without its CUDA module; build it with -DAPSCOPE_CUDA=ON"):
+        calls()[name]()
+    assert not cuda.is_available()
+
+
+@pytest.mark.parametrize("name", calls())
+def test_without_a_gpu_a_sentence_says_so(name):
+    pytest.importorskip("apscope._cuda")
+    if cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(RuntimeError, match="no GPU that CUDA can use; give arrays in the CPU's memory"):
+        calls()[name]()
+
+
+def test_what_an_interface_says():
+    x = Fake(stream=2, data=(0x1000, True))
+    view = cuda.device_view(x)
+    assert (view.address, view.shape, view.dtype, view.stream, view.read_only, view.size) == (0x1000, (2, 3), np.float32, 2, True, 6)
+    assert view.owner is x
+    assert cuda.device_view(Fake(stream=None)).stream == 1  # nothing to wait for: the legacy default stream
+    assert cuda.device_view(Fake(stream=0x5555)).stream == 0x5555
+    assert cuda.device_view(Fake(strides=(12, 4))).shape == (2, 3)
+    assert cuda.device_view(Fake(shape=(1, 3), strides=(999, 4))).shape == (1, 3)
+    assert cuda.device_view(Fake(shape=(0, 3), strides=(7, 7), data=(0, False))).size == 0
+    assert cuda.device_view(Fake(shape=())).size == 1
+    old = Fake(version=2)
+    del old.interface["stream"]
+    assert cuda.device_view(old).stream == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"stream": 0}, ValueError, "stream 0, which is ambiguous; 1 is the legacy default stream"),
+        ({"version": 1}, ValueError, "version 1; give one of version 2 or 3"),
+        ({"strides": (4, 8)}, TypeError, r"strides \(4, 8\); give a copy in C order"),
+        ({"strides": (24, 8)}, TypeError, "give a copy in C order"),
+        ({"typestr": ">f4"}, TypeError, "byte order is not the GPU's"),
+        ({"mask": Fake()}, TypeError, "has a mask"),
+    ],
+)
+def test_interfaces_that_are_refused(changes, error, words):
+    with pytest.raises(error, match=words):
+        cuda.device_view(Fake(**changes))
+
+
+def test_an_interface_without_its_address_is_refused():
+    x = Fake()
+    del x.interface["data"]
+    with pytest.raises(ValueError, match="has no 'data'"):
+        cuda.device_view(x)
+
+
+@pytest.fixture
+def stand_in(monkeypatch):
+    """A module that notes what it is called with."""
+    noted: list[tuple] = []
+
+    def note(name: str) -> Any:
+        return lambda *arguments: noted.append((name, *arguments))
+
+    names = ["quantize", "encode", "decode", "quantize_blocks", "decode_blocks", "matmul", "release"]
+    module = SimpleNamespace(
+        require_device=lambda device: None, device_of=lambda address: 0, allocate=lambda size, device: 0x2000, **{name: note(name) for name in names}
+    )
+    monkeypatch.setattr(device_arrays, "module", lambda: module)
+    return noted
+
+
+def test_arrays_go_in_and_out_where_they_are(stand_in):
+    out = Fake(data=(0x3000, False))
+    assert apscope.quantize(Fake(stream=2), "e4m3", rounding="stochastic", seed=3, random_bits=8, out=out) is out
+    assert stand_in == [("quantize", 0x7F0000000000, 0x3000, 6, 4, "e4m3", "stochastic", "ieee", "gradual", False, 3, 8, 0, 2)]
+    result = apscope.encode(Fake(), "fp16")
+    assert result.__cuda_array_interface__ == {"shape": (2, 3), "typestr": "<u2", "data": (0x2000, False), "version": 3, "strides": None, "stream": 1}
+    assert result.nbytes == 12
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: apscope.quantize(Fake(typestr="<f2"), "e4m3"), TypeError, "float16; give float32 or float64 on a GPU"),
+        (lambda: apscope.quantize(Fake(), "fp64"), TypeError, "give x as float64"),
+        (lambda: apscope.quantize(Fake(), "e4m3", random=np.zeros((2, 3), int)), ValueError, "random words of the caller's are not served"),
+        (lambda: apscope.quantize(Fake(), "e4m3", out=Fake(data=(1, True))), ValueError, "out is read-only"),
+        (lambda: apscope.quantize(Fake(), "e4m3", out=Fake(shape=(6,))), ValueError, r"out has shape \(6,\), the result \(2, 3\)"),
+        (lambda: apscope.quantize(Fake(), "e4m3", out=Fake(typestr="<f8")), TypeError, "out has dtype float64, the result float32"),
+        (lambda: apscope.decode(Fake(typestr="<i4"), "e4m3"), TypeError, "int32; give unsigned integers on a GPU"),
+        (lambda: apscope.decode(Fake(typestr="<u8"), "e4m3"), TypeError, "in at most 32 bits"),
+        (lambda: apscope.allreduce(Fake(shape=(0, 3)), "e4m3"), ValueError, "first axis must be the workers"),
+        (lambda: apscope.quantize_blocks(Fake(typestr="<f8"), "mxfp4"), TypeError, "this takes float32 on a GPU"),
+        (lambda: apscope.decode_blocks(Fake(typestr="|u1"), Fake(typestr="|u1"), "mxfp8_e4m3"), ValueError, r"need \(2, 1\)"),
+        (lambda: apscope.decode_blocks(Fake(typestr="|u1"), Fake(typestr="|u1"), "nvfp4"), ValueError, "needs a tensor_scale"),
+        (lambda: apscope.matmul(Fake(), Fake(), "e4m3"), ValueError, r"a has shape \(2, 3\), b \(2, 3\)"),
+        (lambda: apscope.matmul(Fake(), np.zeros((3, 4), np.float32), "e4m3"), ValueError, "b is not in a GPU's memory"),
+    ],
+)  # fmt: skip
+def test_what_is_not_served_is_refused(stand_in, call, error, words):
+    with pytest.raises(error, match=words):
+        call()
+    assert not [name for name, *_ in stand_in if name != "release"]
+
+
+def test_memory_that_runs_out_is_named(stand_in, monkeypatch):
+    def full(size: int, device: int) -> int:
+        raise MemoryError(f"the GPU has no room for an allocation of {size} bytes")
+
+    monkeypatch.setattr(device_arrays.module(), "allocate", full)
+    with pytest.raises(MemoryError, match="24 bytes"):
+        apscope.quantize(Fake(), "e4m3")
+
+
+def test_dlpack_on_the_cpu_is_no_gpu_array():
+    with pytest.raises(TypeError, match="DLPack device type is 1"):
+        cuda.device_view(FakeDlpack(1))
+
+
+def test_a_capsule_is_read():
+    module = pytest.importorskip("apscope._cuda")
+    a = np.arange(6, dtype=np.float32).reshape(2, 3)
+    address, shape, strides, code, bits, lanes, device, number = module.read_dlpack(a.__dlpack__())
+    assert (address, shape, code, bits, lanes, device, number) == (a.ctypes.data, [2, 3], 2, 32, 1, 1, 0)
+    assert strides in (None, [3, 1])
+
+
+def test_on_a_gpu_the_bits_are_those_of_the_cpu():
+    if not cuda.is_available():
+        pytest.skip("there is no GPU, or no CUDA module")
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("this torch knows no GPU")
+    rng = np.random.default_rng(1)
+    a = np.ascontiguousarray(rng.normal(0, 3, (8, 1003)).astype(np.float32))
+    b = np.ascontiguousarray(rng.normal(0, 3, (1003, 17)).astype(np.float32))
+    x, y = torch.from_numpy(a).cuda(), torch.from_numpy(b).cuda()
+
+    def same(on_gpu: Any, on_cpu: Any) -> None:
+        assert on_gpu.is_cuda
+        got, expected = on_gpu.cpu().numpy(), np.asarray(on_cpu)
+        assert got.dtype == expected.dtype
+        assert got.tobytes() == expected.tobytes()
+
+    with torch.cuda.stream(torch.cuda.Stream()):
+        for options in ({}, {"rounding": "stochastic", "seed": 4}, {"rounding": "toward_zero"}):
+            same(apscope.quantize(x, "e4m3", **options), apscope.quantize(a, "e4m3", **options))
+            same(apscope.encode(x, "e4m3", **options), apscope.encode(a, "e4m3", **options))
+        codes = apscope.encode(x, "e4m3")
+        same(apscope.decode(codes, "e4m3"), apscope.quantize(a, "e4m3"))
+        same(apscope.allreduce(x, "e5m2", topology="ring"), apscope.allreduce(a, "e5m2", topology="ring"))
+        same(apscope.quantize_blocks(x, "nvfp4"), apscope.quantize_blocks(a, "nvfp4"))
+        encoded = apscope.encode_blocks(x, "nvfp4")
+        assert encoded.tensor_scale == apscope.encode_blocks(a, "nvfp4").tensor_scale
+        same(apscope.decode_blocks(encoded.codes, encoded.scales, "nvfp4", tensor_scale=encoded.tensor_scale), apscope.quantize_blocks(a, "nvfp4"))
+        for order in ("sequential", "kahan", "pairwise"):
+            same(apscope.matmul(x, y, "fp16", order=order, product="e5m2"), apscope.matmul(a, b, "fp16", order=order, product="e5m2"))
+        assert cuda.quantize_statistics(x, "e4m3")["count"] == a.size
+        torch.cuda.current_stream().synchronize()
