@@ -12,7 +12,7 @@ def test_the_example_prints_what_it_says(request, tmp_path, monkeypatch, capsys)
     exec(compile(code, "README.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
     said = re.findall(r"print\(.*\)\s+# (.*)", code)
-    assert len(said) == 3
+    assert len(said) == 4
     for comment, line in zip(said, printed):
         assert comment.replace(" ", "") == line.replace(" ", "")
     assert (tmp_path / "report.html").stat().st_size > 100_000
