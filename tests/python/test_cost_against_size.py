@@ -51,10 +51,10 @@ def test_its_traces_are_what_they_say(docs, tmp_path):
 def test_replay_cost_measures_and_writes(docs, tmp_path, request):
     script = runpy.run_path(str(docs / "replay_cost.py"))
     trace = str(request.config.rootpath / "notebooks/data/digits_w64")
-    script["main"]([str(tmp_path / "performance.md"), "--runs", "1", "--traces", trace, "--schemes", "aps:e4m3", "sign"])
+    script["main"]([str(tmp_path / "performance.md"), "--runs", "1", "--traces", trace, "--elements", "1000", "--schemes", "aps:e4m3", "sign"])
     text = (tmp_path / "performance.md").read_text()
     written = text[text.index(script["BEGIN"]) : text.index(script["END"])]
-    assert "2 schemes, 4 topologies, 243968 values" in written
+    assert "2 schemes, 4 topologies, 243968 values" in written and "one tensor of 1000 elements" in written
     assert "| `aps:e4m3" in written and "| `sign" in written and "Two threads are " in written
 
 
