@@ -40,15 +40,19 @@ struct ErrorLane {
     APSCOPE_HD static bool finite(double v) { return (bits_cast<std::uint64_t>(v) & infinity_bits<double>) != infinity_bits<double>; }
     APSCOPE_HD static double absolute(double v) { return bits_cast<double>(bits_cast<std::uint64_t>(v) & ~sign_bit<double>); }
 
-    // x became y, whose code (the scaled, rounded x) is `code`.
-    APSCOPE_HD void add(double x, double y, double code, const FloatScale& s) {
-        using S = ErrorStatistics;
+    // x was sent as `code`, the scaled, rounded x.
+    APSCOPE_HD void add_limits(double x, double code, const FloatScale& s) {
         using C = ErrorCounts;
         const double scaled = absolute(x * s.scale);
-        if (finite(scaled)) {
-            count[C::subnormal] += scaled != 0.0 && scaled < s.smallest_normal;
-            count[C::saturated] += scaled > s.largest && absolute(code) == s.largest;
-        }
+        if (!finite(scaled)) return;
+        count[C::subnormal] += scaled != 0.0 && scaled < s.smallest_normal;
+        count[C::saturated] += scaled > s.largest && absolute(code) == s.largest;
+    }
+
+    // x became y.
+    APSCOPE_HD void add_pair(double x, double y, const FloatScale& s) {
+        using S = ErrorStatistics;
+        using C = ErrorCounts;
         if (!finite(x)) {
             count[C::nan] += x != x;  // by constant indices: the array stays in registers
             count[C::infinite] += x == x;
@@ -110,7 +114,8 @@ struct ErrorLaneStep {
                 if constexpr (sizeof(Real) == sizeof(float)) out[i] = value[0];
                 else out[i] = narrowed(y);
             }
-            lane.add(x, y, code, scale);
+            lane.add_limits(x, code, scale);
+            lane.add_pair(x, y, scale);
         }
         for (int k = 0; k < error_sums; ++k) partials.sums[static_cast<std::uint64_t>(k) * partials.places + place] = lane.sum[k];
         for (int k = 0; k < ErrorCounts::size; ++k) partials.counts[static_cast<std::uint64_t>(k) * partials.places + place] = lane.count[k];

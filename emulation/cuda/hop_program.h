@@ -1,0 +1,130 @@
+// A reduction's hops (emulation/topology.h) as instructions that a GPU thread runs element by element, in the
+// hops' own order: the moments of stochastic hops are fp64 sums over the hops, whose order is part of their
+// bits. (reduce_step.h's stack machine, which needs no memory, computes subtrees first.)
+//
+//      target = round(target + source)          operand:  w >= 0   worker w's value
+//                                                         -1       the result just before
+//                                                         -2 - s   what was kept in slot s
+//
+// A chain of hops keeps nothing; a tree keeps the sums of a level. A ring's chunks run one program, that of the
+// chunk whose order begins with worker 0: chunk c's worker is worker (w + c + 1) mod W.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/exact_sum.h"
+#include "core/philox.h"
+#include "core/stochastic_moments.h"
+#include "emulation/cuda/group_rounding.h"
+#include "emulation/topology.h"
+
+namespace apscope {
+
+inline constexpr std::int32_t operand_before = -1;
+inline constexpr std::int32_t operand_slot(std::int32_t slot) { return -2 - slot; }
+
+struct HopInstruction {
+    std::int32_t target, source;  // operands
+    std::int32_t keep;            // the slot that the result goes to, or -1
+    std::uint32_t hop;            // the number of its first addition
+    std::int32_t starts;          // Kahan: the target's compensation is 0 from here
+};
+
+struct HopProgram {
+    std::vector<HopInstruction> instructions;
+    std::int32_t result = 0;  // an operand
+    int slots = 0;
+};
+
+// Host only. Gather runs the sequential hops.
+HopProgram hop_program(const Topology& topology, int workers);
+
+// Which chunk of a ring an element lies in, for elements from `first` on in ascending order.
+struct RingPlace {
+    std::uint64_t elements, workers, chunk, end;
+
+    APSCOPE_HD RingPlace(std::uint64_t n, int w, std::uint64_t first)
+        : elements(n), workers(static_cast<std::uint64_t>(w)), chunk(first / (n / workers + 1)), end(begin_of(chunk + 1)) {}
+    APSCOPE_HD std::uint64_t begin_of(std::uint64_t c) const { return elements / workers * c + elements % workers * c / workers; }
+    APSCOPE_HD std::uint64_t at(std::uint64_t element) {
+        while (element >= end) end = begin_of(++chunk + 1);
+        return chunk;
+    }
+};
+
+// A partial sum, Kahan's compensation.
+struct HopValue {
+    double value, compensation;
+};
+
+// What the hops' draws add to a sum's bias and variance.
+struct HopSumMoments {
+    double bias = 0.0, variance = 0.0;
+    bool defined = true;
+};
+
+APSCOPE_HD_CALL double add_hop(double a, double b, const Cast<double>& cast, RoundingMode mode, std::uint64_t random) {
+    double result = 0;
+    with_mode(mode, [&]<RoundingMode M>() {
+        if constexpr (M != RoundingMode::stochastic_exact) result = add_rounded<M>(a, b, cast, random);
+    });
+    return result;
+}
+
+APSCOPE_HD_CALL RoundingMoments moments_by_mode(double v, const Cast<double>& cast, RoundingMode mode, bool saturates) {
+    return stochastic_moments(v, cast, mode, saturates);
+}
+
+// The hops of one element.
+struct HopRunner {
+    Cast<double> cast;
+    RoundingMode mode;
+    bool saturates, kahan;
+    PhiloxKey key;
+    const HopInstruction* instructions;
+    int count;
+    std::int32_t result;
+
+    // round(a + b)
+    APSCOPE_HD double add(double a, double b, std::uint32_t number, std::uint64_t element, HopSumMoments* moments) const {
+        if (mode == RoundingMode::ties_to_even) return add_rounded<RoundingMode::ties_to_even>(a, b, cast, 0);
+        if (moments != nullptr && is_stochastic(mode)) {
+            const RoundingMoments m = moments_by_mode(add_to_odd(a, b), cast, mode, saturates);
+            moments->bias += m.bias;
+            moments->variance += m.variance;
+            moments->defined = moments->defined && m.defined;
+        }
+        const RandomStream stream{key, 0, stage_and_hop(Stage::reduce, number), cast.random_bits};
+        return add_hop(a, b, cast, mode, is_stochastic(mode) ? stream.at(element) : 0);
+    }
+
+    // leaf(w): worker w's value. slots: this thread's, `pitch` apart.
+    template <class Leaf>
+    APSCOPE_HD double operator()(std::uint64_t element, const Leaf& leaf, HopValue* slots, std::uint64_t pitch, HopSumMoments* moments) const {
+        HopValue before{0.0, 0.0};
+        const auto read = [&](std::int32_t operand) -> HopValue {
+            if (operand >= 0) return {leaf(operand), 0.0};
+            return operand == operand_before ? before : slots[static_cast<std::uint64_t>(-2 - operand) * pitch];
+        };
+        for (int k = 0; k < count; ++k) {
+            const HopInstruction instruction = instructions[k];
+            const HopValue target = read(instruction.target);
+            const double source = read(instruction.source).value;
+            const std::uint32_t hop = instruction.hop;
+            if (!kahan) {
+                before = {add(target.value, source, hop, element, moments), 0.0};
+            } else {
+                const double compensation = instruction.starts ? 0.0 : target.compensation;
+                const double y = add(source, -1.0 * compensation, hop, element, moments);
+                const double t = add(target.value, 1.0 * y, hop + 1, element, moments);
+                const double low = add(t, -1.0 * target.value, hop + 2, element, moments);
+                before = {t, add(low, -1.0 * y, hop + 3, element, moments)};
+            }
+            if (instruction.keep >= 0) slots[static_cast<std::uint64_t>(instruction.keep) * pitch] = before;
+        }
+        return read(result).value;
+    }
+};
+
+}  // namespace apscope
