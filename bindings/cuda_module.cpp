@@ -10,6 +10,8 @@
 #include <string>
 
 #include "analysis/cuda/error_cuda.h"
+#include "analysis/cuda/replay_cuda.h"
+#include "bindings/row_device_capsule.h"
 #include "core/named_formats.h"
 #include "emulation/cuda/blocks_cuda.h"
 #include "emulation/cuda/device.h"
@@ -209,6 +211,7 @@ PYBIND11_MODULE(_cuda, m) {
     m.doc() = "Kernels on a GPU; built with -DAPSCOPE_CUDA=ON.";
     m.def("device_count", &device_count);
     m.def("require_device", &require_device);
+    m.def("row_device", [](int device) { return python::to_capsule(make_row_device(device)); });
     m.def("device_of", [](Address address) { return device_of(at<const void>(address)); });
     m.def("allocate", [](std::size_t bytes, int device) {
         const CurrentDevice current(device);

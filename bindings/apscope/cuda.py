@@ -22,7 +22,7 @@ from .checks import flag, integer, settings, text
 from .device_arrays import DeviceArray, DeviceView, device_view
 from .inputs import _is_torch, _on_gpu, as_format
 
-__all__ = ["DeviceArray", "device_view", "is_available", "quantize_statistics", "require"]
+__all__ = ["DeviceArray", "device_view", "is_available", "quantize_statistics", "require", "row_device"]
 
 
 def is_available() -> bool:
@@ -294,6 +294,18 @@ def decode_blocks(codes: Any, scales: Any, f: BlockFormat, around: Any, scale_sh
     result, address = _result(codes, view, device, view.shape, np.float32, out)
     device_arrays.module().decode_blocks(view.address, of_scales.address, 1.0 if tensor_scale is None else tensor_scale, address, shape, f.name, device, view.stream)
     return result
+
+
+def row_device(device: int = 0) -> Any:
+    """What `apscope.replay` gives its work to: a handle of the GPU of that number, by default the first that CUDA finds.
+
+    RuntimeError with one sentence where the CUDA module is missing, there is no such GPU, or it is too old.
+    """
+    why, instead = "device='cuda' asks for a GPU", "use device='cpu'"
+    found = device_arrays.module(why, instead)
+    if found.device_count() == 0:
+        raise RuntimeError(f"{why}, and this machine has none that CUDA can use; {instead}")
+    return found.row_device(device)
 
 
 def require(device: int = 0) -> None:
