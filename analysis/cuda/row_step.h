@@ -46,23 +46,16 @@ struct Piece {
 // A lane of one row of a result.
 struct RowLane {
     ErrorLane pairs;
-    double expected_error = 0.0, expected_variance = 0.0;
-    std::uint32_t undefined = 0;
+    MomentLane moments;
 
-    APSCOPE_HD void add(double x, double y, const FloatScale& scale) { pairs.add_pair(x, y, scale); }
-    APSCOPE_HD void add_moments(double x, double y, double bias, double variance) {
-        if (!ErrorLane::finite(x) || !ErrorLane::finite(y)) return;
-        expected_error += bias;
-        expected_variance += variance;
-    }
     // Quantity q goes to out[q * pitch].
     APSCOPE_HD void store(double* out, std::uint64_t pitch) const {
         using Q = RowQuantities;
         for (int k = 0; k < error_sums; ++k) out[static_cast<std::uint64_t>(Q::sums + k) * pitch] = pairs.sum[k];
-        out[ErrorStatistics::expected_error * pitch] = expected_error;
-        out[ErrorStatistics::expected_variance * pitch] = expected_variance;
+        out[ErrorStatistics::expected_error * pitch] = moments.error;
+        out[ErrorStatistics::expected_variance * pitch] = moments.variance;
         for (int k = 0; k < ErrorCounts::size; ++k) out[static_cast<std::uint64_t>(Q::counts + k) * pitch] = pairs.count[k];
-        out[Q::undefined * pitch] = undefined;
+        out[Q::undefined * pitch] = moments.undefined;
         out[Q::max_ulp * pitch] = pairs.max_ulp;
     }
 };
@@ -127,11 +120,8 @@ struct WireStep {
             if (lanes == nullptr) continue;
             const double x = row[i], y = cast.decode(code);
             lane.pairs.add_limits(x, code, cast.scale);
-            lane.add(x, y, cast.scale);
-            if (!moments) continue;
-            const RoundingMoments m = cast.moments(row[i], y);
-            lane.add_moments(x, y, m.bias, m.variance);
-            lane.undefined += !m.defined;
+            lane.pairs.add_pair(x, y, cast.scale);
+            if (moments) lane.moments.add(x, y, cast.moments(row[i], y));
         }
         if (lanes != nullptr) lane.store(lanes + item, pitch);
     }
@@ -228,13 +218,12 @@ struct ReducedStep {
         RowLane lane;
         reducer.each(row, item % places, item, row.closed_form != 0, [&](std::uint64_t i, double y, const HopSumMoments& hops) {
             const double x = reference[i];
-            lane.add(x, y, scale);
+            lane.pairs.add_pair(x, y, scale);
             if (row.closed_form == 0) return;
             const double divisor = reducer.divisor;
             const double bias = (wire_bias[i] + reducer.cast.decode(hops.bias)) / divisor;
             const double variance = (wire_variance[i] + reducer.cast.decode(reducer.cast.decode(hops.variance))) / (divisor * divisor);
-            lane.add_moments(x, y, bias, variance);
-            lane.undefined += !hops.defined;
+            lane.moments.add(x, y, {bias, variance, hops.defined});
         });
         lane.store(lanes + item, pitch);
     }

@@ -18,11 +18,11 @@ import numpy as np
 
 from . import device_arrays
 from ._core import BlockFormat, FloatFormat
-from .checks import flag, integer, settings, text
+from .checks import flag, integer, text
 from .device_arrays import DeviceArray, DeviceView, device_view
-from .inputs import _is_torch, _on_gpu, as_format
+from .inputs import _is_torch, _on_gpu
 
-__all__ = ["DeviceArray", "device_view", "is_available", "quantize_statistics", "require", "row_device"]
+__all__ = ["DeviceArray", "device_view", "is_available", "require", "row_device"]
 
 
 def is_available() -> bool:
@@ -157,53 +157,14 @@ def decode(codes: Any, f: FloatFormat, keep_payload: Any, out: Any) -> Any:
     return result
 
 
-def quantize_statistics(
-    x: Any,
-    format: FloatFormat | str,
-    *,
-    rounding: str = "ties_to_even",
-    overflow: str = "ieee",
-    underflow: str = "gradual",
-    seed: int = 0,
-    random_bits: int = 32,
-    scale: float = 1.0,
-    out: Any = None,
-) -> dict[str, float]:
-    """Quantize an array on a GPU and give the statistics of its errors, in one pass.
-
-    Parameters
-    ----------
-    x : float32 array on a GPU, any shape
-        Multiplied by `scale`, rounded, divided by it again: y.
-    format, rounding, overflow, underflow, seed, random_bits
-        As for `apscope.quantize`.
-    scale : float
-        A float32 number or a power of two.
-    out : float32 array on the same GPU, optional
-        Receives y.
-
-    Returns
-    -------
-    dict
-        Counts ``count``, ``counted`` (x and y finite), ``nonzero``, ``underflow``, ``subnormal``,
-        ``saturated``, ``overflow``, ``nan``, ``infinite``; over the counted elements, with e = y - x, the
-        sums of e, e^2, x^2, abs(x), e sign(x), x y, y^2 (``error``, ``squared_error``,
-        ``squared_reference``, ``absolute_reference``, ``signed_error``, ``product``, ``squared_result``);
-        ``max_ulp``. The sums have a fixed shape (docs/definitions.md): their bits are a replay's.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `apscope.quantize`; x not float32.
-    RuntimeError
-        No CUDA module, no GPU, or a GPU too old.
-    """
-    f = as_format(format)
-    rounding, overflow, underflow, seed, bits, _ = settings(rounding, overflow, underflow, seed, random_bits, 1)
+def cast_statistics(x: Any, f: FloatFormat, shared: tuple, out: Any) -> dict[str, int | float | None]:
+    """`apscope.cast_statistics`."""
     view = _floats(x, narrow=True)
     device = _located(view)
+    device_arrays.module().require_device(device)
     address = 0 if out is None else _result(x, view, device, view.shape, view.dtype, out)[1]
-    return device_arrays.module().quantize_statistics(view.address, address, view.size, f.name, rounding, overflow, underflow, False, seed, bits, float(scale), device, view.stream)
+    rounding, overflow, _, seed, bits, _ = shared
+    return device_arrays.module().cast_statistics(view.address, address, view.size, f.name, rounding, overflow, seed, bits, device, view.stream)
 
 
 def allreduce(x: Any, f: FloatFormat, topology: str, shared: tuple, accumulate: FloatFormat | None, hop_rounding: str | None, input_cast: bool) -> Any:

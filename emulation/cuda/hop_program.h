@@ -13,10 +13,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/exact_sum.h"
 #include "core/philox.h"
-#include "core/stochastic_moments.h"
-#include "emulation/cuda/group_rounding.h"
+#include "emulation/cuda/hop_rounding.h"
 #include "emulation/topology.h"
 
 namespace apscope {
@@ -64,18 +62,6 @@ struct HopSumMoments {
     bool defined = true;
 };
 
-APSCOPE_HD_CALL double add_hop(double a, double b, const Cast<double>& cast, RoundingMode mode, std::uint64_t random) {
-    double result = 0;
-    with_mode(mode, [&]<RoundingMode M>() {
-        if constexpr (M != RoundingMode::stochastic_exact) result = add_rounded<M>(a, b, cast, random);
-    });
-    return result;
-}
-
-APSCOPE_HD_CALL RoundingMoments moments_by_mode(double v, const Cast<double>& cast, RoundingMode mode, bool saturates) {
-    return stochastic_moments(v, cast, mode, saturates);
-}
-
 // The hops of one element.
 struct HopRunner {
     Cast<double> cast;
@@ -96,7 +82,7 @@ struct HopRunner {
             moments->defined = moments->defined && m.defined;
         }
         const RandomStream stream{key, 0, stage_and_hop(Stage::reduce, number), cast.random_bits};
-        return add_hop(a, b, cast, mode, is_stochastic(mode) ? stream.at(element) : 0);
+        return add_by_mode(a, b, cast, mode, is_stochastic(mode) ? stream.at(element) : 0);
     }
 
     // leaf(w): worker w's value. slots: this thread's, `pitch` apart.

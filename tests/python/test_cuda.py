@@ -56,7 +56,7 @@ def calls() -> dict[str, Any]:
         "encode_blocks": lambda: apscope.encode_blocks(x, "mxfp8_e4m3"),
         "decode_blocks": lambda: apscope.decode_blocks(codes, Fake(typestr="|u1", shape=(2, 1)), "mxfp8_e4m3"),
         "matmul": lambda: apscope.matmul(x, Fake(shape=(3, 4)), "e4m3"),
-        "quantize_statistics": lambda: cuda.quantize_statistics(x, "e4m3"),
+        "cast_statistics": lambda: apscope.cast_statistics(x, "e4m3"),
         "require": lambda: cuda.require(),
     }
 
@@ -130,7 +130,7 @@ def stand_in(monkeypatch):
     def note(name: str) -> Any:
         return lambda *arguments: noted.append((name, *arguments))
 
-    names = ["quantize", "encode", "decode", "quantize_blocks", "decode_blocks", "matmul", "release"]
+    names = ["quantize", "encode", "decode", "quantize_blocks", "decode_blocks", "matmul", "release", "cast_statistics"]
     module = SimpleNamespace(
         require_device=lambda device: None, device_of=lambda address: 0, allocate=lambda size, device: 0x2000, **{name: note(name) for name in names}
     )
@@ -142,6 +142,8 @@ def test_arrays_go_in_and_out_where_they_are(stand_in):
     out = Fake(data=(0x3000, False))
     assert apscope.quantize(Fake(stream=2), "e4m3", rounding="stochastic", seed=3, random_bits=8, out=out) is out
     assert stand_in == [("quantize", 0x7F0000000000, 0x3000, 6, 4, "e4m3", "stochastic", "ieee", "gradual", False, 3, 8, 0, 2)]
+    assert apscope.cast_statistics(Fake(), "e4m3", rounding="to_odd", out=out) is None  # what the stand-in gives
+    assert stand_in.pop() == ("cast_statistics", 0x7F0000000000, 0x3000, 6, "e4m3", "to_odd", "ieee", 0, 32, 0, 1)
     result = apscope.encode(Fake(), "fp16")
     assert result.__cuda_array_interface__ == {"shape": (2, 3), "typestr": "<u2", "data": (0x2000, False), "version": 3, "strides": None, "stream": 1}
     assert result.nbytes == 12
@@ -162,6 +164,8 @@ def test_arrays_go_in_and_out_where_they_are(stand_in):
         (lambda: apscope.quantize_blocks(Fake(typestr="<f8"), "mxfp4"), TypeError, "this takes float32 on a GPU"),
         (lambda: apscope.decode_blocks(Fake(typestr="|u1"), Fake(typestr="|u1"), "mxfp8_e4m3"), ValueError, r"need \(2, 1\)"),
         (lambda: apscope.decode_blocks(Fake(typestr="|u1"), Fake(typestr="|u1"), "nvfp4"), ValueError, "needs a tensor_scale"),
+        (lambda: apscope.cast_statistics(Fake(typestr="<f8"), "e4m3"), TypeError, "this takes float32 on a GPU"),
+        (lambda: apscope.cast_statistics(Fake(), "e4m3", out=Fake(shape=(6,))), ValueError, r"out has shape \(6,\)"),
         (lambda: apscope.matmul(Fake(), Fake(), "e4m3"), ValueError, r"a has shape \(2, 3\), b \(2, 3\)"),
         (lambda: apscope.matmul(Fake(), np.zeros((3, 4), np.float32), "e4m3"), ValueError, "b is not in a GPU's memory"),
     ],
@@ -224,7 +228,10 @@ def test_on_a_gpu_the_bits_are_those_of_the_cpu():
         same(apscope.decode_blocks(encoded.codes, encoded.scales, "nvfp4", tensor_scale=encoded.tensor_scale), apscope.quantize_blocks(a, "nvfp4"))
         for order in ("sequential", "kahan", "pairwise"):
             same(apscope.matmul(x, y, "fp16", order=order, product="e5m2"), apscope.matmul(a, b, "fp16", order=order, product="e5m2"))
-        assert cuda.quantize_statistics(x, "e4m3")["count"] == a.size
+        for options in ({}, {"rounding": "stochastic", "seed": 4}, {"overflow": "saturate"}):
+            out = torch.empty_like(x)
+            assert apscope.cast_statistics(x, "e4m3", out=out, **options) == apscope.cast_statistics(a, "e4m3", **options)
+            same(out, apscope.quantize(a, "e4m3", **options))
         torch.cuda.current_stream().synchronize()
 
 
