@@ -4,12 +4,16 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "analysis/error_statistics.h"
+#include "core/float_format.h"
 #include "core/philox.h"
+#include "core/projection.h"
 #include "emulation/reduce.h"
+#include "emulation/rounding_steps.h"
 #include "emulation/topology.h"
 
 namespace apscope {
@@ -18,10 +22,13 @@ namespace apscope {
 // times `inverse`, or divided by the scale.
 struct RowTask {
     FloatScale wire;               // the cast and the scale
-    RoundingMode rounding = RoundingMode::ties_to_even;
-    bool saturates = false;        // overflow on the wire stays finite
+    Projection projection;         // of the cast
+    // Where fp32 holds what is sent, decoded: the format of such values, whose cast scales by itself; and where their
+    // sums are fp32's, each rounded by a step (emulation/fp32_sums.h), the step.
+    std::optional<FloatFormat> narrow;
+    std::optional<StepCast<float>> step;
     double inverse = 1.0;          // of a scale that is a power of two; 0 for others
-    Accumulator accumulator;       // of the hops
+    Accumulator accumulator;       // of the hops, whatever the step
     bool wire_draws = false;       // the wire's rows have moments
     bool wants_moments = false;    // some reduced row has a closed form with draws in it
     std::vector<PhiloxKey> keys;   // of draw 0, which makes the rows, and of all K where some row is sampled

@@ -11,9 +11,10 @@ bool SchemeRun::serves_device() const { return float_grid_ != nullptr && float_g
 RowTask SchemeRun::task() const {
     RowTask task;
     task.wire = scale_;
-    task.rounding = float_grid_->projection.rounding;
-    task.saturates = clamps(float_grid_->projection.overflow);
+    task.projection = float_grid_->projection;
     task.inverse = decision_.exponent ? inverse_ : 0.0;
+    if (sent_) task.narrow = scaled_format(float_grid_->format, *decision_.exponent);
+    if (sums_ && (sums_->in_hardware || sums_->step)) task.step = sums_->step.value_or(StepCast<float>{});
     task.accumulator = accumulator_;
     task.wire_draws = stochastic_;
     task.wants_moments = stochastic_ || hops_draw_;

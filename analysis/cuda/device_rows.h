@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "analysis/cuda/row_plan.h"
+#include "emulation/cuda/step_choice.h"
 
 namespace apscope {
 
@@ -60,47 +61,65 @@ private:
     struct Buffers {
         Memory<HopInstruction> instructions;
         Memory<ReducedRow> reduced_rows;
-        Memory<float> rows, codes;
+        Memory<float> rows, kept;
         Memory<double> reference, moments, lanes, draws, results;
-        Memory<HopValue> slots;
+        Memory<HopSlot> slots;
 
         Buffers(Queue& queue, const RowPlan& plan, std::uint64_t blocks)
             : instructions(queue.template allocate<HopInstruction>(plan.instructions().size())),
               reduced_rows(queue.template allocate<ReducedRow>(plan.rows().size())),
-              rows(queue.template allocate<float>(blocks * plan.row_floats())), codes(queue.template allocate<float>(blocks * plan.row_floats())),
+              rows(queue.template allocate<float>(blocks * plan.row_floats())), kept(queue.template allocate<float>(blocks * plan.row_floats())),
               reference(queue.template allocate<double>(blocks * sum_block)), moments(queue.template allocate<double>(blocks * plan.moment_doubles())),
               lanes(queue.template allocate<double>(blocks * plan.lane_doubles())), draws(queue.template allocate<double>(blocks * plan.draw_doubles())),
-              results(queue.template allocate<double>(blocks * plan.result_doubles())), slots(queue.template allocate<HopValue>(blocks * plan.slots())) {
+              results(queue.template allocate<double>(blocks * plan.result_doubles())), slots(queue.template allocate<HopSlot>(blocks * plan.slots())) {
             queue.copy(plan.instructions().data(), plan.instructions().size(), instructions.get());
             queue.copy(plan.rows().data(), plan.rows().size(), reduced_rows.get());
         }
     };
 
     static void run_task(Queue& queue, Buffers& b, const RowPlan& plan, std::size_t t, const Piece& piece) {
+        const RowTask& asked = plan.asked(t);
+        const auto with_adder = [&](const auto& rounding) {
+            if (asked.step) return run_steps(queue, b, plan, t, piece, rounding, [&](PhiloxKey) { return StepAdder{*asked.step}; });
+            const Accumulator& a = asked.accumulator;
+            run_steps(queue, b, plan, t, piece, rounding, [&](PhiloxKey key) { return RuleAdder{a.cast, a.rounding, a.saturates, key}; });
+        };
+        if (asked.narrow) {
+            return with_rounding<float>(*asked.narrow, asked.projection, 0, [&]<int Size, class Rounding>(const Rounding& rounding) { with_adder(rounding); });
+        }
+        with_adder(RuleRounding<double>{asked.wire.cast, asked.projection.rounding, {}});
+    }
+
+    // make_adder(key) gives what adds in a draw.
+    template <class Rounding, class MakeAdder>
+    static void run_steps(Queue& queue, Buffers& b, const RowPlan& plan, std::size_t t, const Piece& piece, const Rounding& rounding,
+                          const MakeAdder& make_adder) {
+        using Adder = decltype(make_adder(PhiloxKey{}));
         const RowPlan::Task& task = plan.tasks()[t];
         const RowTask& asked = plan.asked(t);
         const int workers = plan.workers();
         const std::uint64_t places = piece.places(), row_places = task.all_rows(workers) * places;
-        WireStep wire{b.rows.get(), piece, workers, task.cast, asked.keys[0], asked.wire_draws, b.codes.get(), b.lanes.get(), row_places};
+        WireStep<Rounding> wire{b.rows.get(), piece, workers, rounding, task.cast, asked.keys[0], asked.wire_draws, b.kept.get(), b.lanes.get(),
+                                row_places};
         queue.launch(wire);
         double *bias = b.moments.get(), *variance = bias + piece.count;
-        if (asked.wants_moments) queue.launch(MomentsStep{b.rows.get(), b.codes.get(), piece, workers, task.cast, bias, variance});
-        const Reducer reducer{b.codes.get(), piece, workers, task.cast, plan.divisor(), asked.accumulator.cast, asked.accumulator.rounding,
-                              asked.accumulator.saturates, asked.keys[0], b.reduced_rows.get() + task.first_row, b.instructions.get(),
-                              b.slots.get(), task.row_count * places};
-        queue.launch(ReducedStep{reducer, task.row_count, b.reference.get(), bias, variance, task.scale,
-                                 b.lanes.get() + static_cast<std::uint64_t>(workers) * places, row_places});
+        if (asked.wants_moments) queue.launch(MomentsStep{b.rows.get(), b.kept.get(), piece, workers, task.cast, bias, variance});
+        const Reducer<Adder> reducer{b.kept.get(), piece, workers, task.cast, plan.divisor(), make_adder(asked.keys[0]),
+                                     b.reduced_rows.get() + task.first_row, b.instructions.get(), b.slots.get(), task.row_count * places};
+        queue.launch(ReducedStep<Adder>{reducer, task.row_count, b.reference.get(), bias, variance, task.scale,
+                                        b.lanes.get() + static_cast<std::uint64_t>(workers) * places, row_places});
         double* results = b.results.get() + task.first_quantity * piece.blocks();
         queue.launch(JoinStep{b.lanes.get(), results, RowQuantities::size, task.all_rows(workers) * piece.blocks(), RowQuantities::max_ulp});
         if (task.draws == 0) return;
 
         wire.lanes = nullptr;
-        Reducer drawn = reducer;
+        Reducer<Adder> drawn = reducer;
         drawn.rows += task.row_count;
         for (std::uint64_t d = 0; d < task.draws; ++d) {
-            wire.key = drawn.key = asked.keys[d];
+            wire.key = asked.keys[d];
+            drawn.adder = make_adder(asked.keys[d]);
             queue.launch(wire);
-            queue.launch(DrawStep{drawn, task.sampled_count, b.draws.get() + d * piece.count, task.draws * piece.count});
+            queue.launch(DrawStep<Adder>{drawn, task.sampled_count, b.draws.get() + d * piece.count, task.draws * piece.count});
         }
         const std::uint64_t quantities = 2 * task.draws + 1;
         queue.launch(DrawStatisticsStep{b.draws.get(), piece, task.sampled_count, static_cast<int>(task.draws), b.reference.get(), b.lanes.get(),

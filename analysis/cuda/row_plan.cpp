@@ -57,7 +57,7 @@ RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, double divisor) : 
     Programs programs(workers, instructions_);
     const std::uint64_t place = sum_lanes;
     for (const RowTask& task : tasks) {
-        Task plan{{task.wire, task.rounding, task.saturates, task.inverse}, task.wire, rows_.size()};
+        Task plan{{task.wire, task.projection.rounding, clamps(task.projection.overflow), task.inverse, task.narrow.has_value()}, task.wire, rows_.size()};
         plan.scale.units = divisor;
         std::vector<ReducedRow> sampled;
         std::uint64_t slots = 0;
@@ -92,7 +92,7 @@ RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, double divisor) : 
 
 std::uint64_t RowPlan::bytes() const {
     const std::uint64_t doubles = sum_block + moment_doubles() + lane_doubles_ + draw_doubles_ + result_doubles_;
-    return 2 * row_floats() * sizeof(float) + doubles * sizeof(double) + slots_ * sizeof(HopValue);
+    return 2 * row_floats() * sizeof(float) + doubles * sizeof(double) + slots_ * sizeof(HopSlot);
 }
 
 std::vector<RowTotals> RowPlan::no_totals(std::uint64_t elements) const {

@@ -2,7 +2,7 @@
 // analysis/scheme_run, in steps that write what the next ones read.
 //
 //      reference   an element    the fp64 sum of the workers' values, divided
-//      wire        a lane        a worker's values rounded, kept as codes and compared with what they were
+//      wire        a lane        a worker's values rounded, kept and compared with what they were
 //      moments     an element    bias and variance of the workers' roundings, added up
 //      reduced     a lane        a topology's hops, decoded and compared with the reference
 //      draws       a lane        the same hops, the result kept; then what all K draws say together
@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "analysis/cuda/error_step.h"
 #include "emulation/cuda/hop_program.h"
@@ -60,19 +61,18 @@ struct RowLane {
     }
 };
 
-// How values go onto the wire and back.
+// How values go onto the wire and back. What is kept of a value is its code, an fp32 number; or, `narrow`, what the code
+// decodes to, where that is an fp32 number.
 struct WireCast {
     FloatScale scale;
     RoundingMode mode;
     bool saturates;
     double inverse;  // of the scale, a power of two; 0: divided by the scale
+    bool narrow;
 
+    APSCOPE_HD double code_of(float kept) const { return narrow ? kept * scale.scale : kept; }
+    APSCOPE_HD double value_of(float kept) const { return narrow ? kept : decode(kept); }
     APSCOPE_HD double decode(double code) const { return inverse != 0.0 ? code * inverse : code / scale.scale; }
-    APSCOPE_HD double encode(float x, std::uint64_t element, const RandomStream& stream) const {
-        const double scaled = widened(x) * scale.scale;
-        if (mode == RoundingMode::ties_to_even) return round_to_format<RoundingMode::ties_to_even, double>(scaled, scale.cast, std::uint64_t{0});
-        return round_by_mode<double>(scaled, scale.cast, mode, is_stochastic(mode) ? stream.at(element) : 0, stream, element);
-    }
     // Of rounding x, which became y, in x's units.
     APSCOPE_HD RoundingMoments moments(float x, double y) const {
         if (!is_stochastic(mode)) return {y - widened(x), 0.0, true};
@@ -96,30 +96,41 @@ struct ReferenceStep {
     }
 };
 
+// Rounding: one of emulation/cuda/group_rounding.h; of fp32 numbers for narrow values, of scaled ones in fp64 for codes.
+template <class Rounding>
 struct WireStep {
+    using Number = typename Rounding::Number;
     const float* rows;
     Piece piece;
     int workers;
+    Rounding rounding;  // its stream is each worker's own
     WireCast cast;
     PhiloxKey key;
     bool moments;   // of the roundings, for the wire's row
-    float* codes;   // as `rows`
-    double* lanes;  // null: codes only. Worker w's place p at w * places + p.
+    float* kept;    // as `rows`
+    double* lanes;  // null: what is kept only. Worker w's place p at w * places + p.
     std::uint64_t pitch;
 
     APSCOPE_HD std::uint64_t count() const { return static_cast<std::uint64_t>(workers) * piece.places(); }
     APSCOPE_HD void operator()(std::uint64_t item) const {
         const std::uint64_t worker = item / piece.places(), place = item % piece.places();
-        const RandomStream stream{key, static_cast<std::uint32_t>(worker), stage_and_hop(Stage::wire, 0), cast.scale.cast.random_bits};
+        Rounding own = rounding;
+        if constexpr (!std::is_same_v<Rounding, AdditionRounding>) {
+            own.stream = {key, static_cast<std::uint32_t>(worker), stage_and_hop(Stage::wire, 0), cast.scale.cast.random_bits};
+        }
         const float* row = rows + worker * piece.count;
-        float* sent = codes + worker * piece.count;
+        float* sent = kept + worker * piece.count;
         RowLane lane;
         for (std::uint64_t i = piece.begin(place), end = piece.end(place); i < end; i += sum_lanes) {
-            const double code = cast.encode(row[i], piece.first + i, stream);
-            sent[i] = narrowed(code);
+            Number value[1];
+            if constexpr (sizeof(Number) == sizeof(float)) value[0] = row[i];
+            else value[0] = widened(row[i]) * cast.scale.scale;
+            own(value, piece.first + i);
+            if constexpr (sizeof(Number) == sizeof(float)) sent[i] = value[0];
+            else sent[i] = narrowed(value[0]);
             if (lanes == nullptr) continue;
-            const double x = row[i], y = cast.decode(code);
-            lane.pairs.add_limits(x, code, cast.scale);
+            const double x = row[i], y = cast.value_of(sent[i]);
+            lane.pairs.add_limits(x, cast.code_of(sent[i]), cast.scale);
             lane.pairs.add_pair(x, y, cast.scale);
             if (moments) lane.moments.add(x, y, cast.moments(row[i], y));
         }
@@ -128,7 +139,7 @@ struct WireStep {
 };
 
 struct MomentsStep {
-    const float *rows, *codes;
+    const float *rows, *kept;
     Piece piece;
     int workers;
     WireCast cast;
@@ -139,7 +150,7 @@ struct MomentsStep {
         double sum = 0.0, spread = 0.0;
         for (int w = 0; w < workers; ++w) {
             const std::uint64_t at = static_cast<std::uint64_t>(w) * piece.count + i;
-            const RoundingMoments m = cast.moments(rows[at], cast.decode(codes[at]));
+            const RoundingMoments m = cast.moments(rows[at], cast.value_of(kept[at]));
             sum += m.bias;
             spread += m.variance;
         }
@@ -157,28 +168,28 @@ struct ReducedRow {
     std::int32_t instructions, result;
 };
 
-// The results of a scheme's reduced rows, lane by lane.
+// The results of a scheme's reduced rows, lane by lane. Adder: one of emulation/cuda/hop_program.h; StepAdder adds narrow
+// values.
+template <class Adder>
 struct Reducer {
-    const float* codes;
+    const float* kept;
     Piece piece;
     int workers;
     WireCast cast;
     double divisor;
-    Cast<double> hop;
-    RoundingMode hop_mode;
-    bool hop_saturates;
-    PhiloxKey key;
+    Adder adder;
     const ReducedRow* rows;
     const HopInstruction* instructions;
-    HopValue* slots;
+    HopSlot* slots;
     std::uint64_t slots_pitch;
 
-    APSCOPE_HD double decoded(std::uint64_t worker, std::uint64_t i) const { return cast.decode(codes[worker * piece.count + i]); }
+    APSCOPE_HD double decoded(std::uint64_t worker, std::uint64_t i) const { return cast.value_of(kept[worker * piece.count + i]); }
 
     // Calls f(i, y, moments of the hops) for the elements of a place. slot: where this thread's slots begin.
     template <class F>
     APSCOPE_HD void each(const ReducedRow& row, std::uint64_t place, std::uint64_t slot, bool wants_moments, const F& f) const {
-        const HopRunner runner{hop, hop_mode, hop_saturates, row.kahan != 0, key, instructions + row.first_instruction, row.instructions, row.result};
+        using Number = typename Adder::Number;
+        const HopRunner<Adder> runner{adder, row.kahan != 0, instructions + row.first_instruction, row.instructions, row.result};
         const auto w = static_cast<std::uint64_t>(workers);
         const std::uint64_t begin = piece.begin(place), end = piece.end(place);
         RingPlace ring(piece.elements, workers, piece.first + begin);
@@ -191,20 +202,23 @@ struct Reducer {
             } else {
                 const bool gather = row.kind == ReducedRow::Kind::gather;
                 const std::uint64_t turn = row.ring != 0 ? ring.at(piece.first + i) + 1 : 0;
-                const auto leaf = [&](std::int32_t worker) -> double {
+                const auto leaf = [&](std::int32_t worker) -> Number {
                     const std::uint64_t turned = static_cast<std::uint64_t>(worker) + turn, at = turned < w ? turned : turned - w;
-                    return gather ? narrowed(decoded(at, i)) : codes[at * piece.count + i];
+                    const float value = kept[at * piece.count + i];
+                    if constexpr (sizeof(Number) == sizeof(float)) return value;
+                    else return gather ? narrowed(cast.value_of(value)) : cast.code_of(value);
                 };
                 y = runner(piece.first + i, leaf, slots + slot, slots_pitch, wants_moments ? &moments : nullptr);
-                if (!gather) y = cast.decode(y);
+                if (sizeof(Number) == sizeof(double) && !gather) y = cast.decode(y);
             }
             f(i, divisor != 1.0 ? y / divisor : y, moments);
         }
     }
 };
 
+template <class Adder>
 struct ReducedStep {
-    Reducer reducer;
+    Reducer<Adder> reducer;
     std::uint64_t row_count;
     const double *reference, *wire_bias, *wire_variance;
     FloatScale scale;  // of results: its units are the divisor
@@ -230,8 +244,9 @@ struct ReducedStep {
 };
 
 // One draw's results: row r's at values + r * row_pitch.
+template <class Adder>
 struct DrawStep {
-    Reducer reducer;
+    Reducer<Adder> reducer;
     std::uint64_t row_count;
     double* values;
     std::uint64_t row_pitch;

@@ -15,6 +15,7 @@
 
 #include "core/philox.h"
 #include "emulation/cuda/hop_rounding.h"
+#include "emulation/rounding_steps.h"
 #include "emulation/topology.h"
 
 namespace apscope {
@@ -51,10 +52,12 @@ struct RingPlace {
     }
 };
 
-// A partial sum, Kahan's compensation.
+// What a thread keeps: a partial sum, Kahan's compensation.
+template <class Number>
 struct HopValue {
-    double value, compensation;
+    Number value, compensation;
 };
+using HopSlot = HopValue<double>;
 
 // What the hops' draws add to a sum's bias and variance.
 struct HopSumMoments {
@@ -62,17 +65,14 @@ struct HopSumMoments {
     bool defined = true;
 };
 
-// The hops of one element.
-struct HopRunner {
+// An addition of fp64 numbers, rounded once: every accumulator.
+struct RuleAdder {
+    using Number = double;
     Cast<double> cast;
     RoundingMode mode;
-    bool saturates, kahan;
+    bool saturates;
     PhiloxKey key;
-    const HopInstruction* instructions;
-    int count;
-    std::int32_t result;
 
-    // round(a + b)
     APSCOPE_HD double add(double a, double b, std::uint32_t number, std::uint64_t element, HopSumMoments* moments) const {
         if (mode == RoundingMode::ties_to_even) return add_rounded<RoundingMode::ties_to_even>(a, b, cast, 0);
         if (moments != nullptr && is_stochastic(mode)) {
@@ -84,30 +84,57 @@ struct HopRunner {
         const RandomStream stream{key, 0, stage_and_hop(Stage::reduce, number), cast.random_bits};
         return add_by_mode(a, b, cast, mode, is_stochastic(mode) ? stream.at(element) : 0);
     }
+};
+
+// An addition of fp32 numbers and a step of a few operations, where emulation/fp32_sums.h allows it. What put_right()
+// would mend, the sign of a zero and the bits of a NaN, no statistic sees.
+struct StepAdder {
+    using Number = float;
+    StepCast<float> step;  // none: the addition is the rounding
+
+    APSCOPE_HD float add(float a, float b, std::uint32_t, std::uint64_t, HopSumMoments*) const {
+        const float sum = a + b;
+        if (step.step == Step::addition) return round_step<Step::addition>(sum, step);
+        return step.step == Step::bits ? round_step<Step::bits>(sum, step) : sum;
+    }
+};
+
+// The hops of one element.
+template <class Adder>
+struct HopRunner {
+    using Number = typename Adder::Number;
+    Adder adder;
+    bool kahan;
+    const HopInstruction* instructions;
+    int count;
+    std::int32_t result;
 
     // leaf(w): worker w's value. slots: this thread's, `pitch` apart.
     template <class Leaf>
-    APSCOPE_HD double operator()(std::uint64_t element, const Leaf& leaf, HopValue* slots, std::uint64_t pitch, HopSumMoments* moments) const {
-        HopValue before{0.0, 0.0};
-        const auto read = [&](std::int32_t operand) -> HopValue {
-            if (operand >= 0) return {leaf(operand), 0.0};
-            return operand == operand_before ? before : slots[static_cast<std::uint64_t>(-2 - operand) * pitch];
+    APSCOPE_HD Number operator()(std::uint64_t element, const Leaf& leaf, HopSlot* slots, std::uint64_t pitch, HopSumMoments* moments) const {
+        using Value = HopValue<Number>;
+        Value before{0, 0};
+        const auto read = [&](std::int32_t operand) -> Value {
+            if (operand >= 0) return {leaf(operand), 0};
+            if (operand == operand_before) return before;
+            const HopSlot kept = slots[static_cast<std::uint64_t>(-2 - operand) * pitch];
+            return {static_cast<Number>(kept.value), static_cast<Number>(kept.compensation)};
         };
         for (int k = 0; k < count; ++k) {
             const HopInstruction instruction = instructions[k];
-            const HopValue target = read(instruction.target);
-            const double source = read(instruction.source).value;
+            const Value target = read(instruction.target);
+            const Number source = read(instruction.source).value;
             const std::uint32_t hop = instruction.hop;
             if (!kahan) {
-                before = {add(target.value, source, hop, element, moments), 0.0};
+                before = {adder.add(target.value, source, hop, element, moments), 0};
             } else {
-                const double compensation = instruction.starts ? 0.0 : target.compensation;
-                const double y = add(source, -1.0 * compensation, hop, element, moments);
-                const double t = add(target.value, 1.0 * y, hop + 1, element, moments);
-                const double low = add(t, -1.0 * target.value, hop + 2, element, moments);
-                before = {t, add(low, -1.0 * y, hop + 3, element, moments)};
+                const Number compensation = instruction.starts ? 0 : target.compensation;
+                const Number y = adder.add(source, Number{-1} * compensation, hop, element, moments);
+                const Number t = adder.add(target.value, Number{1} * y, hop + 1, element, moments);
+                const Number low = adder.add(t, Number{-1} * target.value, hop + 2, element, moments);
+                before = {t, adder.add(low, Number{-1} * y, hop + 3, element, moments)};
             }
-            if (instruction.keep >= 0) slots[static_cast<std::uint64_t>(instruction.keep) * pitch] = before;
+            if (instruction.keep >= 0) slots[static_cast<std::uint64_t>(instruction.keep) * pitch] = {before.value, before.compensation};
         }
         return read(result).value;
     }

@@ -25,10 +25,14 @@ RowTask make_task(const Asked& a) {
     const Projection wire{a.wire, a.overflow}, hops{a.hops, a.overflow};
     RowTask task;
     task.wire = {make_cast<double>(format, wire), a.scale, 1.0, format.smallest_normal(), format.largest()};
-    task.rounding = a.wire;
-    task.saturates = clamps(a.overflow);
+    task.projection = wire;
     int exponent = 0;
-    task.inverse = std::frexp(a.scale, &exponent) == 0.5 ? 1.0 / a.scale : 0.0;
+    const bool power_of_two = std::frexp(a.scale, &exponent) == 0.5;
+    task.inverse = power_of_two ? 1.0 / a.scale : 0.0;
+    const int k = a.gathers ? 0 : exponent - 1;
+    if (power_of_two) task.narrow = scaled_format(format, exponent - 1);
+    const std::optional<Fp32Sums> sums = task.narrow ? fp32_sums(a.gathers ? *task.narrow : format, accumulate, hops, k, 65) : std::nullopt;
+    if (sums && (sums->in_hardware || sums->step)) task.step = sums->step.value_or(StepCast<float>{});
     task.accumulator = make_accumulator(accumulate, hops);
     const bool wire_draws = is_stochastic(a.wire), hops_draw = is_stochastic(a.hops);
     task.wire_draws = wire_draws;
