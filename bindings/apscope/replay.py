@@ -12,7 +12,7 @@ from . import _core
 from .checks import integer, text
 from .progress import Bar
 from .record.writer import json_number
-from .results import Results, concatenate, frame_of, histogram_frame
+from .results import Results, frame_of, in_order
 from .schemes import Scheme, as_scheme
 from .trace import Trace, open_trace
 
@@ -315,7 +315,7 @@ def replay(
         options += ["--draws", str(draws)]
     whole = _command(opened, chosen, topologies, options)
 
-    parts, described, states_after = [], [], {}
+    parts, described, states_after = [], [], {}  # parts: trace name, columns, columns of the histograms
     for trace in opened:
         step_indices = _select_steps(trace, steps)
         tensor_indices = _select_tensors(trace, tensors)
@@ -330,7 +330,7 @@ def replay(
                 made, after = replay_on(client, trace, arguments, threads, (index, count), draws, before, update)
         states_after[trace.name] = after
         described.append(_describe(trace, step_indices, tensor_indices, used))
-        parts += [Results(frame_of(c, trace.name), histogram_frame(h, trace.name), {}) for c, h in made]
+        parts += [(trace.name, columns, histogram) for columns, histogram in made]
     provenance = {
         "command": whole + (f" --shard {index}/{count}" if count > 1 else ""),
         "command_of_whole": whole,
@@ -343,6 +343,10 @@ def replay(
         "shard": [index, count],
         "traces": described,
     }
-    results = concatenate(parts, provenance)
+    frame = frame_of([(name, columns) for name, columns, _ in parts])
+    histograms = frame_of([(name, histogram) for name, _, histogram in parts])
+    if client is not None:  # each of its parts is a shard
+        frame, histograms = in_order(frame, provenance), in_order(histograms, provenance)
+    results = Results(frame, histograms, provenance)
     results.states = states_after
     return results
