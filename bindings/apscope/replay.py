@@ -166,6 +166,7 @@ def _json_value(value: float | None) -> float | str | None:
 def _describe(trace: Trace, steps: list[int], tensors: list[int], workers: int) -> dict[str, Any]:
     """What a report needs to know about a trace, as JSON values."""
     m = trace.manifest
+    at, what = list(m.steps), list(m.tensors)  # each of them makes the whole list
     return {
         "name": trace.name,
         "hash": trace.hash,
@@ -173,10 +174,10 @@ def _describe(trace: Trace, steps: list[int], tensors: list[int], workers: int) 
         "stage": m.stage,
         "reduction": m.reduction,
         "workers": workers,
-        "steps": [m.steps[i].number for i in steps],
-        "loss": [_json_value(m.steps[i].loss) for i in steps],
-        "learning_rate": [_json_value(m.steps[i].learning_rate) for i in steps],
-        "tensors": [{"name": m.tensors[i].name, "role": m.tensors[i].role, "shape": list(m.tensors[i].shape)} for i in tensors],
+        "steps": [at[i].number for i in steps],
+        "loss": [_json_value(at[i].loss) for i in steps],
+        "learning_rate": [_json_value(at[i].learning_rate) for i in steps],
+        "tensors": [{"name": what[i].name, "role": what[i].role, "shape": list(what[i].shape)} for i in tensors],
     }
 
 
