@@ -163,7 +163,8 @@ void replay_item(const Scheme& scheme, std::span<const float> in, std::size_t wo
     item.workers = static_cast<int>(workers);
     item.gradients = rows;
     const std::vector<Topology> orders{parse_topology("sequential"), parse_topology("ring"), parse_topology("tree"), parse_topology("hierarchical:4")};
-    SchemeRun run(scheme, power_of_two(3), orders, item);
+    BlockBuffers buffers(item.workers);
+    SchemeRun run(scheme, power_of_two(3), orders, item, buffers);
     std::vector<double> reference(sum_block);
     for (std::size_t first = 0; first < n; first += sum_block) {
         const std::size_t count = std::min(sum_block, n - first);

@@ -138,10 +138,11 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemVi
     context.draws = options_.draws;
     context.gradients = item.rows;
 
+    BlockBuffers buffers(context.workers);
     std::vector<SchemeRun> runs;
     runs.reserve(leaves.size());
     for (const std::size_t l : leaves) {
-        runs.emplace_back(*leaves_[l].scheme, decisions_[l][t * tensors() + k], options_.topologies, context);
+        runs.emplace_back(*leaves_[l].scheme, decisions_[l][t * tensors() + k], options_.topologies, context, buffers);
     }
     const std::vector<SchemeRun*> here = run_on_device(runs, item, context.divide);
     std::vector<double> reference;
@@ -289,10 +290,16 @@ ReplayResult Replay::run() {
     report();  // what the other threads did last
 
     ReplayResult result;
+    std::size_t made = 0;
+    for (const std::vector<ResultRow>& part : rows) made += part.size();
+    result.rows.reserve(made);
     for (std::vector<ResultRow>& part : rows) std::move(part.begin(), part.end(), std::back_inserter(result.rows));
-    std::stable_sort(result.rows.begin(), result.rows.end(), [](const ResultRow& a, const ResultRow& b) {
+    const auto comes_first = [](const ResultRow& a, const ResultRow& b) {
         return std::tie(a.step_index, a.tensor_index, a.scheme_index) < std::tie(b.step_index, b.tensor_index, b.scheme_index);
-    });
+    };
+    if (!std::is_sorted(result.rows.begin(), result.rows.end(), comes_first)) {
+        std::stable_sort(result.rows.begin(), result.rows.end(), comes_first);
+    }
     for (const std::size_t i : mine) {
         result.histograms.push_back({options_.steps[i / tensors()], options_.tensors[i % tensors()], histograms[i]});
     }

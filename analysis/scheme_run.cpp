@@ -10,17 +10,16 @@
 
 namespace apscope {
 
-SchemeRun::SchemeRun(const Scheme& scheme, const Decision& decision, std::span<const Topology> topologies, const ItemContext& item)
+SchemeRun::SchemeRun(const Scheme& scheme, const Decision& decision, std::span<const Topology> topologies, const ItemContext& item,
+                     BlockBuffers& buffers)
     : scheme_(scheme), decision_(decision), item_(item), float_grid_(std::get_if<FloatGrid>(&scheme.grid)),
-      stochastic_(is_stochastic(scheme.grid)), wire_(static_cast<std::size_t>(item.workers)) {
+      stochastic_(is_stochastic(scheme.grid)), wire_(static_cast<std::size_t>(item.workers)), buffers_(buffers) {
     if (decision.exponent) inverse_ = std::ldexp(1.0, -*decision.exponent);
     if (float_grid_ != nullptr) {
         scale_ = {make_cast<double>(float_grid_->format, float_grid_->projection), decision.scale, 1.0,
                   float_grid_->format.smallest_normal(), float_grid_->format.largest()};
     }
     accumulator_ = make_accumulator(scheme.reduction.accumulate, scheme.reduction.projection);
-    codes_.resize(wire_.size());
-    decoded_.resize(wire_.size());
     if (const auto* uniform = std::get_if<UniformGrid>(&scheme.grid); uniform != nullptr && !decision.skipped) {
         for (const std::span<const float> row : item.gradients) norms_.push_back(bucket_norms(row, uniform->bucket));
     }
@@ -58,7 +57,6 @@ void SchemeRun::choose_fp32() {
     sent_ = make_row_job(*grid, float_grid_->projection);
     smallest_normal_ = static_cast<float>(grid->smallest_normal());
     largest_ = static_cast<float>(grid->largest());
-    narrow_.resize(wire_.size());
     // What is gathered is added as it decodes.
     const int k = scheme_.reduction.algebra == Algebra::gather ? 0 : *decision_.exponent;
     const FloatFormat& terms = scheme_.reduction.algebra == Algebra::gather ? *grid : float_grid_->format;
@@ -73,28 +71,28 @@ void SchemeRun::encode(std::size_t w, std::size_t first, std::size_t count, std:
     const PhiloxKey key = replay_key(item_.seed, item_.tensor, item_.step_number, draw);
     const std::span<const float> in = item_.gradients[w].subspan(first, count);
     if (wide_) {
-        codes_[w].resize(count);
-        decoded_[w].resize(count);
+        buffers_.codes[w].resize(count);
+        buffers_.decoded[w].resize(count);
     }
     if (moments) {
-        bias_.assign(count, 0.0);
-        variance_.assign(count, 0.0);
+        buffers_.bias.assign(count, 0.0);
+        buffers_.variance.assign(count, 0.0);
     }
     if (float_grid_ == nullptr) {
         const std::span<double> none;
-        quantize_uniform(in, decoded_[w], std::get<UniformGrid>(scheme_.grid), norms_[w], key, static_cast<std::uint32_t>(w),
-                         first, moments ? std::span(bias_) : none, moments ? std::span(variance_) : none);
+        quantize_uniform(in, buffers_.decoded[w], std::get<UniformGrid>(scheme_.grid), norms_[w], key, static_cast<std::uint32_t>(w),
+                         first, moments ? std::span(buffers_.bias) : none, moments ? std::span(buffers_.variance) : none);
         return;
     }
     if (sent_) {
-        narrow_[w].resize(count);
+        buffers_.narrow[w].resize(count);
         const RandomStream wire{key, static_cast<std::uint32_t>(w), stage_and_hop(Stage::wire, 0), scale_.cast.random_bits};
-        round_row(*sent_, in.data(), narrow_[w].data(), count, wire, first);
-        if (wide_) simd::run<WidenAndScale>(narrow_[w].data(), decoded_[w].data(), codes_[w].data(), decision_.scale, count);
+        round_row(*sent_, in.data(), buffers_.narrow[w].data(), count, wire, first);
+        if (wide_) simd::run<WidenAndScale>(buffers_.narrow[w].data(), buffers_.decoded[w].data(), buffers_.codes[w].data(), decision_.scale, count);
     } else {
-        encode_row(in, codes_[w].data(), decision_.scale, scale_.cast, float_grid_->projection.rounding, key,
+        encode_row(in, buffers_.codes[w].data(), decision_.scale, scale_.cast, float_grid_->projection.rounding, key,
                    static_cast<std::uint32_t>(w), first);
-        for (std::size_t i = 0; i < count; ++i) decoded_[w][i] = decode(codes_[w][i]);
+        for (std::size_t i = 0; i < count; ++i) buffers_.decoded[w][i] = decode(buffers_.codes[w][i]);
     }
     if (moments) moments_of(w, first, count);
 }
@@ -102,35 +100,35 @@ void SchemeRun::encode(std::size_t w, std::size_t first, std::size_t count, std:
 void SchemeRun::moments_of(std::size_t w, std::size_t first, std::size_t count) {
     const std::span<const float> in = item_.gradients[w].subspan(first, count);
     if (!stochastic_) {
-        for (std::size_t i = 0; i < count; ++i) bias_[i] = (sent_ ? narrow_[w][i] : decoded_[w][i]) - in[i];
+        for (std::size_t i = 0; i < count; ++i) buffers_.bias[i] = (sent_ ? buffers_.narrow[w][i] : buffers_.decoded[w][i]) - in[i];
         return;
     }
     const bool defined = add_moments(in.data(), count, decision_.scale, scale_.cast, float_grid_->projection.rounding,
-                                     clamps(float_grid_->projection.overflow), bias_.data(), variance_.data());
+                                     clamps(float_grid_->projection.overflow), buffers_.bias.data(), buffers_.variance.data());
     wire_moments_defined_ = wire_moments_defined_ && defined;
     for (std::size_t i = 0; i < count; ++i) {
-        bias_[i] = decode(bias_[i]);
-        variance_[i] = decode(decode(variance_[i]));
+        buffers_.bias[i] = decode(buffers_.bias[i]);
+        buffers_.variance[i] = decode(decode(buffers_.variance[i]));
     }
 }
 
 void SchemeRun::add_wire(std::size_t w, std::size_t first, std::size_t count) {
     const std::span<const float> x = item_.gradients[w].subspan(first, count);
     const std::span<const double> none;
-    const std::span<const double> bias = stochastic_ ? std::span<const double>(bias_) : none;
-    const std::span<const double> variance = stochastic_ ? std::span<const double>(variance_) : none;
+    const std::span<const double> bias = stochastic_ ? std::span<const double>(buffers_.bias) : none;
+    const std::span<const double> variance = stochastic_ ? std::span<const double>(buffers_.variance) : none;
     if (sent_) {
-        wire_[w].add_block<float>(x, narrow_[w], &scale_, bias, variance);
-        wire_[w].count_limits(x, narrow_[w], smallest_normal_, largest_);
+        wire_[w].add_block<float>(x, buffers_.narrow[w], &scale_, bias, variance);
+        wire_[w].count_limits(x, buffers_.narrow[w], smallest_normal_, largest_);
     } else {
-        x_.assign(x.begin(), x.end());
-        wire_[w].add_block<double>(x_, decoded_[w], float_grid_ ? &scale_ : nullptr, bias, variance);
-        if (float_grid_ != nullptr) wire_[w].count_limits(x_, codes_[w], scale_);
+        buffers_.x.assign(x.begin(), x.end());
+        wire_[w].add_block<double>(buffers_.x, buffers_.decoded[w], float_grid_ ? &scale_ : nullptr, bias, variance);
+        if (float_grid_ != nullptr) wire_[w].count_limits(buffers_.x, buffers_.codes[w], scale_);
     }
     if (!stochastic_ && !hops_draw_) return;
     for (std::size_t i = 0; i < count; ++i) {
-        wire_bias_[i] += bias_[i];
-        wire_variance_[i] += variance_[i];
+        buffers_.wire_bias[i] += buffers_.bias[i];
+        buffers_.wire_variance[i] += buffers_.variance[i];
     }
 }
 
@@ -142,16 +140,16 @@ void SchemeRun::reduce_into(const Topology& topology, std::size_t first, std::si
     const double divisor = item_.divide ? item_.workers : 1.0;
     if (exact && sent_) {
         std::fill(y.begin(), y.end(), -0.0);  // -0 + x is x
-        for (const std::vector<float>& row : narrow_) simd::run<AddWidened>(y.data(), row.data(), count);
+        for (const std::vector<float>& row : buffers_.narrow) simd::run<AddWidened>(y.data(), row.data(), count);
         if (item_.divide) simd::run<DivideRow>(y.data(), divisor, count);
         return;
     }
     if (sums_ && !exact) {
         std::vector<const float*> rows;
-        for (const std::vector<float>& row : narrow_) rows.push_back(row.data());
-        narrow_sum_.resize(count);
-        reduce(topology, rows, first, count, item_.elements, *sums_, key, narrow_sum_, narrow_scratch_, moments);
-        simd::run<WidenAndDivide>(narrow_sum_.data(), y.data(), divisor, count);
+        for (const std::vector<float>& row : buffers_.narrow) rows.push_back(row.data());
+        buffers_.narrow_sum.resize(count);
+        reduce(topology, rows, first, count, item_.elements, *sums_, key, buffers_.narrow_sum, buffers_.narrow_scratch, moments);
+        simd::run<WidenAndDivide>(buffers_.narrow_sum.data(), y.data(), divisor, count);
         return;
     }
     std::vector<std::vector<double>> narrowed;
@@ -159,11 +157,11 @@ void SchemeRun::reduce_into(const Topology& topology, std::size_t first, std::si
     for (std::size_t w = 0; w < wire_.size(); ++w) {
         if (gather) {
             narrowed.emplace_back(count);
-            for (std::size_t i = 0; i < count; ++i) narrowed[w][i] = static_cast<float>(decoded_[w][i]);
+            for (std::size_t i = 0; i < count; ++i) narrowed[w][i] = static_cast<float>(buffers_.decoded[w][i]);
         }
-        rows.push_back(gather ? narrowed[w].data() : exact ? decoded_[w].data() : codes_[w].data());
+        rows.push_back(gather ? narrowed[w].data() : exact ? buffers_.decoded[w].data() : buffers_.codes[w].data());
     }
-    reduce(exact ? Topology{} : topology, rows, first, count, item_.elements, accumulator_, key, y, scratch_, moments);
+    reduce(exact ? Topology{} : topology, rows, first, count, item_.elements, accumulator_, key, y, buffers_.scratch, moments);
     for (std::size_t i = 0; i < count; ++i) {
         if (!exact && !gather) y[i] = decode(y[i]);
         if (item_.divide) y[i] /= item_.workers;
@@ -173,27 +171,27 @@ void SchemeRun::reduce_into(const Topology& topology, std::size_t first, std::si
 void SchemeRun::add_reduced(Reduced& r, std::size_t first, std::span<const double> reference) {
     const std::size_t count = reference.size();
     const bool closed_form = r.moments == Moments::closed_form;
-    y_.resize(count);
+    buffers_.y.resize(count);
     if (closed_form) {
-        hop_bias_.assign(count, 0.0);
-        hop_variance_.assign(count, 0.0);
+        buffers_.hop_bias.assign(count, 0.0);
+        buffers_.hop_variance.assign(count, 0.0);
     }
-    HopMoments hops{hop_bias_, hop_variance_, true};
-    reduce_into(r.topology, first, count, 0, y_, closed_form ? &hops : nullptr);
+    HopMoments hops{buffers_.hop_bias, buffers_.hop_variance, true};
+    reduce_into(r.topology, first, count, 0, buffers_.y, closed_form ? &hops : nullptr);
 
     const double divisor = item_.divide ? item_.workers : 1.0;
     const std::span<const double> none;
     if (closed_form) {
         for (std::size_t i = 0; i < count; ++i) {
-            hop_bias_[i] = (wire_bias_[i] + decode(hop_bias_[i])) / divisor;
-            hop_variance_[i] = (wire_variance_[i] + decode(decode(hop_variance_[i]))) / (divisor * divisor);
+            buffers_.hop_bias[i] = (buffers_.wire_bias[i] + decode(buffers_.hop_bias[i])) / divisor;
+            buffers_.hop_variance[i] = (buffers_.wire_variance[i] + decode(decode(buffers_.hop_variance[i]))) / (divisor * divisor);
         }
         r.statistics.moments_defined = r.statistics.moments_defined && hops.defined && wire_moments_defined_;
     }
     FloatScale scale = scale_;
     scale.units = divisor;
-    r.statistics.add_block<double>(reference, y_, float_grid_ ? &scale : nullptr, closed_form ? std::span<const double>(hop_bias_) : none,
-                           closed_form ? std::span<const double>(hop_variance_) : none);
+    r.statistics.add_block<double>(reference, buffers_.y, float_grid_ ? &scale : nullptr, closed_form ? std::span<const double>(buffers_.hop_bias) : none,
+                           closed_form ? std::span<const double>(buffers_.hop_variance) : none);
 }
 
 // Draws 0..K-1 of every row without a closed form: per draw the error, per element the variance.
@@ -241,8 +239,8 @@ void SchemeRun::block(std::size_t first, std::span<const double> reference) {
     if (decision_.skipped) return;
     const std::size_t count = reference.size();
     if (stochastic_ || hops_draw_) {
-        wire_bias_.assign(count, 0.0);
-        wire_variance_.assign(count, 0.0);
+        buffers_.wire_bias.assign(count, 0.0);
+        buffers_.wire_variance.assign(count, 0.0);
     }
     for (std::size_t w = 0; w < wire_.size(); ++w) {
         encode(w, first, count, 0, stochastic_ || hops_draw_);

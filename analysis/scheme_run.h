@@ -29,9 +29,24 @@ struct ItemContext {
     std::span<const std::span<const float>> gradients;  // one row a worker
 };
 
+// What a block is worked on in. The schemes of an item share it, one after another: nothing here outlives a call of
+// SchemeRun::block().
+struct BlockBuffers {
+    explicit BlockBuffers(int workers)
+        : narrow(static_cast<std::size_t>(workers)), codes(narrow.size()), decoded(narrow.size()) {}
+
+    std::vector<std::vector<float>> narrow;          // one row a worker
+    std::vector<std::vector<double>> codes, decoded;  // one row a worker
+    std::vector<float> narrow_sum, narrow_scratch;
+    std::vector<double> bias, variance;               // of one worker's roundings, scaled back
+    std::vector<double> wire_bias, wire_variance;     // their sums over the workers
+    std::vector<double> x, y, hop_bias, hop_variance, scratch;
+};
+
 class SchemeRun {
 public:
-    SchemeRun(const Scheme& scheme, const Decision& decision, std::span<const Topology> topologies, const ItemContext& item);
+    SchemeRun(const Scheme& scheme, const Decision& decision, std::span<const Topology> topologies, const ItemContext& item,
+              BlockBuffers& buffers);
 
     // Elements first .. first + reference.size() - 1; blocks come in order. reference: R.
     void block(std::size_t first, std::span<const double> reference);
@@ -56,8 +71,8 @@ private:
     };
 
     void choose_fp32();
-    // Fills narrow_[w], or codes_[w] and decoded_[w], or all of them; with `moments` those of worker w's
-    // rounding in bias_ and variance_.
+    // Fills narrow[w], or codes[w] and decoded[w], or all of them; with `moments` those of worker w's
+    // rounding in bias and variance.
     void encode(std::size_t w, std::size_t first, std::size_t count, std::uint32_t draw, bool moments);
     void add_wire(std::size_t w, std::size_t first, std::size_t count);
     void moments_of(std::size_t w, std::size_t first, std::size_t count);
@@ -82,17 +97,11 @@ private:
     std::optional<QuantizeJob<float>> sent_;
     std::optional<Fp32Sums> sums_;
     float smallest_normal_ = 0.0f, largest_ = 0.0f;  // in x's units
-    bool wide_ = true;                               // some row takes codes_ and decoded_
+    bool wide_ = true;                               // some row takes codes and decoded
     std::vector<ErrorStatistics> wire_;  // one a worker
     std::vector<Reduced> reduced_;
     std::vector<std::vector<float>> norms_;  // uniform grids: one row a worker
-    // Buffers of one block.
-    std::vector<std::vector<float>> narrow_;            // one row a worker
-    std::vector<std::vector<double>> codes_, decoded_;  // one row a worker
-    std::vector<float> narrow_sum_, narrow_scratch_;
-    std::vector<double> bias_, variance_;               // of one worker's roundings, scaled back
-    std::vector<double> wire_bias_, wire_variance_;     // their sums over the workers
-    std::vector<double> x_, y_, hop_bias_, hop_variance_, scratch_;
+    BlockBuffers& buffers_;
     bool wire_moments_defined_ = true;
 };
 

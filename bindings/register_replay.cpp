@@ -4,6 +4,9 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <string>
+#include <unordered_map>
+
 #include "analysis/replay.h"
 #include "bindings/exchange_types.h"
 #include "bindings/result_columns.h"
@@ -14,9 +17,16 @@ using namespace apscope;
 
 namespace {
 
-// An integer column: values and a mask of the empty ones.
-template <class Get>
-py::tuple integers(const std::vector<ResultRow>& rows, Get get) {
+template <class Row, class Get>
+py::array_t<std::int64_t> plain_integers(const std::vector<Row>& rows, Get get) {
+    py::array_t<std::int64_t> values(static_cast<py::ssize_t>(rows.size()));
+    for (std::size_t i = 0; i < rows.size(); ++i) values.mutable_data()[i] = get(rows[i]);
+    return values;
+}
+
+// An integer column with empty places: values and a mask of the empty ones.
+template <class Row, class Get>
+py::tuple integers(const std::vector<Row>& rows, Get get) {
     py::array_t<std::int64_t> values(static_cast<py::ssize_t>(rows.size()));
     py::array_t<bool> empty(static_cast<py::ssize_t>(rows.size()));
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -34,22 +44,40 @@ py::array_t<double> reals(const std::vector<ResultRow>& rows, Get get) {
     return values;
 }
 
-template <class Get>
-py::list texts(const std::vector<ResultRow>& rows, Get get) {
-    py::list values;
-    for (const ResultRow& row : rows) values.append(get(row));
-    return values;
+// Texts as an array of objects, each one's string made once.
+class Texts {
+public:
+    explicit Texts(std::size_t rows) : objects_(py::dtype("O"), py::array::ShapeContainer{static_cast<py::ssize_t>(rows)}), next_(static_cast<PyObject**>(objects_.mutable_data())) {}
+    void append(const std::string& text) {
+        if (last_ == nullptr || last_->first != text) last_ = &*known_.try_emplace(text, text).first;
+        Py_XDECREF(*next_);
+        *next_++ = py::str(last_->second).release().ptr();
+    }
+    py::array take() { return std::move(objects_); }
+
+private:
+    py::array objects_;
+    PyObject** next_;
+    std::unordered_map<std::string, py::str> known_;
+    const std::pair<const std::string, py::str>* last_ = nullptr;
+};
+
+template <class Row, class Get>
+py::array texts(const std::vector<Row>& rows, Get get) {
+    Texts made(rows.size());
+    for (const Row& row : rows) made.append(get(row));
+    return made.take();
 }
 
 py::dict columns(const Trace& trace, const ReplayOptions& options, const std::vector<ResultRow>& rows) {
     const Manifest& manifest = trace.manifest();
     py::dict d;
     d["step"] = integers(rows, [&](const ResultRow& r) { return std::optional(manifest.steps[r.step_index].number); });
-    d["tensor"] = texts(rows, [&](const ResultRow& r) { return manifest.tensors[r.tensor_index].name; });
-    d["role"] = texts(rows, [&](const ResultRow& r) { return manifest.tensors[r.tensor_index].role; });
-    d["scheme"] = texts(rows, [&](const ResultRow& r) { return options.schemes[r.scheme_index].spec; });
-    d["format"] = texts(rows, [&](const ResultRow& r) { return r.format; });
-    d["topology"] = texts(rows, [](const ResultRow& r) { return r.topology; });
+    d["tensor"] = texts(rows, [&](const ResultRow& r) -> const std::string& { return manifest.tensors[r.tensor_index].name; });
+    d["role"] = texts(rows, [&](const ResultRow& r) -> const std::string& { return manifest.tensors[r.tensor_index].role; });
+    d["scheme"] = texts(rows, [&](const ResultRow& r) -> const std::string& { return options.schemes[r.scheme_index].spec; });
+    d["format"] = texts(rows, [&](const ResultRow& r) -> const std::string& { return r.format; });
+    d["topology"] = texts(rows, [](const ResultRow& r) -> const std::string& { return r.topology; });
     d["workers"] = integers(rows, [&](const ResultRow&) { return std::optional<std::int64_t>(options.workers); });
     d["stage"] = texts(rows, [](const ResultRow& r) { return r.wire ? "wire" : "reduced"; });
 #define APSCOPE_COUNT(name) d[#name] = integers(rows, [](const ResultRow& r) { return r.name; });
@@ -63,27 +91,40 @@ py::dict columns(const Trace& trace, const ReplayOptions& options, const std::ve
     py::array_t<bool> skipped(static_cast<py::ssize_t>(rows.size()));
     for (std::size_t i = 0; i < rows.size(); ++i) skipped.mutable_data()[i] = rows[i].skipped;
     d["skipped"] = skipped;
-    d["note"] = texts(rows, [](const ResultRow& r) { return r.note; });
+    d["note"] = texts(rows, [](const ResultRow& r) -> const std::string& { return r.note; });
     return d;
 }
 
-// Rows (step, tensor, role, kind, exponent or None, count), empty bins left out.
-py::list histogram_rows(const Trace& trace, const std::vector<ItemHistogram>& items) {
+// Columns step, tensor, role, kind, exponent and count of the bins that are not empty.
+py::dict histogram_columns(const Trace& trace, const std::vector<ItemHistogram>& items) {
+    struct Bin {
+        const ItemHistogram* item;
+        const char* kind;
+        std::optional<int> exponent;
+        std::uint64_t count;
+    };
     const Manifest& manifest = trace.manifest();
-    py::list rows;
+    std::vector<Bin> bins;
     for (const ItemHistogram& item : items) {
-        const TensorInfo& tensor = manifest.tensors[item.tensor_index];
-        const auto add = [&](const char* kind, py::object exponent, std::uint64_t count) {
-            if (count == 0) return;
-            rows.append(py::make_tuple(manifest.steps[item.step_index].number, tensor.name, tensor.role, kind, exponent, count));
+        const auto add = [&](const char* kind, std::optional<int> exponent, std::uint64_t count) {
+            if (count != 0) bins.push_back({&item, kind, exponent, count});
         };
         const ExponentHistogram& h = item.histogram;
-        for (int e = ExponentHistogram::least; e <= ExponentHistogram::most; ++e) add("finite", py::int_(e), h.count(e));
-        add("zero", py::none(), h.zero);
-        add("infinite", py::none(), h.infinite);
-        add("nan", py::none(), h.nan);
+        for (int e = ExponentHistogram::least; e <= ExponentHistogram::most; ++e) add("finite", e, h.count(e));
+        add("zero", {}, h.zero);
+        add("infinite", {}, h.infinite);
+        add("nan", {}, h.nan);
     }
-    return rows;
+    const auto tensor = [&](const Bin& b) -> const TensorInfo& { return manifest.tensors[b.item->tensor_index]; };
+    const auto whole = [](std::uint64_t n) { return static_cast<std::int64_t>(n); };
+    py::dict d;
+    d["step"] = plain_integers(bins, [&](const Bin& b) { return manifest.steps[b.item->step_index].number; });
+    d["tensor"] = texts(bins, [&](const Bin& b) -> const std::string& { return tensor(b).name; });
+    d["role"] = texts(bins, [&](const Bin& b) -> const std::string& { return tensor(b).role; });
+    d["kind"] = texts(bins, [](const Bin& b) { return b.kind; });
+    d["exponent"] = integers(bins, [](const Bin& b) { return std::optional<std::int64_t>(b.exponent); });
+    d["count"] = plain_integers(bins, [&](const Bin& b) { return whole(b.count); });
+    return d;
 }
 
 }  // namespace
@@ -118,7 +159,7 @@ void register_replay(py::module_& m) {
         }
         py::dict after;
         for (const auto& [key, state] : result.states) after[py::str(key)] = python::to_dict(state);
-        return py::make_tuple(columns(trace, options, result.rows), histogram_rows(trace, result.histograms), after);
+        return py::make_tuple(columns(trace, options, result.rows), histogram_columns(trace, result.histograms), after);
     }, py::arg("trace"), py::arg("schemes"), py::arg("topologies"), py::arg("steps"), py::arg("tensors"), py::arg("workers"),
        py::arg("seed"), py::arg("threads"), py::arg("shard"), py::arg("shards"), py::arg("draws"), py::arg("states"), py::arg("progress"),
        py::arg("device") = py::none());

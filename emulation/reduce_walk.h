@@ -32,15 +32,15 @@ void kahan_hop(Adder& adder, Real* sum, Real* compensation, const Real* addend, 
     std::copy_n(t, count, sum);
 }
 
-// One tile of one chunk: the rows are copied to scratch, the hops run there.
-template <class Real, class Adder>
-void reduce_tile(const Topology& topology, const ReductionProgram& program, std::span<const Real* const> rows, std::size_t offset,
-                 std::size_t count, Adder& adder, Real* out, std::vector<Real>& scratch) {
-    const std::size_t workers = rows.size(), tile = tile_of<Real>(workers);
+// One tile: the rows are copied to scratch by copy_rows, the hops run there.
+template <class Real, class CopyRows, class Adder>
+void reduce_tile(const Topology& topology, const ReductionProgram& program, std::size_t workers, std::size_t count, CopyRows&& copy_rows,
+                 Adder& adder, Real* out, std::vector<Real>& scratch) {
+    const std::size_t stride = (count + 15) / 16 * 16;
     const std::size_t extra = topology.kahan ? workers + 2 : 0;  // compensations, y and t
-    scratch.resize((workers + extra) * tile);
-    const auto row = [&](std::size_t r) { return scratch.data() + r * tile; };
-    for (std::size_t w = 0; w < workers; ++w) std::copy_n(rows[w] + offset, count, row(w));
+    if (scratch.size() < (workers + extra) * stride) scratch.resize((workers + extra) * stride);
+    const auto row = [&](std::size_t r) { return scratch.data() + r * stride; };
+    copy_rows(row);
 
     std::uint32_t hop_number = 0;
     for (const Hop& hop : program.hops) {
@@ -58,21 +58,35 @@ void reduce_tile(const Topology& topology, const ReductionProgram& program, std:
 
 // Elements first .. first + count - 1 of rows of length n, into out; make_adder(at, count) gives what adds
 // elements at .. at + count - 1.
+//
+// Chunk c of a ring runs the program of chunk 0 on ranks that are c further on, so that all chunks run it at once on
+// rows put together from theirs:
+//
+//      row r of the scratch      | rank r, chunk 0 | rank r + 1, chunk 1 | rank r + 2, chunk 2 | ...
 template <class Real, class MakeAdder>
 void reduce_walk(const Topology& topology, std::span<const Real* const> rows, std::size_t first, std::size_t count, std::size_t n,
                  Real* out, std::vector<Real>& scratch, MakeAdder&& make_adder) {
     const int workers = static_cast<int>(rows.size());
     const std::size_t tile = tile_of<Real>(rows.size());
-    for (int chunk = 0; chunk < chunk_count(topology, workers); ++chunk) {
-        const std::size_t begin = std::max(chunk_begin(topology, workers, chunk, n), first);
-        const std::size_t end = std::min(chunk_begin(topology, workers, chunk + 1, n), first + count);
-        if (begin >= end) continue;
-        const ReductionProgram program = reduction_program(topology, workers, chunk);
-        for (std::size_t at = begin; at < end; at += tile) {
-            const std::size_t size = std::min(tile, end - at);
-            auto adder = make_adder(at, size);
-            reduce_tile<Real>(topology, program, rows, at - first, size, adder, out + (at - first), scratch);
-        }
+    const ReductionProgram program = reduction_program(topology, workers, 0);
+    int chunk = 0;  // the one that the tile begins in
+    for (std::size_t at = first; at < first + count; at += tile) {
+        const std::size_t end = std::min(at + tile, first + count);
+        const auto chunk_end = [&](int c) { return chunk_begin(topology, workers, c + 1, n); };
+        while (chunk_end(chunk) <= at) ++chunk;
+        const auto copy_rows = [&](auto&& row) {
+            int c = chunk;
+            for (std::size_t begin = at; begin < end; ++c) {
+                const std::size_t size = std::min(end, chunk_end(c)) - begin;
+                for (std::size_t r = 0; r < rows.size(); ++r) {
+                    const std::size_t rank = (r + static_cast<std::size_t>(c)) % rows.size();
+                    std::copy_n(rows[rank] + (begin - first), size, row(r) + (begin - at));
+                }
+                begin += size;
+            }
+        };
+        auto adder = make_adder(at, end - at);
+        reduce_tile<Real>(topology, program, rows.size(), end - at, copy_rows, adder, out + (at - first), scratch);
     }
 }
 

@@ -12,7 +12,7 @@ from . import _core
 from .checks import integer, text
 from .progress import Bar
 from .record.writer import json_number
-from .results import Results, concatenate, frame_of, histogram_frame
+from .results import Results, frame_of, in_order
 from .schemes import Scheme, as_scheme
 from .trace import Trace, open_trace
 
@@ -166,6 +166,7 @@ def _json_value(value: float | None) -> float | str | None:
 def _describe(trace: Trace, steps: list[int], tensors: list[int], workers: int) -> dict[str, Any]:
     """What a report needs to know about a trace, as JSON values."""
     m = trace.manifest
+    at, what = list(m.steps), list(m.tensors)  # each of them makes the whole list
     return {
         "name": trace.name,
         "hash": trace.hash,
@@ -173,10 +174,10 @@ def _describe(trace: Trace, steps: list[int], tensors: list[int], workers: int) 
         "stage": m.stage,
         "reduction": m.reduction,
         "workers": workers,
-        "steps": [m.steps[i].number for i in steps],
-        "loss": [_json_value(m.steps[i].loss) for i in steps],
-        "learning_rate": [_json_value(m.steps[i].learning_rate) for i in steps],
-        "tensors": [{"name": m.tensors[i].name, "role": m.tensors[i].role, "shape": list(m.tensors[i].shape)} for i in tensors],
+        "steps": [at[i].number for i in steps],
+        "loss": [_json_value(at[i].loss) for i in steps],
+        "learning_rate": [_json_value(at[i].learning_rate) for i in steps],
+        "tensors": [{"name": what[i].name, "role": what[i].role, "shape": list(what[i].shape)} for i in tensors],
     }
 
 
@@ -328,7 +329,7 @@ def replay(
         options += ["--draws", str(draws)]
     whole = _command(opened, chosen, topologies, options)
 
-    parts, described, states_after = [], [], {}
+    parts, described, states_after = [], [], {}  # parts: trace name, columns, columns of the histograms
     for trace in opened:
         step_indices = _select_steps(trace, steps)
         tensor_indices = _select_tensors(trace, tensors)
@@ -343,7 +344,7 @@ def replay(
                 made, after = replay_on(client, trace, arguments, threads, (index, count), draws, before, update, device)
         states_after[trace.name] = after
         described.append(_describe(trace, step_indices, tensor_indices, used))
-        parts += [Results(frame_of(c, trace.name), histogram_frame(h, trace.name), {}) for c, h in made]
+        parts += [(trace.name, columns, histogram) for columns, histogram in made]
     provenance = {
         "command": whole + (f" --shard {index}/{count}" if count > 1 else ""),
         "command_of_whole": whole,
@@ -356,6 +357,10 @@ def replay(
         "shard": [index, count],
         "traces": described,
     }
-    results = concatenate(parts, provenance)
+    frame = frame_of([(name, columns) for name, columns, _ in parts])
+    histograms = frame_of([(name, histogram) for name, _, histogram in parts])
+    if client is not None:  # each of its parts is a shard
+        frame, histograms = in_order(frame, provenance), in_order(histograms, provenance)
+    results = Results(frame, histograms, provenance)
     results.states = states_after
     return results

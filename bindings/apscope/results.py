@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
 
 __all__ = ["Results", "merge"]
 
 TEXT_COLUMNS = ["trace", "tensor", "role", "scheme", "format", "topology", "stage", "note"]
-HISTOGRAM_COLUMNS = ["trace", "step", "tensor", "role", "kind", "exponent", "count"]
 FILES = ["results.parquet", "results.csv", "histograms.parquet", "provenance.json"]
 
 
@@ -67,7 +70,7 @@ class Results:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self.frame.to_parquet(parts["results.parquet"], index=False)
-            self.frame.to_csv(parts["results.csv"], index=False, lineterminator="\n")
+            write_csv(self.frame, parts["results.csv"])
             self.histograms.to_parquet(parts["histograms.parquet"], index=False)
             parts["provenance.json"].write_text(json.dumps(self.provenance, indent=1, allow_nan=False) + "\n")
             for name in FILES:
@@ -109,59 +112,60 @@ class Results:
         return Results(frame, histograms, provenance)
 
 
-def frame_of(columns: dict[str, Any], trace: str) -> pd.DataFrame:
-    """The C++ columns as a frame: text, nullable integers, floats, bool."""
-    data: dict[str, Any] = {}
-    for name, column in columns.items():
-        if isinstance(column, tuple):
-            values, empty = column
-            data[name] = pd.arrays.IntegerArray(values.copy(), empty.copy())
-        elif isinstance(column, list):
-            data[name] = pd.Series(column, dtype=object)
-        else:
-            data[name] = column
-    frame = pd.DataFrame(data)
-    frame.insert(0, "trace", pd.Series([trace] * len(frame), dtype=object, index=frame.index))
-    return frame
+def frame_of(parts: Sequence[tuple[str, Mapping[str, Any]]]) -> pd.DataFrame:
+    """Columns as C++ gives them, of one or more (trace name, columns), below each other.
+
+    Arrays of objects are text, pairs (values, whether empty) nullable integers.
+    """
+    texts = np.array([name for name, _ in parts], dtype=object)
+    lengths = [len(columns["step"][0] if isinstance(columns["step"], tuple) else columns["step"]) for _, columns in parts]
+    data: dict[str, Any] = {"trace": pd.Series(np.repeat(texts, lengths), dtype=object)}
+    for name in parts[0][1]:
+        pieces = [columns[name] for _, columns in parts]
+        if isinstance(pieces[0], tuple):
+            data[name] = pd.arrays.IntegerArray(*(np.concatenate(halves) for halves in zip(*pieces)))
+            continue
+        whole = np.concatenate(pieces)
+        data[name] = pd.Series(whole, dtype=object) if whole.dtype == object else whole
+    return pd.DataFrame(data, copy=False)
 
 
-def histogram_frame(rows: list[tuple], trace: str) -> pd.DataFrame:
-    """The C++ histogram rows as a frame."""
-    frame = pd.DataFrame([(trace, *row) for row in rows], columns=HISTOGRAM_COLUMNS)
-    for name in ("trace", "tensor", "role", "kind"):
-        frame[name] = frame[name].astype(object)
-    frame["step"] = frame["step"].astype(np.int64)
-    frame["exponent"] = frame["exponent"].astype("Int64")
-    frame["count"] = frame["count"].astype(np.int64)
-    return frame
-
-
-def _sorted(frame: pd.DataFrame, provenance: dict[str, Any], histogram: bool) -> pd.DataFrame:
-    """Rows in the order one whole run writes them."""
-    rank_trace = {t["name"]: i for i, t in enumerate(provenance["traces"])}
-    rank_tensor = {
-        (t["name"], tensor["name"]): i for t in provenance["traces"] for i, tensor in enumerate(t["tensors"])
+def in_order(frame: pd.DataFrame, provenance: dict[str, Any]) -> pd.DataFrame:
+    """Rows of a table of results or histograms in the order in which one whole run writes them."""
+    tensor = np.empty(len(frame), np.int64)
+    for trace in provenance["traces"]:
+        rows = (frame["trace"] == trace["name"]).to_numpy()
+        tensor[rows] = frame["tensor"][rows].map({t["name"]: i for i, t in enumerate(trace["tensors"])})
+    keys = {
+        "trace": frame["trace"].map({t["name"]: i for i, t in enumerate(provenance["traces"])}),
+        "step": frame["step"].astype(np.int64),
+        "tensor": tensor,
     }
-    keys = pd.DataFrame(
-        {
-            "trace": frame["trace"].map(rank_trace),
-            "step": frame["step"].astype(np.int64),
-            "tensor": [rank_tensor[pair] for pair in zip(frame["trace"], frame["tensor"])],
-        },
-        index=frame.index,
-    )
-    # Inside an item the rows are in order already: a stable sort keeps them.
-    if not histogram:
+    if "scheme" in frame:  # Inside an item the rows are in order already: a stable sort keeps them.
         keys["scheme"] = frame["scheme"].map({s: i for i, s in enumerate(provenance["schemes"])})
-    order = keys.sort_values(list(keys.columns), kind="stable").index
-    return frame.loc[order].reset_index(drop=True)
+    order = np.lexsort([np.asarray(key) for key in reversed(keys.values())])
+    return frame.iloc[order].reset_index(drop=True)
 
 
-def concatenate(parts: list[Results], provenance: dict[str, Any]) -> Results:
-    """Rows of several results, sorted as one run would have written them."""
+def write_csv(frame: pd.DataFrame, path: Path) -> None:
+    """The table as CSV: numbers in the fewest digits that give them back, text in quotes, what is missing empty."""
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    for i, name in enumerate(table.column_names):
+        column = table.column(i)
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            table = table.set_column(i, name, pc.if_else(pc.equal(column, ""), pa.scalar(None, column.type), column))
+        elif pa.types.is_boolean(column.type):
+            table = table.set_column(i, name, pc.if_else(column, "True", "False"))
+    with path.open("wb") as file:
+        file.write((",".join(table.column_names) + "\n").encode())
+        pa_csv.write_csv(table, file, pa_csv.WriteOptions(include_header=False))
+
+
+def _concatenate(parts: list[Results], provenance: dict[str, Any]) -> Results:
+    """Rows of several results, in the order in which one run would have written them."""
     frame = pd.concat([p.frame for p in parts], ignore_index=True)
     histograms = pd.concat([p.histograms for p in parts], ignore_index=True)
-    return Results(_sorted(frame, provenance, False), _sorted(histograms, provenance, True), provenance)
+    return Results(in_order(frame, provenance), in_order(histograms, provenance), provenance)
 
 
 def merge(results: list[Results | str | os.PathLike[str]]) -> Results:
@@ -207,7 +211,7 @@ def merge(results: list[Results | str | os.PathLike[str]]) -> Results:
     if len(whole) > 1:
         provenance["command"] = " && ".join(dict.fromkeys(part.provenance["command"] for part in whole))
         provenance["command_of_whole"] = provenance["command"]
-    return concatenate(whole, provenance)
+    return _concatenate(whole, provenance)
 
 
 def _join_shards(group: list[Results]) -> Results:
@@ -224,4 +228,4 @@ def _join_shards(group: list[Results]) -> Results:
     provenance = dict(group[0].provenance)
     provenance["shard"] = [0, 1]
     provenance["command"] = provenance["command_of_whole"]
-    return concatenate(group, provenance)
+    return _concatenate(group, provenance)

@@ -4,17 +4,20 @@
 
 By default on the bundled traces. The NumPy job rounds by casting to ml_dtypes' float8 types, after every hop too, on
 all steps and workers of a tensor at once, and fills the same columns: those of docs/definitions.md, section 3, for
-schemes that scale by a power of two and round to nearest. Both run on one thread, one after the other in turn; the
-medians count. Whole numbers must be equal, sums equal up to the order of their additions.
+schemes that scale by a power of two and round to nearest. NumPy runs on one thread, apscope on one and on all that the
+machine has (as it does by default), in turn; the medians count. Whole numbers must be equal, sums equal up to the
+order of their additions.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import ml_dtypes
@@ -175,8 +178,8 @@ def numpy_job(traces: list[str]) -> tuple[pd.DataFrame, list]:
 # ---- Compared and timed -----------------------------------------------------------------------
 
 
-def apscope_job(traces: list[str]) -> pd.DataFrame:
-    return apscope.replay(traces, SCHEMES, topology=TOPOLOGIES, threads=1).frame
+def apscope_job(traces: list[str], threads: int = 1) -> pd.DataFrame:
+    return apscope.replay(traces, SCHEMES, topology=TOPOLOGIES, threads=threads).frame
 
 
 def disagreements(ours: pd.DataFrame, theirs: pd.DataFrame) -> list[str]:
@@ -218,26 +221,31 @@ def main(arguments: list[str] | None = None) -> int:
     wrong = disagreements(apscope_job(traces), numpy_job(traces)[0])
     for line in wrong:
         print(line, file=sys.stderr)
-    times: dict[str, list[float]] = {"numpy": [], "apscope": []}
+    jobs: dict[str, Callable[[], object]] = {"numpy": lambda: numpy_job(traces)}
+    for threads in sorted({1, os.cpu_count() or 1}):
+        jobs[f"apscope on {threads}"] = lambda threads=threads: apscope_job(traces, threads)
+    times: dict[str, list[float]] = {name: [] for name in jobs}
     for _ in range(args.runs):
-        for name, job in (("numpy", numpy_job), ("apscope", apscope_job)):
+        for name, job in jobs.items():
             begin = time.perf_counter()
-            job(traces)
+            job()
             times[name].append(time.perf_counter() - begin)
     middle = {name: statistics.median(t) for name, t in times.items()}
-    ratio = statistics.median(n / a for n, a in zip(times["numpy"], times["apscope"]))
-    figures = {"runs": args.runs, "numpy_seconds": middle["numpy"], "apscope_seconds": middle["apscope"], "ratio": ratio, "agrees": not wrong,
-               "schemes": len(SCHEMES), "topologies": len(TOPOLOGIES), "numpy": np.__version__, "ml_dtypes": ml_dtypes.__version__}  # fmt: skip
-    print(f"NumPy {middle['numpy']:.3f} s, apscope {middle['apscope']:.3f} s, ratio {ratio:.1f}; {len(SCHEMES)} schemes, {len(TOPOLOGIES)} topologies, "
-          f"{', '.join(traces)}; numbers {'agree' if not wrong else 'DIFFER'}")  # fmt: skip
+    ratios = {name: statistics.median(n / a for n, a in zip(times["numpy"], times[name])) for name in jobs if name != "numpy"}
+    figures = {"runs": args.runs, "seconds": middle, "ratios": ratios, "agrees": not wrong, "schemes": len(SCHEMES), "topologies": len(TOPOLOGIES),
+               "numpy": np.__version__, "ml_dtypes": ml_dtypes.__version__}  # fmt: skip
+    for name, ratio in ratios.items():
+        print(f"NumPy {middle['numpy']:.3f} s, {name} thread(s) {middle[name]:.3f} s, ratio {ratio:.1f}")
+    print(f"{len(SCHEMES)} schemes, {len(TOPOLOGIES)} topologies, {', '.join(traces)}; numbers {'agree' if not wrong else 'DIFFER'}")
     if args.page:
         sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))
         import page
 
         page.replace_between(args.page, BEGIN, END, [
-            f"{page.machine()}, ml_dtypes {ml_dtypes.__version__}; one thread, the middle one of {args.runs} runs of each, in turn.", "",
-            "| traces | schemes | topologies | NumPy, s | apscope, s | ratio |", "|---|---|---|---|---|---|",
-            f"| {', '.join(Path(t).name for t in traces)} | {len(SCHEMES)} | {len(TOPOLOGIES)} | {middle['numpy']:.2f} | {middle['apscope']:.3f} | {ratio:.1f} |",
+            f"{page.machine()}, ml_dtypes {ml_dtypes.__version__}; the middle one of {args.runs} runs of each, in turn. NumPy runs on one thread.", "",
+            "| traces | schemes | topologies | NumPy, s | apscope's threads | apscope, s | ratio |", "|---|---|---|---|---|---|---|",
+            *(f"| {', '.join(Path(t).name for t in traces)} | {len(SCHEMES)} | {len(TOPOLOGIES)} | {middle['numpy']:.2f} | {name.split()[-1]} | {middle[name]:.3f} | {ratio:.1f} |"
+              for name, ratio in ratios.items()),
         ])  # fmt: skip
     if args.json:
         Path(args.json).write_text(json.dumps(figures, indent=1) + "\n")
