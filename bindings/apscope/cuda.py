@@ -5,6 +5,8 @@ A torch CUDA tensor, anything with ``__cuda_array_interface__`` (version 2 or 3)
 the same kind: a tensor for a tensor, a `DeviceArray` for the others. The kernels are in the optional module
 ``apscope._cuda``, which is built with ``-DAPSCOPE_CUDA=ON`` and imported when a GPU is asked for.
 
+`apscope.replay` with ``device="cuda"`` uses a GPU for arrays in the CPU's memory.
+
 The results have the bits that the same call gives for the array on the CPU. Not served on a GPU, and refused
 with a sentence: random words of the caller's (``random=``), float64 block formats and matrix products,
 ``order="exact"``.

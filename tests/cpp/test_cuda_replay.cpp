@@ -200,6 +200,35 @@ TEST_F(CudaReplay, PiecesShrinkUntilTheyFit) {
     EXPECT_THROW(replay(t, options), std::bad_alloc);
 }
 
+TEST_F(CudaReplay, ThreadsShareADevice) {
+    const Trace t = trace(3, {4096 + 7, 4096, 300, 1000, 3, 50}, "mean", many_binades);
+    ReplayOptions options = asked(t, {"aps:e4m3", "aps:e5m2,rounding=stochastic", "qsgd", "error_feedback(sign)"});
+    const ReplayResult expected = replay(t, options);
+    HostRows device(MakeHostQueue{}, plenty);
+    options.device = &device;
+    options.threads = 4;
+    const ReplayResult got = replay(t, options);
+    ASSERT_EQ(got.rows.size(), expected.rows.size());
+    for (std::size_t i = 0; i < expected.rows.size(); ++i) EXPECT_EQ(numbers(got.rows[i]), numbers(expected.rows[i]));
+}
+
+TEST_F(CudaReplay, FastRoundingsAndSumsServeWhereTheyDoOnTheCpu) {
+    // Whether a task says so: e4m3 at a power of two adds in fp32, at another scale by the rule.
+    class Noted : public RowDevice {
+    public:
+        std::vector<RowTotals> run(std::span<const std::span<const float>>, double, std::span<const RowTask> tasks) override {
+            for (const RowTask& task : tasks) found.push_back(std::to_string(task.narrow.has_value()) + std::to_string(task.step.has_value()));
+            throw std::runtime_error("noted");
+        }
+        std::vector<std::string> found;
+    } device;
+    const Trace t = trace(4, {100}, "mean", many_binades);
+    ReplayOptions options = asked(t, {"aps:e4m3", "aps:e4m3,hop_rounding=stochastic", "loss_scaling:e4m3,scale=1000", "aps:e4m3,accumulate=fp32", "stochastic:e4m3"});
+    options.device = &device;
+    EXPECT_THROW(replay(t, options), std::runtime_error);
+    EXPECT_EQ(device.found, (std::vector<std::string>{"11", "10", "00", "11", "11"}));
+}
+
 TEST(CudaReplayOfBundledTraces, EveryRow) {
     for (const char* name : {"digits", "digits_w64", "characters"}) {
         const Trace t = Trace::open(std::filesystem::path(APSCOPE_ROOT) / "notebooks" / "data" / name);
