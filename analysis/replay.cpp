@@ -82,6 +82,7 @@ private:
 
     void select(const SelectionInput& input);
     std::vector<ResultRow> item(std::size_t t, std::size_t k);
+    std::vector<SchemeRun*> run_on_device(std::vector<SchemeRun>& runs, const ItemViews& item, bool divide) const;
     std::vector<ResultRow> stream(std::size_t t, std::size_t k, const ItemViews& item, const std::vector<std::size_t>& leaves);
     std::vector<ResultRow> whole(std::size_t t, std::size_t k, const ItemViews& item, const Leaf& leaf, State& state);
     std::vector<ResultRow> in_order(std::size_t k, std::map<std::string, State>& states);
@@ -108,6 +109,21 @@ void Replay::name(std::vector<ResultRow>& rows, std::size_t t, std::size_t k, co
     }
 }
 
+// The device's part of an item's schemes; returns the others.
+std::vector<SchemeRun*> Replay::run_on_device(std::vector<SchemeRun>& runs, const ItemViews& item, bool divide) const {
+    std::vector<SchemeRun*> here, there;
+    std::vector<RowTask> tasks;
+    for (SchemeRun& run : runs) {
+        const bool serves = options_.device != nullptr && run.serves_device();
+        (serves ? there : here).push_back(&run);
+        if (serves) tasks.push_back(run.task());
+    }
+    if (there.empty()) return here;
+    std::vector<RowTotals> totals = options_.device->run(item.rows, divide ? options_.workers : 1.0, tasks);
+    for (std::size_t r = 0; r < there.size(); ++r) there[r]->take(std::move(totals[r]));
+    return here;
+}
+
 // Schemes that scale and round, block by block, all at once.
 std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemViews& item, const std::vector<std::size_t>& leaves) {
     const std::size_t n = item.rows[0].size();
@@ -128,13 +144,14 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemVi
     for (const std::size_t l : leaves) {
         runs.emplace_back(*leaves_[l].scheme, decisions_[l][t * tensors() + k], options_.topologies, context, buffers);
     }
+    const std::vector<SchemeRun*> here = run_on_device(runs, item, context.divide);
     std::vector<double> reference;
-    for (std::size_t first = 0; first < n && !runs.empty(); first += sum_block) {
+    for (std::size_t first = 0; first < n && !here.empty(); first += sum_block) {
         const std::size_t count = std::min(sum_block, n - first);
         reference.assign(count, -0.0);  // -0 + x is x
         for (const std::span<const float> row : item.rows) simd::run<AddWidened>(reference.data(), row.data() + first, count);
         if (context.divide) simd::run<DivideRow>(reference.data(), static_cast<double>(options_.workers), count);
-        for (SchemeRun& run : runs) run.block(first, reference);
+        for (SchemeRun* run : here) run->block(first, reference);
     }
     std::vector<ResultRow> rows;
     for (std::size_t r = 0; r < runs.size(); ++r) {

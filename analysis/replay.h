@@ -14,6 +14,7 @@
 
 #include "analysis/exponent_histogram.h"
 #include "analysis/result_row.h"
+#include "analysis/row_device.h"
 #include "analysis/trace.h"
 #include "emulation/scheme.h"
 #include "emulation/topology.h"
@@ -31,6 +32,7 @@ struct ReplayOptions {
     std::size_t shard = 0, shards = 1;  // items shard, shard + shards, ...
     std::map<std::string, State> states;  // what schemes remember from an earlier replay; ReplayResult::states
     int draws = 1;                      // K >= 3: sample what has no closed form
+    RowDevice* device = nullptr;        // does what it can of pass 2; null: the CPU does all
     std::function<void(std::size_t done, std::size_t total)> progress;  // values visited so far: by pass 1 and by every scheme
 };
 

@@ -10,6 +10,7 @@
 
 #include "analysis/error_statistics.h"
 #include "analysis/result_row.h"
+#include "analysis/row_device.h"
 #include "emulation/reduce.h"
 #include "emulation/scheme.h"
 
@@ -49,6 +50,11 @@ public:
 
     // Elements first .. first + reference.size() - 1; blocks come in order. reference: R.
     void block(std::size_t first, std::span<const double> reference);
+    // The same work as a device's task (scheme_task.cpp), instead of block(): for schemes that round to a format of fp32
+    // numbers.
+    bool serves_device() const;
+    RowTask task() const;
+    void take(RowTotals totals);
     // The rows of this item: wire, exact, then the topologies.
     std::vector<ResultRow> rows() const;
 

@@ -10,6 +10,9 @@
 #include <string>
 
 #include "analysis/cuda/error_cuda.h"
+#include "analysis/cuda/replay_cuda.h"
+#include "bindings/row_device_capsule.h"
+#include "bindings/statistics_dict.h"
 #include "core/named_formats.h"
 #include "emulation/cuda/blocks_cuda.h"
 #include "emulation/cuda/device.h"
@@ -64,29 +67,6 @@ void with_code(int bytes, F&& f) {
     }
 }
 
-py::dict as_dict(const ErrorStatistics& s) {
-    using S = ErrorStatistics;
-    py::dict d;
-    d["count"] = s.count;
-    d["counted"] = s.counted;
-    d["nonzero"] = s.nonzero;
-    d["underflow"] = s.underflow;
-    d["subnormal"] = s.subnormal;
-    d["saturated"] = s.saturated;
-    d["overflow"] = s.overflow;
-    d["nan"] = s.nan;
-    d["infinite"] = s.infinite;
-    d["error"] = s.sums[S::error];
-    d["squared_error"] = s.sums[S::squared_error];
-    d["squared_reference"] = s.sums[S::squared_reference];
-    d["absolute_reference"] = s.sums[S::absolute_reference];
-    d["signed_error"] = s.sums[S::signed_error];
-    d["product"] = s.sums[S::product];
-    d["squared_result"] = s.sums[S::squared_result];
-    d["max_ulp"] = s.max_ulp;
-    return d;
-}
-
 BlockShape as_shape(const std::array<std::size_t, 3>& s) { return {s[0], s[1], s[2]}; }
 
 void define_arrays(py::module_& m) {
@@ -124,12 +104,16 @@ void define_arrays(py::module_& m) {
             else decode_on_device(at<const Code>(in), at<double>(out), n, f, keep_payload, q.stream);
         });
     });
-    m.def("quantize_statistics", [](Address in, Address out, std::size_t n, const std::string& format, const std::string& rounding,
-                                    const std::string& overflow, const std::string& underflow, bool keep_payload, std::uint64_t seed,
-                                    int random_bits, double scale, int device, Address stream) {
-        const Rounding r = make_rounding(format, rounding, overflow, underflow, keep_payload, seed, random_bits);
+    m.def("cast_statistics", [](Address in, Address out, std::size_t n, const std::string& format, const std::string& rounding,
+                                const std::string& overflow, std::uint64_t seed, int random_bits, int device, Address stream) {
+        const Rounding r = make_rounding(format, rounding, overflow, "gradual", false, seed, random_bits);
         const Queue q(device, stream);
-        return as_dict(quantize_statistics_on_device(at<const float>(in), at<float>(out), n, r.format, r.projection, scale, seed, q.stream));
+        ResultRow row;
+        {
+            const py::gil_scoped_release release;
+            row = cast_statistics_on_device(at<const float>(in), at<float>(out), n, r.format, r.projection, seed, q.stream);
+        }
+        return python::statistics_dict(row);
     });
     m.def("allreduce", [](Address in, std::size_t workers, Address out, std::size_t n, const std::string& format, const std::string& topology,
                           const std::string& rounding, const std::string& overflow, const std::optional<std::string>& accumulate,
@@ -209,6 +193,7 @@ PYBIND11_MODULE(_cuda, m) {
     m.doc() = "Kernels on a GPU; built with -DAPSCOPE_CUDA=ON.";
     m.def("device_count", &device_count);
     m.def("require_device", &require_device);
+    m.def("row_device", [](int device) { return python::to_capsule(make_row_device(device)); });
     m.def("device_of", [](Address address) { return device_of(at<const void>(address)); });
     m.def("allocate", [](std::size_t bytes, int device) {
         const CurrentDevice current(device);

@@ -3,13 +3,12 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <cmath>
 #include <optional>
 #include <span>
 #include <string>
 
 #include "analysis/cast_statistics.h"
-#include "bindings/result_columns.h"
+#include "bindings/statistics_dict.h"
 
 namespace py = pybind11;
 using namespace apscope;
@@ -26,15 +25,7 @@ void register_cast_statistics(py::module_& m) {
             const py::gil_scoped_release release;
             row = cast_statistics(in, result, format, p, seed, threads);
         }
-        py::dict d;
-        const auto real = [](double v) -> py::object { return std::isnan(v) ? py::object(py::none()) : py::float_(v); };
-        const auto count = [](const ResultRow::Count& v) -> py::object { return v ? py::object(py::int_(*v)) : py::none(); };
-#define APSCOPE_COUNT(name) d[#name] = count(row.name);
-#define APSCOPE_REAL(name) d[#name] = real(row.name);
-        APSCOPE_STATISTICS_COLUMNS(APSCOPE_COUNT, APSCOPE_REAL)
-#undef APSCOPE_COUNT
-#undef APSCOPE_REAL
-        return d;
+        return python::statistics_dict(row);
     }, py::arg("x").noconvert(), py::arg("out").noconvert(), py::arg("format"), py::arg("rounding"), py::arg("overflow"), py::arg("seed"),
        py::arg("random_bits"), py::arg("threads"));
 }

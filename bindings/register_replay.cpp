@@ -10,6 +10,7 @@
 #include "analysis/replay.h"
 #include "bindings/exchange_types.h"
 #include "bindings/result_columns.h"
+#include "bindings/row_device_capsule.h"
 
 namespace py = pybind11;
 using namespace apscope;
@@ -131,7 +132,8 @@ py::dict histogram_columns(const Trace& trace, const std::vector<ItemHistogram>&
 void register_replay(py::module_& m) {
     m.def("replay", [](const Trace& trace, const std::vector<std::string>& schemes, const std::vector<std::string>& topologies,
                        std::vector<std::size_t> steps, std::vector<std::size_t> tensors, int workers, std::uint64_t seed,
-                       int threads, std::size_t shard, std::size_t shards, int draws, const py::dict& states, const py::object& progress) {
+                       int threads, std::size_t shard, std::size_t shards, int draws, const py::dict& states, const py::object& progress,
+                       const py::object& device) {
         ReplayOptions options;
         for (const std::string& s : schemes) options.schemes.push_back(parse_scheme(s));
         for (const std::string& t : topologies) options.topologies.push_back(parse_topology(t));
@@ -143,6 +145,7 @@ void register_replay(py::module_& m) {
         options.shard = shard;
         options.shards = shards;
         options.draws = draws;
+        options.device = python::from_capsule(device);
         for (const auto& [key, state] : states) options.states[key.cast<std::string>()] = python::to_state(state.cast<py::dict>());
         options.progress = [&progress](std::size_t done, std::size_t total) {
             const py::gil_scoped_acquire acquire;
@@ -158,5 +161,6 @@ void register_replay(py::module_& m) {
         for (const auto& [key, state] : result.states) after[py::str(key)] = python::to_dict(state);
         return py::make_tuple(columns(trace, options, result.rows), histogram_columns(trace, result.histograms), after);
     }, py::arg("trace"), py::arg("schemes"), py::arg("topologies"), py::arg("steps"), py::arg("tensors"), py::arg("workers"),
-       py::arg("seed"), py::arg("threads"), py::arg("shard"), py::arg("shards"), py::arg("draws"), py::arg("states"), py::arg("progress"));
+       py::arg("seed"), py::arg("threads"), py::arg("shard"), py::arg("shards"), py::arg("draws"), py::arg("states"), py::arg("progress"),
+       py::arg("device") = py::none());
 }

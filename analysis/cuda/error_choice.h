@@ -12,6 +12,11 @@ inline FloatScale make_float_scale(const FloatFormat& format, const Projection& 
     return {make_cast<double>(format, projection), scale, 1.0, format.smallest_normal(), format.largest()};
 }
 
+// Do the draws of this rounding have moments? Where they have, partials need room for them.
+inline bool has_moments(const Projection& projection) {
+    return is_stochastic(projection.rounding) && projection.rounding != RoundingMode::stochastic_exact;
+}
+
 // Calls f(step). Element i draws word i of `stream`; without one, of the stream that quantize() takes.
 template <class F>
 void with_error_step(const float* in, float* out, std::size_t n, const FloatFormat& format, const Projection& projection, double scale,
@@ -21,17 +26,20 @@ void with_error_step(const float* in, float* out, std::size_t n, const FloatForm
     const FloatScale float_scale = make_float_scale(format, projection, scale);
     int exponent = 0;
     const double inverse = std::frexp(scale, &exponent) == 0.5 ? 1.0 / scale : 0.0;
+    const bool saturates = clamps(projection.overflow), draws = has_moments(projection);
+    const auto call = [&]<class Rounding>(const Rounding& rounding) {
+        if constexpr (!std::is_same_v<Rounding, AdditionRounding>) {
+            if (draws) return f(ErrorLaneStep<Rounding, true>{in, out, n, rounding, float_scale, inverse, saturates, partials});
+        }
+        f(ErrorLaneStep<Rounding, false>{in, out, n, rounding, float_scale, inverse, saturates, partials});
+    };
     if (scale == 1.0 && stream == nullptr) {
-        return with_rounding<float>(format, projection, seed, [&]<int Size, class Rounding>(const Rounding& rounding) {
-            f(ErrorLaneStep<Rounding>{in, out, n, rounding, float_scale, inverse, partials});
-        });
+        return with_rounding<float>(format, projection, seed, [&]<int Size, class Rounding>(const Rounding& rounding) { call(rounding); });
     }
-    const RuleRounding<double> rounding{float_scale.cast, projection.rounding,
-                                        stream != nullptr ? *stream : array_stream(seed, projection.drawn_bits())};
-    f(ErrorLaneStep<RuleRounding<double>>{in, out, n, rounding, float_scale, inverse, partials});
+    call(RuleRounding<double>{float_scale.cast, projection.rounding, stream != nullptr ? *stream : array_stream(seed, projection.drawn_bits())});
 }
 
-inline ErrorStatistics error_statistics_of(std::size_t n, const double* sums, const std::uint64_t* counts, double max_ulp) {
+inline ErrorStatistics error_statistics_of(std::size_t n, const double* sums, const std::uint64_t* counts, double max_ulp, const double* moments) {
     using C = ErrorCounts;
     ErrorStatistics s;
     s.count = n;
@@ -45,6 +53,11 @@ inline ErrorStatistics error_statistics_of(std::size_t n, const double* sums, co
     s.infinite = counts[C::infinite];
     for (int k = 0; k < error_sums; ++k) s.sums[static_cast<std::size_t>(k)] = sums[k];
     s.max_ulp = max_ulp;
+    if (moments != nullptr) {
+        s.sums[ErrorStatistics::expected_error] = moments[0];
+        s.sums[ErrorStatistics::expected_variance] = moments[1];
+        s.moments_defined = moments[2] == 0.0;
+    }
     return s;
 }
 

@@ -15,11 +15,13 @@
 #include "analysis/error_statistics.h"
 #include "core/fixed_shape_sum.h"
 #include "emulation/cuda/group_rounding.h"
+#include "emulation/cuda/hop_rounding.h"
 #include "emulation/cuda/nan_bits.h"
 
 namespace apscope {
 
 inline constexpr int error_sums = 7;  // the first of ErrorStatistics::Sum
+inline constexpr int moment_sums = 3;  // those of a draw's error and variance, and how many have none
 struct ErrorCounts {
     enum Count { counted, nonzero, underflow, subnormal, saturated, overflow, nan, infinite, size };
 };
@@ -28,7 +30,22 @@ struct ErrorPartials {
     double* sums;           // error_sums quantities
     std::uint64_t* counts;  // ErrorCounts::size quantities
     double* max_ulp;
+    double* moments;        // moment_sums quantities, or null
     std::uint64_t places;
+};
+
+// What stochastic rounding does on average, added up by one lane over the pairs of finite numbers.
+struct MomentLane {
+    double error = 0.0, variance = 0.0;
+    std::uint32_t undefined = 0;
+
+    APSCOPE_HD void add(double x, double y, const RoundingMoments& m) {
+        undefined += !m.defined;
+        const double e = y - x;
+        if ((bits_cast<std::uint64_t>(e) & infinity_bits<double>) == infinity_bits<double>) return;
+        error += m.bias;
+        variance += m.variance;
+    }
 };
 
 // One lane's sums and counters.
@@ -40,15 +57,19 @@ struct ErrorLane {
     APSCOPE_HD static bool finite(double v) { return (bits_cast<std::uint64_t>(v) & infinity_bits<double>) != infinity_bits<double>; }
     APSCOPE_HD static double absolute(double v) { return bits_cast<double>(bits_cast<std::uint64_t>(v) & ~sign_bit<double>); }
 
-    // x became y, whose code (the scaled, rounded x) is `code`.
-    APSCOPE_HD void add(double x, double y, double code, const FloatScale& s) {
-        using S = ErrorStatistics;
+    // x was sent as `code`, the scaled, rounded x.
+    APSCOPE_HD void add_limits(double x, double code, const FloatScale& s) {
         using C = ErrorCounts;
         const double scaled = absolute(x * s.scale);
-        if (finite(scaled)) {
-            count[C::subnormal] += scaled != 0.0 && scaled < s.smallest_normal;
-            count[C::saturated] += scaled > s.largest && absolute(code) == s.largest;
-        }
+        if (!finite(scaled)) return;
+        count[C::subnormal] += scaled != 0.0 && scaled < s.smallest_normal;
+        count[C::saturated] += scaled > s.largest && absolute(code) == s.largest;
+    }
+
+    // x became y.
+    APSCOPE_HD void add_pair(double x, double y, const FloatScale& s) {
+        using S = ErrorStatistics;
+        using C = ErrorCounts;
         if (!finite(x)) {
             count[C::nan] += x != x;  // by constant indices: the array stays in registers
             count[C::infinite] += x == x;
@@ -81,8 +102,8 @@ struct ErrorLane {
     }
 };
 
-// Rounding: one of emulation/cuda/group_rounding.h, of scaled numbers.
-template <class Rounding>
+// Rounding: one of emulation/cuda/group_rounding.h, of scaled numbers. Draws: it is stochastic, and its moments count.
+template <class Rounding, bool Draws>
 struct ErrorLaneStep {
     using Real = typename Rounding::Number;
     const float* in;
@@ -91,13 +112,16 @@ struct ErrorLaneStep {
     Rounding rounding;
     FloatScale scale;
     double inverse;  // of the scale, a power of two; 0: results are divided by the scale
+    bool saturates;
     ErrorPartials partials;
 
     APSCOPE_HD std::uint64_t count() const { return (elements + sum_block - 1) / sum_block * sum_lanes; }
     APSCOPE_HD void operator()(std::uint64_t place) const {
         const std::uint64_t begin = place / sum_lanes * sum_block, left = elements - begin;
         const std::uint64_t end = begin + (left < sum_block ? left : std::uint64_t{sum_block});
+        const auto decode = [&](double code) { return scale.scale == 1.0 ? code : inverse != 0.0 ? code * inverse : code / scale.scale; };
         ErrorLane lane;
+        MomentLane moments;
         for (std::uint64_t i = begin + place % sum_lanes; i < end; i += sum_lanes) {
             const double x = in[i];
             Real value[1];
@@ -105,16 +129,26 @@ struct ErrorLaneStep {
             else value[0] = x * scale.scale;
             rounding(value, i);
             const double code = value[0];
-            const double y = scale.scale == 1.0 ? code : inverse != 0.0 ? code * inverse : code / scale.scale;
+            const double y = decode(code);
             if (out != nullptr) {
                 if constexpr (sizeof(Real) == sizeof(float)) out[i] = value[0];
                 else out[i] = narrowed(y);
             }
-            lane.add(x, y, code, scale);
+            lane.add_limits(x, code, scale);
+            lane.add_pair(x, y, scale);
+            if constexpr (Draws) {
+                const RoundingMoments m = moments_by_mode(x * scale.scale, scale.cast, rounding.mode, saturates);
+                moments.add(x, y, {decode(m.bias), decode(decode(m.variance)), m.defined});
+            }
         }
         for (int k = 0; k < error_sums; ++k) partials.sums[static_cast<std::uint64_t>(k) * partials.places + place] = lane.sum[k];
         for (int k = 0; k < ErrorCounts::size; ++k) partials.counts[static_cast<std::uint64_t>(k) * partials.places + place] = lane.count[k];
         partials.max_ulp[place] = lane.max_ulp;
+        if constexpr (Draws) {
+            partials.moments[place] = moments.error;
+            partials.moments[partials.places + place] = moments.variance;
+            partials.moments[2 * partials.places + place] = moments.undefined;
+        }
     }
 };
 
@@ -123,13 +157,15 @@ struct ErrorBlockStep {
 
     APSCOPE_HD std::uint64_t count() const { return blocks.places; }
     APSCOPE_HD void operator()(std::uint64_t block) const {
-        for (int k = 0; k < error_sums; ++k) {
-            LaneSums<1> sums;
-            for (std::size_t j = 0; j < sum_lanes; ++j) {
-                sums.lane[0][j] = lanes.sums[static_cast<std::uint64_t>(k) * lanes.places + block * sum_lanes + j];
+        const auto join = [&](const double* from, double* to, int quantities) {
+            for (int k = 0; k < quantities; ++k) {
+                LaneSums<1> sums;
+                for (std::size_t j = 0; j < sum_lanes; ++j) sums.lane[0][j] = from[static_cast<std::uint64_t>(k) * lanes.places + block * sum_lanes + j];
+                to[static_cast<std::uint64_t>(k) * blocks.places + block] = sums.join(0);
             }
-            blocks.sums[static_cast<std::uint64_t>(k) * blocks.places + block] = sums.join(0);
-        }
+        };
+        join(lanes.sums, blocks.sums, error_sums);
+        if (blocks.moments != nullptr) join(lanes.moments, blocks.moments, moment_sums);
         for (int k = 0; k < ErrorCounts::size; ++k) {
             std::uint64_t total = 0;
             for (std::size_t j = 0; j < sum_lanes; ++j) total += lanes.counts[static_cast<std::uint64_t>(k) * lanes.places + block * sum_lanes + j];
@@ -147,17 +183,23 @@ struct ErrorBlockStep {
 struct ErrorTotalStep {
     ErrorPartials blocks, total;  // total: one place
 
-    APSCOPE_HD std::uint64_t count() const { return error_sums + ErrorCounts::size + 1; }
+    APSCOPE_HD std::uint64_t count() const { return error_sums + ErrorCounts::size + 1 + (total.moments != nullptr ? moment_sums : 0); }
     APSCOPE_HD void operator()(std::uint64_t quantity) const {
-        if (quantity < error_sums) {
+        const auto add = [&](const double* from) {
             double sum = 0.0;
-            for (std::uint64_t b = 0; b < blocks.places; ++b) sum += blocks.sums[quantity * blocks.places + b];
-            total.sums[quantity] = sum;
+            for (std::uint64_t b = 0; b < blocks.places; ++b) sum += from[b];
+            return sum;
+        };
+        if (quantity < error_sums) {
+            total.sums[quantity] = add(blocks.sums + quantity * blocks.places);
         } else if (quantity < error_sums + ErrorCounts::size) {
             const std::uint64_t k = quantity - error_sums;
             std::uint64_t sum = 0;
             for (std::uint64_t b = 0; b < blocks.places; ++b) sum += blocks.counts[k * blocks.places + b];
             total.counts[k] = sum;
+        } else if (quantity > error_sums + ErrorCounts::size) {
+            const std::uint64_t k = quantity - error_sums - ErrorCounts::size - 1;
+            total.moments[k] = add(blocks.moments + k * blocks.places);
         } else {
             double largest = 0.0;
             for (std::uint64_t b = 0; b < blocks.places; ++b) largest = blocks.max_ulp[b] > largest ? blocks.max_ulp[b] : largest;

@@ -9,7 +9,7 @@ import numpy as np
 from . import _core
 from ._core import FloatFormat
 from .checks import settings
-from .inputs import _input, _run, as_format
+from .inputs import _input, _on_gpu, _run, as_format
 
 __all__ = ["cast_statistics"]
 
@@ -34,12 +34,13 @@ def cast_statistics(
     Parameters
     ----------
     x : array_like or torch.Tensor, any shape
-        float32, or what float32 holds: float16, bfloat16, float8. Not changed.
+        float32, or what float32 holds: float16, bfloat16, float8. Not changed. An array in a GPU's memory is
+        rounded and described there: `apscope.cuda`.
     format : FloatFormat or str
         The target, whose values must be float32 numbers.
     rounding, overflow, seed, random_bits, threads
         As for `quantize`; not ``stochastic_exact``.
-    out : ndarray or torch.Tensor of float32, x's shape, optional
+    out : ndarray or torch.Tensor of float32, x's shape, on x's device, optional
         Takes the rounded values: those of `quantize` with the same arguments.
 
     Returns
@@ -70,10 +71,15 @@ def cast_statistics(
     (1, 1, 0.39999961853027344)
     """
     f = as_format(format)
+    shared = settings(rounding, overflow, "gradual", seed, random_bits, threads)
+    if type(x) is not np.ndarray and _on_gpu(x):
+        from . import cuda
+
+        return cuda.cast_statistics(x, f, shared, out)
     a = _input(x)
     if a.dtype != np.float32:
         raise TypeError(f"x has dtype {a.dtype}; statistics are those of float32 numbers, so give x.astype(numpy.float32)")
-    rounding, overflow, _, seed, bits, threads = settings(rounding, overflow, "gradual", seed, random_bits, threads)
+    rounding, overflow, _, seed, bits, threads = shared
     found: dict[str, int | float | None] = {}
 
     def call(target: np.ndarray | None) -> None:

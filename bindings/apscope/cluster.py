@@ -51,7 +51,7 @@ def check_client(client: Any) -> None:
 
 
 def run_shard(
-    path: str, version: str, trace_hash: str, arguments: tuple, threads: int, shard: tuple[int, int], draws: int, states: dict, topic: str | None
+    path: str, version: str, trace_hash: str, arguments: tuple, threads: int, shard: tuple[int, int], draws: int, states: dict, topic: str | None, device: str
 ) -> tuple[dict, list, dict]:
     """What one Dask worker does: open the trace where it is, replay a shard of it."""
     from distributed import get_worker
@@ -62,6 +62,11 @@ def run_shard(
     trace = open_trace(path)
     if trace.hash != trace_hash:
         raise ValueError(f"the trace at {path} there has another manifest than the client's")
+    on_device = None
+    if device == "cuda":
+        from .cuda import row_device
+
+        on_device = row_device()
     reported = 0.0
 
     def update(done: int, total: int) -> None:
@@ -70,7 +75,7 @@ def run_shard(
             reported = time.monotonic()
             worker.log_event(topic, (shard[0], done, total))
 
-    return _core.replay(trace.core, *arguments, threads or worker.state.nthreads, *shard, draws, states, None if topic is None else update)
+    return _core.replay(trace.core, *arguments, threads or worker.state.nthreads, *shard, draws, states, None if topic is None else update, on_device)
 
 
 def replay_on(
@@ -82,6 +87,7 @@ def replay_on(
     draws: int,
     states: Mapping[str, Any],
     update: Callable[[int, int], None] | None,
+    device: str = "cpu",
 ) -> tuple[list[tuple[dict, list]], dict]:
     """Columns and histogram rows of every part of a shard, and the states after the last step.
 
@@ -110,7 +116,7 @@ def replay_on(
     futures = [
         client.submit(
             run_shard, str(trace.path.absolute()), _core.__version__, trace.hash, arguments, threads,
-            (index + count * part, count * total_parts), draws, sent, topic,
+            (index + count * part, count * total_parts), draws, sent, topic, device,
             workers=[address], allow_other_workers=True, pure=False,
         )
         for part, address in enumerate(addresses)

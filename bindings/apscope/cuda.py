@@ -5,6 +5,8 @@ A torch CUDA tensor, anything with ``__cuda_array_interface__`` (version 2 or 3)
 the same kind: a tensor for a tensor, a `DeviceArray` for the others. The kernels are in the optional module
 ``apscope._cuda``, which is built with ``-DAPSCOPE_CUDA=ON`` and imported when a GPU is asked for.
 
+`apscope.replay` with ``device="cuda"`` uses a GPU for arrays in the CPU's memory.
+
 The results have the bits that the same call gives for the array on the CPU. Not served on a GPU, and refused
 with a sentence: random words of the caller's (``random=``), float64 block formats and matrix products,
 ``order="exact"``.
@@ -18,11 +20,11 @@ import numpy as np
 
 from . import device_arrays
 from ._core import BlockFormat, FloatFormat
-from .checks import flag, integer, settings, text
+from .checks import flag, integer, text
 from .device_arrays import DeviceArray, DeviceView, device_view
-from .inputs import _is_torch, _on_gpu, as_format
+from .inputs import _is_torch, _on_gpu
 
-__all__ = ["DeviceArray", "device_view", "is_available", "quantize_statistics", "require"]
+__all__ = ["DeviceArray", "device_view", "is_available", "require", "row_device"]
 
 
 def is_available() -> bool:
@@ -157,53 +159,14 @@ def decode(codes: Any, f: FloatFormat, keep_payload: Any, out: Any) -> Any:
     return result
 
 
-def quantize_statistics(
-    x: Any,
-    format: FloatFormat | str,
-    *,
-    rounding: str = "ties_to_even",
-    overflow: str = "ieee",
-    underflow: str = "gradual",
-    seed: int = 0,
-    random_bits: int = 32,
-    scale: float = 1.0,
-    out: Any = None,
-) -> dict[str, float]:
-    """Quantize an array on a GPU and give the statistics of its errors, in one pass.
-
-    Parameters
-    ----------
-    x : float32 array on a GPU, any shape
-        Multiplied by `scale`, rounded, divided by it again: y.
-    format, rounding, overflow, underflow, seed, random_bits
-        As for `apscope.quantize`.
-    scale : float
-        A float32 number or a power of two.
-    out : float32 array on the same GPU, optional
-        Receives y.
-
-    Returns
-    -------
-    dict
-        Counts ``count``, ``counted`` (x and y finite), ``nonzero``, ``underflow``, ``subnormal``,
-        ``saturated``, ``overflow``, ``nan``, ``infinite``; over the counted elements, with e = y - x, the
-        sums of e, e^2, x^2, abs(x), e sign(x), x y, y^2 (``error``, ``squared_error``,
-        ``squared_reference``, ``absolute_reference``, ``signed_error``, ``product``, ``squared_result``);
-        ``max_ulp``. The sums have a fixed shape (docs/definitions.md): their bits are a replay's.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `apscope.quantize`; x not float32.
-    RuntimeError
-        No CUDA module, no GPU, or a GPU too old.
-    """
-    f = as_format(format)
-    rounding, overflow, underflow, seed, bits, _ = settings(rounding, overflow, underflow, seed, random_bits, 1)
+def cast_statistics(x: Any, f: FloatFormat, shared: tuple, out: Any) -> dict[str, int | float | None]:
+    """`apscope.cast_statistics`."""
     view = _floats(x, narrow=True)
     device = _located(view)
+    device_arrays.module().require_device(device)
     address = 0 if out is None else _result(x, view, device, view.shape, view.dtype, out)[1]
-    return device_arrays.module().quantize_statistics(view.address, address, view.size, f.name, rounding, overflow, underflow, False, seed, bits, float(scale), device, view.stream)
+    rounding, overflow, _, seed, bits, _ = shared
+    return device_arrays.module().cast_statistics(view.address, address, view.size, f.name, rounding, overflow, seed, bits, device, view.stream)
 
 
 def allreduce(x: Any, f: FloatFormat, topology: str, shared: tuple, accumulate: FloatFormat | None, hop_rounding: str | None, input_cast: bool) -> Any:
@@ -294,6 +257,18 @@ def decode_blocks(codes: Any, scales: Any, f: BlockFormat, around: Any, scale_sh
     result, address = _result(codes, view, device, view.shape, np.float32, out)
     device_arrays.module().decode_blocks(view.address, of_scales.address, 1.0 if tensor_scale is None else tensor_scale, address, shape, f.name, device, view.stream)
     return result
+
+
+def row_device(device: int = 0) -> Any:
+    """What `apscope.replay` gives its work to: a handle of the GPU of that number, by default the first that CUDA finds.
+
+    RuntimeError with one sentence where the CUDA module is missing, there is no such GPU, or it is too old.
+    """
+    why, instead = "device='cuda' asks for a GPU", "use device='cpu'"
+    found = device_arrays.module(why, instead)
+    if found.device_count() == 0:
+        raise RuntimeError(f"{why}, and this machine has none that CUDA can use; {instead}")
+    return found.row_device(device)
 
 
 def require(device: int = 0) -> None:

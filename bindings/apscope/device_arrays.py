@@ -15,14 +15,13 @@ __all__ = ["DeviceArray", "DeviceView", "device_view"]
 LEGACY_STREAM = 1  # CUDA's handle of the default stream that all others wait for
 
 
-def module() -> ModuleType:
+def module(why: str = "the array is in a GPU's memory", instead: str = "give an array in the CPU's memory") -> ModuleType:
     """``apscope._cuda``; RuntimeError where this installation has none."""
     try:
         from . import _cuda
     except ImportError as error:
         raise RuntimeError(
-            "the array is in a GPU's memory, and this apscope was built without its CUDA module; "
-            "build it with -DAPSCOPE_CUDA=ON, or give an array in the CPU's memory"
+            f"{why}, and this apscope was built without its CUDA module; build it with -DAPSCOPE_CUDA=ON, or {instead}"
         ) from error
     return _cuda
 

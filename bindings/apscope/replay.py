@@ -247,7 +247,13 @@ def replay(
         ``Results.states`` of a replay of the steps before: schemes go on where it ended, and the rows are
         those of one replay over all the steps.
     device : str
-        ``cpu``.
+        ``cpu``, or ``cuda``: the first GPU that CUDA finds does the work of schemes that round scaled
+        gradients to a float format (their specs name one: ``aps:e4m3``), all but the choice of the scales:
+        casts, hops, statistics, draws. The rows are the same, byte for byte. Everything else runs on the CPU:
+        the reading and the statistics of the traces, ``qsgd``, and schemes that work on whole tensors or
+        remember elements (blocks, codebooks, signs, sparse ones, transforms, ``error_feedback``, ``cpd``). A
+        large tensor goes through the GPU in pieces. With `client` the Dask workers' GPUs. Needs the CUDA
+        module, which is built with ``-DAPSCOPE_CUDA=ON``.
     progress : bool
         A progress bar on standard error: values visited (once by the statistics, once by every scheme), how
         many a second, and the time left.
@@ -268,7 +274,11 @@ def replay(
     TypeError
         `client` is no Dask client.
     ChildProcessError
-        A Dask worker ended during the replay.
+        A Dask worker ended during the replay, or has no GPU that serves.
+    RuntimeError
+        ``device="cuda"`` without the CUDA module, without a GPU, or with one that is too old; CUDA failed.
+    MemoryError
+        The GPU has no room for 4096 elements of every worker.
     """
     if client is not None:
         from .cluster import check_client, replay_on
@@ -276,8 +286,11 @@ def replay(
         check_client(client)
     if device not in ("cpu", "cuda"):
         raise ValueError(f"unknown device '{device}'; use cpu or cuda")
-    if device == "cuda":
-        raise ValueError("this version replays on the CPU only; use device='cpu'")
+    on_device = None
+    if device == "cuda" and client is None:
+        from .cuda import row_device
+
+        on_device = row_device()
     opened = [t if isinstance(t, Trace) else open_trace(t) for t in _as_list(traces)]
     if not opened:
         raise ValueError("there is no trace to replay; give at least one")
@@ -325,10 +338,10 @@ def replay(
         before = {} if states is None else dict(states.get(trace.name, {}))
         with Bar(trace.name, progress) as update:
             if client is None:
-                columns, histogram, after = _core.replay(trace.core, *arguments, threads, index, count, draws, before, update)
+                columns, histogram, after = _core.replay(trace.core, *arguments, threads, index, count, draws, before, update, on_device)
                 made = [(columns, histogram)]
             else:
-                made, after = replay_on(client, trace, arguments, threads, (index, count), draws, before, update)
+                made, after = replay_on(client, trace, arguments, threads, (index, count), draws, before, update, device)
         states_after[trace.name] = after
         described.append(_describe(trace, step_indices, tensor_indices, used))
         parts += [(trace.name, columns, histogram) for columns, histogram in made]

@@ -32,7 +32,7 @@ APSCOPE_HD void draw_group(const RandomStream& stream, std::uint64_t first, std:
 // The rule for one number, of which there is one copy a kernel: in every place of every loop its thirteen modes
 // would be a hundred kilobytes of code, and minutes of compiling.
 #if defined(__CUDACC__)
-#define APSCOPE_HD_CALL __host__ __device__ __noinline__
+#define APSCOPE_HD_CALL inline __host__ __device__ __noinline__
 #else
 #define APSCOPE_HD_CALL inline
 #endif

@@ -17,9 +17,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/exact_sum.h"
 #include "core/philox.h"
-#include "emulation/cuda/group_rounding.h"
+#include "emulation/cuda/hop_rounding.h"
 #include "emulation/cuda/nan_bits.h"
 
 namespace apscope {
@@ -39,14 +38,6 @@ inline constexpr int reduce_stack = 16;  // 2^16 workers
 struct PartialSum {
     double value, compensation;
 };
-
-APSCOPE_HD_CALL double add_by_mode(double a, double b, const Cast<double>& cast, RoundingMode mode, std::uint64_t random) {
-    double result = 0;
-    with_mode(mode, [&]<RoundingMode M>() {
-        if constexpr (M != RoundingMode::stochastic_exact) result = add_rounded<M>(a, b, cast, random);
-    });
-    return result;
-}
 
 struct ReduceStep {
     const float* in;            // `workers` rows of `elements` values

@@ -10,6 +10,7 @@
 #include "emulation/parallel.h"
 #include "emulation/quantize.h"
 #include "emulation/reduce.h"
+#include "tests/cpp/result_numbers.h"
 #include "tests/cpp/trace_files.h"
 
 using namespace apscope;
@@ -61,22 +62,6 @@ ReplayOptions options(int threads) {
     o.threads = threads;
     o.draws = 3;
     return o;
-}
-
-// Every number of a row, as bits where it is one.
-std::vector<std::uint64_t> numbers(const ResultRow& r) {
-    std::vector<std::uint64_t> all = {r.step_index, r.tensor_index, r.scheme_index, r.wire, r.skipped,
-                                      static_cast<std::uint64_t>(r.wire_bits), static_cast<std::uint64_t>(r.side_bits)};
-    for (const auto& count : {r.count, r.counted, r.nonzero, r.underflow, r.subnormal, r.saturated, r.overflow, r.nan, r.infinite,
-                              r.scale_exponent}) {
-        all.push_back(count ? static_cast<std::uint64_t>(*count) : ~std::uint64_t{0});
-    }
-    for (const double v : {r.underflow_rate, r.bias, r.relative_bias, r.variance, r.expected_bias, r.expected_variance,
-                           r.expected_bias_error, r.expected_variance_error, r.mse, r.nmse, r.sqnr_db, r.cosine, r.max_ulp, r.sum_error,
-                           r.sum_squared_error, r.sum_squared_reference}) {
-        all.push_back(bits_cast<std::uint64_t>(v));
-    }
-    return all;
 }
 
 class ReplayTest : public ::testing::Test {

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "analysis/row_device.h"
 #include "emulation/cuda/check.h"
 
 namespace apscope::gpu {
@@ -68,6 +69,9 @@ bool report(const std::string& what, const std::vector<T>& expected, const std::
 std::vector<float> edge_numbers();
 std::vector<float> random_numbers(std::size_t n, int spread, std::uint32_t seed);
 
+// Schemes of many kinds, with their topologies, as replay hands them to a device.
+std::vector<RowTask> replay_tasks();
+
 // The parts of the program; each returns whether all was right.
 bool prove_quantize(const std::vector<std::string>& formats);  // all 2^32 inputs
 bool prove_codes();
@@ -75,6 +79,7 @@ bool prove_statistics();
 bool prove_all_reduce();
 bool prove_blocks();
 bool prove_matmul();
+bool prove_replay();
 void print_timings();
 
 // Multiply-adds of fp32 numbers a second that the device does, as far as a plain kernel reaches its peak.

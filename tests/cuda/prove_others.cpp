@@ -11,6 +11,7 @@
 #include "emulation/cuda/quantize_cuda.h"
 #include "emulation/cuda/reduce_cuda.h"
 #include "emulation/quantize.h"
+#include "emulation/row_moments.h"
 #include "gpu.h"
 
 namespace apscope::gpu {
@@ -71,8 +72,13 @@ bool prove_statistics() {
             ErrorStatistics expected;
             for (std::size_t first = 0; first < a.size(); first += sum_block) {
                 const std::size_t count = std::min(sum_block, a.size() - first);
-                const std::span<const double> none, part = std::span(a).subspan(first, count), results = std::span(b).subspan(first, count);
-                expected.add_block(part, results, &scale, none, none);
+                const std::span<const double> part = std::span(a).subspan(first, count), results = std::span(b).subspan(first, count);
+                std::vector<double> bias(is_stochastic(mode) ? count : 0), variance(bias.size());
+                if (is_stochastic(mode)) {
+                    const bool defined = add_moments(in.data() + first, count, 1.0, scale.cast, mode, clamps(p.overflow), bias.data(), variance.data());
+                    expected.moments_defined = expected.moments_defined && defined;
+                }
+                expected.add_block<double>(part, results, &scale, bias, variance);
                 expected.count_limits(part, results, scale);
             }
             const Array<float> out(in.size());
@@ -83,6 +89,7 @@ bool prove_statistics() {
                     all.push_back(static_cast<double>(count));
                 }
                 all.push_back(s.max_ulp);
+                all.push_back(s.moments_defined);
                 return all;
             };
             right = report("statistics " + named(f, p), list(expected), list(got)) && right;

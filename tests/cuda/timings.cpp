@@ -1,6 +1,9 @@
 // Medians of kernels beside a device-to-device copy of as many bytes, and of matrix products beside the
 // device's fp32 multiply-adds.
+#include <chrono>
+
 #include "analysis/cuda/error_cuda.h"
+#include "analysis/cuda/replay_cuda.h"
 #include "core/named_formats.h"
 #include "emulation/cuda/blocks_cuda.h"
 #include "emulation/cuda/matmul_cuda.h"
@@ -23,9 +26,30 @@ void beside_copy(const std::string& what, double bytes, const std::function<void
     std::fflush(stdout);
 }
 
+// A whole item as replay() gives it, the rows' way to the GPU and the sums' way back included.
+void time_replay() {
+    constexpr std::size_t workers = 8, n = std::size_t{1} << 22;
+    std::vector<std::vector<float>> rows;
+    for (std::size_t w = 0; w < workers; ++w) rows.push_back(random_numbers(n, 10, static_cast<std::uint32_t>(w + 1)));
+    const std::vector<std::span<const float>> given(rows.begin(), rows.end());
+    const std::vector<RowTask> tasks = replay_tasks();
+    const std::unique_ptr<RowDevice> device = make_row_device(0);
+    double best = 0.0;
+    for (int i = 0; i < 5; ++i) {
+        const auto start = std::chrono::steady_clock::now();
+        device->run(given, workers, tasks);
+        const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        if (i == 0 || seconds < best) best = seconds;
+    }
+    std::printf("replay of 8 workers, 2^22 elements, %zu schemes with their topologies: %.1f ms, %.0f 10^6 values and schemes a second\n",
+                tasks.size(), best * 1e3, static_cast<double>(workers * n * tasks.size()) / best * 1e-6);
+    std::fflush(stdout);
+}
+
 }  // namespace
 
 void print_timings() {
+    time_replay();
     constexpr std::size_t n = std::size_t{1} << 27;
     constexpr double size = n;
     const FloatFormat f = parse_format("e4m3");

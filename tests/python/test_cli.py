@@ -83,7 +83,6 @@ def test_replay_and_merge_write_results(capsys, digits, tmp_path):
         (["replay", "DIGITS", "-o", "OUT", "--threads", "-1"], "-1"),
         (["replay", "DIGITS", "-o", "OUT", "--draws", "2"], "draws=2"),
         (["replay", "DIGITS", "-o", "OUT", "--device", "gpu"], "'gpu'"),
-        (["replay", "DIGITS", "-o", "OUT", "--device", "cuda"], "CPU only"),
         (["replay", "DIGITS", "-o", "OUT", "--seed", "-1"], "seed=-1"),
         (["replay", "DIGITS", "DIGITS", "-o", "OUT"], "two traces are named 'digits'"),
         (["replay", "DIGITS"], "-o"),

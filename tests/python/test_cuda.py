@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import apscope
-from apscope import cuda, device_arrays
+from apscope import _core, cuda, device_arrays
+from apscope.cli import main
 
 
 class Fake:
@@ -55,15 +56,19 @@ def calls() -> dict[str, Any]:
         "encode_blocks": lambda: apscope.encode_blocks(x, "mxfp8_e4m3"),
         "decode_blocks": lambda: apscope.decode_blocks(codes, Fake(typestr="|u1", shape=(2, 1)), "mxfp8_e4m3"),
         "matmul": lambda: apscope.matmul(x, Fake(shape=(3, 4)), "e4m3"),
-        "quantize_statistics": lambda: cuda.quantize_statistics(x, "e4m3"),
+        "cast_statistics": lambda: apscope.cast_statistics(x, "e4m3"),
         "require": lambda: cuda.require(),
     }
 
 
-@pytest.mark.parametrize("name", calls())
-def test_without_the_module_a_sentence_says_so(name, monkeypatch):
+@pytest.fixture
+def no_module(monkeypatch):
     monkeypatch.setitem(sys.modules, "apscope._cuda", None)
     monkeypatch.delattr(apscope, "_cuda", raising=False)
+
+
+@pytest.mark.parametrize("name", calls())
+def test_without_the_module_a_sentence_says_so(name, no_module):
     with pytest.raises(RuntimeError, match="built without its CUDA module; build it with -DAPSCOPE_CUDA=ON"):
         calls()[name]()
     assert not cuda.is_available()
@@ -125,7 +130,7 @@ def stand_in(monkeypatch):
     def note(name: str) -> Any:
         return lambda *arguments: noted.append((name, *arguments))
 
-    names = ["quantize", "encode", "decode", "quantize_blocks", "decode_blocks", "matmul", "release"]
+    names = ["quantize", "encode", "decode", "quantize_blocks", "decode_blocks", "matmul", "release", "cast_statistics"]
     module = SimpleNamespace(
         require_device=lambda device: None, device_of=lambda address: 0, allocate=lambda size, device: 0x2000, **{name: note(name) for name in names}
     )
@@ -137,6 +142,8 @@ def test_arrays_go_in_and_out_where_they_are(stand_in):
     out = Fake(data=(0x3000, False))
     assert apscope.quantize(Fake(stream=2), "e4m3", rounding="stochastic", seed=3, random_bits=8, out=out) is out
     assert stand_in == [("quantize", 0x7F0000000000, 0x3000, 6, 4, "e4m3", "stochastic", "ieee", "gradual", False, 3, 8, 0, 2)]
+    assert apscope.cast_statistics(Fake(), "e4m3", rounding="to_odd", out=out) is None  # what the stand-in gives
+    assert stand_in.pop() == ("cast_statistics", 0x7F0000000000, 0x3000, 6, "e4m3", "to_odd", "ieee", 0, 32, 0, 1)
     result = apscope.encode(Fake(), "fp16")
     assert result.__cuda_array_interface__ == {"shape": (2, 3), "typestr": "<u2", "data": (0x2000, False), "version": 3, "strides": None, "stream": 1}
     assert result.nbytes == 12
@@ -157,6 +164,8 @@ def test_arrays_go_in_and_out_where_they_are(stand_in):
         (lambda: apscope.quantize_blocks(Fake(typestr="<f8"), "mxfp4"), TypeError, "this takes float32 on a GPU"),
         (lambda: apscope.decode_blocks(Fake(typestr="|u1"), Fake(typestr="|u1"), "mxfp8_e4m3"), ValueError, r"need \(2, 1\)"),
         (lambda: apscope.decode_blocks(Fake(typestr="|u1"), Fake(typestr="|u1"), "nvfp4"), ValueError, "needs a tensor_scale"),
+        (lambda: apscope.cast_statistics(Fake(typestr="<f8"), "e4m3"), TypeError, "this takes float32 on a GPU"),
+        (lambda: apscope.cast_statistics(Fake(), "e4m3", out=Fake(shape=(6,))), ValueError, r"out has shape \(6,\)"),
         (lambda: apscope.matmul(Fake(), Fake(), "e4m3"), ValueError, r"a has shape \(2, 3\), b \(2, 3\)"),
         (lambda: apscope.matmul(Fake(), np.zeros((3, 4), np.float32), "e4m3"), ValueError, "b is not in a GPU's memory"),
     ],
@@ -219,5 +228,73 @@ def test_on_a_gpu_the_bits_are_those_of_the_cpu():
         same(apscope.decode_blocks(encoded.codes, encoded.scales, "nvfp4", tensor_scale=encoded.tensor_scale), apscope.quantize_blocks(a, "nvfp4"))
         for order in ("sequential", "kahan", "pairwise"):
             same(apscope.matmul(x, y, "fp16", order=order, product="e5m2"), apscope.matmul(a, b, "fp16", order=order, product="e5m2"))
-        assert cuda.quantize_statistics(x, "e4m3")["count"] == a.size
+        for options in ({}, {"rounding": "stochastic", "seed": 4}, {"overflow": "saturate"}):
+            out = torch.empty_like(x)
+            assert apscope.cast_statistics(x, "e4m3", out=out, **options) == apscope.cast_statistics(a, "e4m3", **options)
+            same(out, apscope.quantize(a, "e4m3", **options))
         torch.cuda.current_stream().synchronize()
+
+
+# Replays ----------------------------------------------------------------------------------------------
+
+TRACES = ("digits", "digits_w64", "characters")
+SCHEMES = ["aps:e4m3", "aps:e5m2,rounding=stochastic", "loss_scaling:fp16,scale=1000", "stochastic:bf16,random_bits=8", "qsgd", "error_feedback(sign)"]
+
+
+@pytest.fixture
+def digits(request):
+    return str(request.config.rootpath / "notebooks/data/digits")
+
+
+def test_a_replay_without_the_module_says_so(digits, no_module, capsys, tmp_path):
+    with pytest.raises(RuntimeError, match="device='cuda' asks for a GPU, and this apscope was built without its CUDA module; .*, or use device='cpu'$"):
+        apscope.replay(digits, "aps:e4m3", device="cuda")
+    assert main(["replay", digits, "-o", str(tmp_path / "out"), "--device", "cuda"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("apscope: device='cuda' asks for a GPU") and said.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_replay_without_a_gpu_says_so(digits, monkeypatch):
+    monkeypatch.setattr(device_arrays, "module", lambda why, instead: SimpleNamespace(device_count=lambda: 0))
+    with pytest.raises(RuntimeError, match="this machine has none that CUDA can use; use device='cpu'"):
+        apscope.replay(digits, "aps:e4m3", device="cuda")
+
+
+def test_a_handle_of_something_else_is_refused(digits, monkeypatch):
+    monkeypatch.setattr(device_arrays, "module", lambda why, instead: SimpleNamespace(device_count=lambda: 1, row_device=lambda number: object()))
+    with pytest.raises(RuntimeError, match="not built from the same sources; build both again"):
+        apscope.replay(digits, "aps:e4m3", device="cuda")
+
+
+def test_a_gpu_that_fails_during_a_replay_is_one_sentence_on_the_command_line(digits, monkeypatch, capsys, tmp_path):
+    def full(*arguments: Any) -> None:
+        raise MemoryError("the GPU has no room for an allocation of 131072 bytes")
+
+    module = SimpleNamespace(device_count=lambda: 1, row_device=lambda number: None)
+    monkeypatch.setattr(device_arrays, "module", lambda why, instead: module)
+    monkeypatch.setattr(_core, "replay", full)
+    assert main(["replay", digits, "-o", str(tmp_path / "out"), "--device", "cuda"]) == 2
+    assert capsys.readouterr().err == "apscope: the GPU has no room for an allocation of 131072 bytes\n"
+    with pytest.raises(MemoryError):
+        main(["replay", digits, "-o", str(tmp_path / "out")])
+
+
+def test_no_result_tells_the_device(digits, monkeypatch, tmp_path):
+    # None stands for the CPU: here only the package's part is tested; tests/cpp/test_cuda_replay.cpp has the rows.
+    monkeypatch.setattr(device_arrays, "module", lambda why, instead: SimpleNamespace(device_count=lambda: 1, row_device=lambda number: None))
+    for device in ("cpu", "cuda"):
+        apscope.replay(digits, SCHEMES, steps="0:2", device=device).save(tmp_path / device)
+    for name in apscope.results.FILES:
+        assert (tmp_path / "cpu" / name).read_bytes() == (tmp_path / "cuda" / name).read_bytes()
+
+
+def test_on_a_gpu_replays_are_those_of_the_cpu(request, tmp_path):
+    if not cuda.is_available():
+        pytest.skip("there is no GPU, or no CUDA module")
+    traces = [request.config.rootpath / "notebooks/data" / name for name in TRACES]
+    topologies = ["sequential", "ring", "tree", "hierarchical:3", "sequential+kahan"]
+    for device in ("cpu", "cuda"):
+        apscope.replay(traces, SCHEMES, topology=topologies, draws=3, device=device).save(tmp_path / device)
+    for name in apscope.results.FILES:
+        assert (tmp_path / "cpu" / name).read_bytes() == (tmp_path / "cuda" / name).read_bytes()

@@ -22,7 +22,7 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument("--workers", type=int, metavar="N", help="ranks 0..N-1 only")
     parser.add_argument("--steps", metavar="A:B", help="recorded step numbers A <= step < B, or a list A,B,C")
     parser.add_argument("--tensors", metavar="REGEX", help="tensors whose name matches")
-    parser.add_argument("--device", default="cpu", help="cpu: replay runs on the CPU only")
+    parser.add_argument("--device", default="cpu", help="cpu, or cuda: a GPU does what schemes with a float format need; the same rows")
     parser.add_argument("--threads", type=int, default=0, metavar="N", help="0: all of the machine's")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the random draws")
     parser.add_argument("--draws", type=int, default=1, metavar="K", help="sample what has no closed form, K >= 3")
@@ -63,7 +63,12 @@ def run(args: argparse.Namespace) -> int:
             from ..cluster import connect
 
             client = stack.enter_context(connect(args.dask))
-        results = _replay(args, client)
+        try:
+            results = _replay(args, client)
+        except (RuntimeError, MemoryError) as error:
+            if args.device != "cuda":
+                raise
+            raise ValueError(str(error)) from error  # what is wrong with the GPU, in one sentence
     results.save(args.output)
     print(f"{args.output}: {len(results.frame)} rows")
     return 0

@@ -1,0 +1,135 @@
+// A RowDevice over whatever holds memory and runs steps: CUDA's streams (replay.cu), or the host's memory and a
+// loop, with which the tests compare whole replays. An item goes in pieces of whole blocks, so that the memory
+// that it takes does not depend on its size.
+//
+// MakeQueue gives a queue: allocate<T>(n) memory with get(), copy(host, n, to) into it, launch(step), and
+// read(from, n), which waits. Allocations that find no room throw std::bad_alloc; the pieces then become smaller.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <new>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "analysis/cuda/row_plan.h"
+#include "emulation/cuda/step_choice.h"
+
+namespace apscope {
+
+template <class MakeQueue>
+class DeviceRows : public RowDevice {
+public:
+    // memory: how much an item may take at a time, in bytes; one block's is taken in any case.
+    DeviceRows(MakeQueue make_queue, std::uint64_t memory) : make_queue_(std::move(make_queue)), memory_(memory) {}
+
+    std::vector<RowTotals> run(std::span<const std::span<const float>> gradients, double divisor, std::span<const RowTask> tasks) override {
+        const RowPlan plan(tasks, static_cast<int>(gradients.size()), divisor);
+        const std::uint64_t elements = gradients[0].size();
+        std::vector<RowTotals> totals = plan.no_totals(elements);
+        if (elements == 0 || tasks.empty()) return totals;
+        Queue queue = make_queue_();
+        const std::uint64_t all_blocks = (elements + sum_block - 1) / sum_block;
+        std::uint64_t blocks = std::clamp(memory_ / plan.bytes(), std::uint64_t{1}, all_blocks);
+        std::optional<Buffers> buffers;
+        while (!buffers) {
+            try {
+                buffers.emplace(queue, plan, blocks);
+            } catch (const std::bad_alloc&) {
+                if (blocks == 1) throw;
+                blocks = (blocks + 1) / 2;
+            }
+        }
+        for (std::uint64_t first = 0; first < elements; first += blocks * sum_block) {
+            const Piece piece{elements, first, std::min(blocks * sum_block, elements - first)};
+            for (std::size_t w = 0; w < gradients.size(); ++w) {
+                queue.copy(gradients[w].data() + first, piece.count, buffers->rows.get() + w * piece.count);
+            }
+            queue.launch(ReferenceStep{buffers->rows.get(), piece, plan.workers(), divisor, buffers->reference.get()});
+            for (std::size_t t = 0; t < tasks.size(); ++t) run_task(queue, *buffers, plan, t, piece);
+            plan.add(queue.read(buffers->results.get(), plan.result_doubles() * piece.blocks()), piece.blocks(), totals);
+        }
+        return totals;
+    }
+
+private:
+    using Queue = decltype(std::declval<MakeQueue&>()());
+    template <class T>
+    using Memory = decltype(std::declval<Queue&>().template allocate<T>(0));
+
+    struct Buffers {
+        Memory<HopInstruction> instructions;
+        Memory<ReducedRow> reduced_rows;
+        Memory<float> rows, kept;
+        Memory<double> reference, moments, lanes, draws, results;
+        Memory<HopSlot> slots;
+
+        Buffers(Queue& queue, const RowPlan& plan, std::uint64_t blocks)
+            : instructions(queue.template allocate<HopInstruction>(plan.instructions().size())),
+              reduced_rows(queue.template allocate<ReducedRow>(plan.rows().size())),
+              rows(queue.template allocate<float>(blocks * plan.row_floats())), kept(queue.template allocate<float>(blocks * plan.row_floats())),
+              reference(queue.template allocate<double>(blocks * sum_block)), moments(queue.template allocate<double>(blocks * plan.moment_doubles())),
+              lanes(queue.template allocate<double>(blocks * plan.lane_doubles())), draws(queue.template allocate<double>(blocks * plan.draw_doubles())),
+              results(queue.template allocate<double>(blocks * plan.result_doubles())), slots(queue.template allocate<HopSlot>(blocks * plan.slots())) {
+            queue.copy(plan.instructions().data(), plan.instructions().size(), instructions.get());
+            queue.copy(plan.rows().data(), plan.rows().size(), reduced_rows.get());
+        }
+    };
+
+    static void run_task(Queue& queue, Buffers& b, const RowPlan& plan, std::size_t t, const Piece& piece) {
+        const RowTask& asked = plan.asked(t);
+        const auto with_adder = [&](const auto& rounding) {
+            if (asked.step) return run_steps(queue, b, plan, t, piece, rounding, [&](PhiloxKey) { return StepAdder{*asked.step}; });
+            const Accumulator& a = asked.accumulator;
+            run_steps(queue, b, plan, t, piece, rounding, [&](PhiloxKey key) { return RuleAdder{a.cast, a.rounding, a.saturates, key}; });
+        };
+        if (asked.narrow) {
+            return with_rounding<float>(*asked.narrow, asked.projection, 0, [&]<int Size, class Rounding>(const Rounding& rounding) { with_adder(rounding); });
+        }
+        with_adder(RuleRounding<double>{asked.wire.cast, asked.projection.rounding, {}});
+    }
+
+    // make_adder(key) gives what adds in a draw.
+    template <class Rounding, class MakeAdder>
+    static void run_steps(Queue& queue, Buffers& b, const RowPlan& plan, std::size_t t, const Piece& piece, const Rounding& rounding,
+                          const MakeAdder& make_adder) {
+        using Adder = decltype(make_adder(PhiloxKey{}));
+        const RowPlan::Task& task = plan.tasks()[t];
+        const RowTask& asked = plan.asked(t);
+        const int workers = plan.workers();
+        const std::uint64_t places = piece.places(), row_places = task.all_rows(workers) * places;
+        WireStep<Rounding> wire{b.rows.get(), piece, workers, rounding, task.cast, asked.keys[0], asked.wire_draws, b.kept.get(), b.lanes.get(),
+                                row_places};
+        queue.launch(wire);
+        double *bias = b.moments.get(), *variance = bias + piece.count;
+        if (asked.wants_moments) queue.launch(MomentsStep{b.rows.get(), b.kept.get(), piece, workers, task.cast, bias, variance});
+        const Reducer<Adder> reducer{b.kept.get(), piece, workers, task.cast, plan.divisor(), make_adder(asked.keys[0]),
+                                     b.reduced_rows.get() + task.first_row, b.instructions.get(), b.slots.get(), task.row_count * places};
+        queue.launch(ReducedStep<Adder>{reducer, task.row_count, b.reference.get(), bias, variance, task.scale,
+                                        b.lanes.get() + static_cast<std::uint64_t>(workers) * places, row_places});
+        double* results = b.results.get() + task.first_quantity * piece.blocks();
+        queue.launch(JoinStep{b.lanes.get(), results, RowQuantities::size, task.all_rows(workers) * piece.blocks(), RowQuantities::max_ulp});
+        if (task.draws == 0) return;
+
+        wire.lanes = nullptr;
+        Reducer<Adder> drawn = reducer;
+        drawn.rows += task.row_count;
+        for (std::uint64_t d = 0; d < task.draws; ++d) {
+            wire.key = asked.keys[d];
+            drawn.adder = make_adder(asked.keys[d]);
+            queue.launch(wire);
+            queue.launch(DrawStep<Adder>{drawn, task.sampled_count, b.draws.get() + d * piece.count, task.draws * piece.count});
+        }
+        const std::uint64_t quantities = 2 * task.draws + 1;
+        queue.launch(DrawStatisticsStep{b.draws.get(), piece, task.sampled_count, static_cast<int>(task.draws), b.reference.get(), b.lanes.get(),
+                                        task.sampled_count * places});
+        queue.launch(JoinStep{b.lanes.get(), results + task.row_quantities(workers) * piece.blocks(), quantities,
+                              task.sampled_count * piece.blocks(), quantities});
+    }
+
+    MakeQueue make_queue_;
+    std::uint64_t memory_;
+};
+
+}  // namespace apscope
