@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/named_formats.h"
+#include "emulation/simd.h"
 #include "tests/oracle/mpfr_oracle.h"
 #include "tests/oracle/operations.h"
 #include "tests/oracle/verify.h"
@@ -147,6 +148,9 @@ PYBIND11_MODULE(_oracle, m) {
           py::arg("random_bits") = 32, py::arg("exhaustive") = false, py::arg("threads") = 2, py::arg("samples") = 100'000,
           py::arg("seed") = 1, py::arg("progress") = py::none(),
           "Compares an arithmetic operation in a format with MPFR. The rest as in verify().");
+    m.def("simd_level", [] { return std::string(to_string(simd_level())); }, "The instruction set of what is verified here.");
+    m.def("set_simd_level", [](const std::string& level) { set_simd_level(parse_simd_level(level)); }, py::arg("level"),
+          "This module holds the emulator a second time, with an instruction set of its own.");
     m.def("mpfr_version", &oracle::version_of_mpfr, "The version of MPFR that runs here.");
     m.def("overflow_rules", &overflow_rules, py::arg("format"), "The names of the overflow rules the format can follow.");
     m.def("project", &project, py::arg("x"), py::arg("format"), py::kw_only(), py::arg("rounding") = "ties_to_even",

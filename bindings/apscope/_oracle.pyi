@@ -3,7 +3,7 @@ The MPFR oracle: what a cast should give, and the comparison of the emulator wit
 """
 from __future__ import annotations
 import typing
-__all__: list[str] = ['mpfr_version', 'overflow_rules', 'project', 'verify', 'verify_operation']
+__all__: list[str] = ['mpfr_version', 'overflow_rules', 'project', 'set_simd_level', 'simd_level', 'verify', 'verify_operation']
 def mpfr_version() -> str:
     """
     The version of MPFR that runs here.
@@ -15,6 +15,14 @@ def overflow_rules(format: str) -> list[str]:
 def project(x: typing.SupportsFloat | typing.SupportsIndex, format: str, *, rounding: str = 'ties_to_even', overflow: str = 'ieee', underflow: str = 'gradual', keep_payload: bool = False, random_bits: typing.SupportsInt | typing.SupportsIndex = 32, random: typing.SupportsInt | typing.SupportsIndex = 0) -> float:
     """
     One number projected by MPFR; random: random_bits bits, left-aligned in 64.
+    """
+def set_simd_level(level: str) -> None:
+    """
+    This module holds the emulator a second time, with an instruction set of its own.
+    """
+def simd_level() -> str:
+    """
+    The instruction set of what is verified here.
     """
 def verify(format: str, *, rounding: str = 'ties_to_even', overflow: str = 'ieee', underflow: str = 'gradual', keep_payload: bool = False, random_bits: typing.SupportsInt | typing.SupportsIndex = 32, exhaustive: bool = False, exhaustive_oracle: bool = False, threads: typing.SupportsInt | typing.SupportsIndex = 2, random_cases: typing.SupportsInt | typing.SupportsIndex = 1000000, seed: typing.SupportsInt | typing.SupportsIndex = 1, thinning: typing.SupportsInt | typing.SupportsIndex = 1, progress: typing.Any = None) -> dict:
     """

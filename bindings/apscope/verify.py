@@ -149,6 +149,7 @@ def verify(
             )
         return [_compare_paths(name, mode, random_bits, threads, seed) for mode in modes]
 
+    _oracle.set_simd_level(_core.simd_level())
     results = []
     for op in operations:
         for mode in modes:

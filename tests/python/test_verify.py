@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from apscope import _core
 from apscope.cli import main
 
 module = importlib.import_module("apscope.verify")  # the module, whatever name the package gives the function
@@ -74,6 +75,9 @@ def test_the_counts_do_not_depend_on_the_threads():
 class WrongOracle:
     """Stands for an oracle that found the emulator wrong."""
 
+    def set_simd_level(self, level):
+        pass
+
     def overflow_rules(self, name):
         return ["ieee"]
 
@@ -86,6 +90,18 @@ def test_a_mismatch_is_printed_and_exits_with_one(monkeypatch, capsys):
     assert main(["verify", "e4m3", "--rounding", "toward_zero"]) == 1
     out = capsys.readouterr().out
     assert "first mismatch: input 0x3F800000" in out and "expected" in out and "got" in out
+
+
+@needs_oracle
+def test_the_instruction_set_in_use_is_the_one_that_is_verified():
+    in_use = _core.simd_level()
+    try:
+        for level in dict.fromkeys(("portable", in_use)):
+            _core.set_simd_level(level)
+            assert module.verify("e2m1fn", "ties_to_even")[0].mismatches == 0
+            assert module._oracle.simd_level() == level
+    finally:
+        _core.set_simd_level(in_use)
 
 
 @needs_oracle
