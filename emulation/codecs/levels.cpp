@@ -34,7 +34,18 @@ void search_levels(const double* x, double unit, std::size_t count, std::span<co
     }
 }
 
+// Of u from `low` on, `gap` below the next level.
+bool is_nearer_to_next(double u, double low, double gap) { return (u - low) / gap >= 0.5; }
+
 }  // namespace
+
+std::size_t nearest_level(double u, std::span<const double> levels) {
+    const auto above = static_cast<std::size_t>(std::upper_bound(levels.begin(), levels.end(), u) - levels.begin());
+    if (above == 0) return 0;
+    const std::size_t code = above - 1;
+    if (above == levels.size()) return code;
+    return is_nearer_to_next(u, levels[code], levels[above] - levels[code]) ? above : code;
+}
 
 int level_bits(std::size_t levels) {
     int bits = 1;
@@ -71,10 +82,10 @@ Message encode_levels(std::span<const double> x, std::span<const double> levels,
         double p = 0.0;
         if (above != 0 && above != levels.size()) {
             const double low = levels[code], gap = levels[above] - low;
-            const double eta = (u - low) / gap;
             if (rule == LevelRule::nearest) {
-                code += eta >= 0.5 ? 1 : 0;
+                code += is_nearer_to_next(u, low, gap) ? 1 : 0;
             } else {
+                const double eta = (u - low) / gap;
                 const double up = std::floor(eta * words_count);  // of 2^N words, this many go up
                 const double random = static_cast<double>(words.at(first + i) >> (64 - stream.random_bits));
                 p = up / words_count;
