@@ -45,10 +45,9 @@ std::vector<ResultRow> tensor_rows(const Scheme& scheme, const Exchange& e, std:
                                    const ExchangeContext& context) {
     const TensorScheme& tensor = *scheme.tensor;
     const std::size_t n = gradients[0].size(), workers = gradients.size();
-    Rows truth = e.asked;
-    if (!tensor.compares_asked) {
-        for (std::size_t w = 0; w < workers; ++w) truth[w].assign(gradients[w].begin(), gradients[w].end());
-    }
+    Rows recorded;
+    for (std::size_t w = 0; w < workers && !tensor.compares_asked; ++w) recorded.emplace_back(gradients[w].begin(), gradients[w].end());
+    const Rows& truth = tensor.compares_asked ? e.asked : recorded;
     const bool known = std::all_of(e.sent.begin(), e.sent.end(), [n](const Message& m) { return m.variance.size() == n; });
     const Moments drawn = !tensor.draws ? Moments::deterministic : known ? Moments::closed_form : Moments::none;
 
@@ -94,16 +93,13 @@ std::vector<ResultRow> tensor_rows(const Scheme& scheme, const Exchange& e, std:
         for (double& b : bias) b /= divisor;
         for (double& v : variance) v /= divisor * divisor;
     }
+    for (double& x : reference) x /= divisor;
     const auto reduced = [&](const std::string& topology, Row y, bool moments) {
         ResultRow& row = start(false, topology);
         if (e.skipped) return;
-        Row x = reference;
-        for (std::size_t i = 0; i < n; ++i) {
-            x[i] /= divisor;
-            y[i] /= divisor;
-        }
+        for (double& v : y) v /= divisor;
         ErrorStatistics statistics;
-        add(statistics, {x, y, moments ? std::span<const double>(bias) : std::span<const double>{},
+        add(statistics, {reference, y, moments ? std::span<const double>(bias) : std::span<const double>{},
                          moments ? std::span<const double>(variance) : std::span<const double>{}});
         fill_columns(row, statistics, moments || !tensor.draws ? drawn : Moments::none, false);
     };

@@ -1,9 +1,11 @@
 #include "emulation/tensor_scheme.h"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 #include <utility>
 
+#include "core/fixed_shape_sum.h"
 #include "core/float_environment.h"
 
 namespace apscope {
@@ -14,6 +16,14 @@ void check_length(const Row& row, std::size_t length, const char* part) {
     if (row.size() == length) return;
     throw std::logic_error(std::string("the scheme's ") + part + " gave " + std::to_string(row.size()) + " values where " +
                            std::to_string(length) + " belong");
+}
+
+bool are_finite(const Row& row) {
+    double zeros = 0.0;  // a NaN as soon as one is not
+    for (std::size_t i = 0; i < row.size(); i += sum_block) {
+        zeros += block_sum(std::min(sum_block, row.size() - i), [&](std::size_t k) { return row[i + k] * 0.0; });
+    }
+    return zeros == 0.0;
 }
 
 }  // namespace
@@ -46,7 +56,8 @@ Exchange exchange_rows(const TensorScheme& scheme, const TensorStep& step, State
     if (scheme.compensate) scheme.compensate(step, state, e.asked);
     for (const Row& row : e.asked) check_length(row, n, "compensate");
 
-    const Rows x = scheme.forward ? scheme.forward(step, state, e.asked) : e.asked;
+    const Rows turned = scheme.forward ? scheme.forward(step, state, e.asked) : Rows{};
+    const Rows& x = scheme.forward ? turned : e.asked;
     const State theta = scheme.select ? scheme.select(step, state, x) : State{};
     if (const auto s = theta.find("scale_exponent"); s != theta.end()) e.scale_exponent = static_cast<int>(s->second.at(0));
     if (const auto s = theta.find("skipped"); s != theta.end()) e.skipped = s->second.at(0) != 0.0;
@@ -97,8 +108,9 @@ Exchange exchange(const TensorScheme& scheme, const TensorStep& step, State& sta
     Rows rows;
     for (std::size_t w = 0; w < gradients.size(); ++w) {
         rows.emplace_back(gradients[w].begin(), gradients[w].end());
+        if (scheme.sees_special || are_finite(rows[w])) continue;
         for (std::size_t i = 0; i < rows[w].size(); ++i) {
-            if (scheme.sees_special || std::isfinite(rows[w][i])) continue;
+            if (std::isfinite(rows[w][i])) continue;
             specials.push_back({w, i, rows[w][i]});
             rows[w][i] = 0.0;
         }

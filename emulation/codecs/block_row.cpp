@@ -3,46 +3,10 @@
 #include <algorithm>
 #include <cfloat>
 
-#include "core/codec.h"
-#include "core/stochastic_moments.h"
 #include "emulation/codecs/bits.h"
+#include "emulation/codecs/block_moments.h"
 
 namespace apscope {
-
-namespace {
-
-// Every element's bias and variance, from the scale its block got.
-void state_moments(Message& m, const BlockRow& row, std::span<const double> x, const BlockFormat& format, const Projection& projection) {
-    const Cast<double> cast = make_cast<double>(format.element, projection);
-    const BasicCodec<double> scales = make_codec<double>(format.scale);
-    const double largest = format.element.largest();
-    m.bias.resize(x.size());
-    m.variance.resize(x.size());
-    for (std::size_t i = 0; i < x.size(); ++i) {
-        const double scale = decode_one<double>(row.scales[i / static_cast<std::size_t>(format.block_size)], scales);
-        const bool ratio = format.rule == ScaleRule::ratio;
-        const float inverse = 1.0f / row.tensor_scale;
-        const float multiply = ratio ? std::min(1.0f / (static_cast<float>(scale) * inverse), FLT_MAX) : 0.0f;
-        const double v = ratio ? std::clamp<double>(std::clamp(static_cast<float>(x[i]), -FLT_MAX, FLT_MAX) * multiply, -largest, largest)
-                               : x[i] / scale;
-        const RoundingMoments rounding = stochastic_moments(v, cast, projection.rounding, true);
-        // The decoded values of the two neighbours, as decode_blocks would give them.
-        const auto decoded = [&](double element) -> double {
-            return format.tensor_scale ? static_cast<float>(element * scale) / row.tensor_scale : element * scale;
-        };
-        if (rounding.variance == 0.0) {
-            m.bias[i] = decoded(v + rounding.bias) - x[i];
-            continue;
-        }
-        const double low = round_to_format<RoundingMode::toward_zero, double>(v, cast, 0);
-        const double high = round_to_format<RoundingMode::away_from_zero, double>(v, cast, 0);
-        const double p = (v + rounding.bias - low) / (high - low), gap = decoded(high) - decoded(low);
-        m.bias[i] = decoded(low) + p * gap - x[i];
-        m.variance[i] = p * (1.0 - p) * (gap * gap);
-    }
-}
-
-}  // namespace
 
 std::vector<float> narrow_row(std::span<const double> x) {
     std::vector<float> narrow(x.size());

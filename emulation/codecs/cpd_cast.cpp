@@ -7,21 +7,43 @@
 #include <cstdlib>
 #include <limits>
 
+#include "core/bits.h"
+#include "emulation/simd.h"
+
 namespace apscope {
 
-float cpd_cast(float x, int exponent_bits, int mantissa_bits) {
-    if (x == 0.0f || !std::isfinite(x)) return x;
-    const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
-    const int field = static_cast<int>(bits >> 23 & 0xff), exponent = field - 127, bias = (1 << (exponent_bits - 1)) - 1;
-    if (field == 0) return 0.0f;
-    if (exponent > bias) return std::copysign(std::numeric_limits<float>::infinity(), x);
-    const int least = std::max(exponent, 1 - bias), shift = least - exponent;
-    std::uint32_t significand = (bits & 0x7fffff) | 0x800000;
-    significand = shift < 32 ? significand >> shift : 0;  // what leaves here is forgotten
-    const std::uint32_t unit = std::uint32_t{1} << (23 - mantissa_bits), rest = significand & (unit - 1);
-    significand -= rest;
-    if (2 * rest > unit || (2 * rest == unit && (significand & unit) != 0)) significand += unit;
-    return std::copysign(std::ldexp(static_cast<float>(significand), least - 23), x);
+namespace {
+
+// Without a branch, so that loops over it become vector code.
+APSCOPE_INLINE float cast_one(float x, int exponent_bits, int mantissa_bits) {
+    const std::uint32_t bits = bits_cast<std::uint32_t>(x), sign = bits & 0x80000000, magnitude = bits ^ sign;
+    const std::int32_t field = static_cast<std::int32_t>(magnitude >> 23), bias = (1 << (exponent_bits - 1)) - 1, exponent = field - 127;
+    const std::int32_t least = exponent > 1 - bias ? exponent : 1 - bias, shift = least - exponent;
+    const std::uint32_t significand = (magnitude & 0x7fffff) | 0x800000;
+    const std::uint32_t left = significand >> static_cast<std::uint32_t>(shift < 31 ? shift : 31);  // what leaves here is forgotten
+    const std::uint32_t one = 1, unit = one << static_cast<std::uint32_t>(23 - mantissa_bits), rest = left & (unit - 1), kept = left - rest;
+    // Above the middle, or on it and odd: with twice the rest one more.
+    const std::uint32_t odd = (kept & unit) != 0 ? 1 : 0, up = 2 * rest + odd > unit ? unit : 0;
+    const double power = bits_cast<double>(static_cast<std::uint64_t>(least - 23 + 1023) << 52);
+    const auto size = static_cast<float>(static_cast<double>(static_cast<std::int32_t>(kept + up)) * power);
+    std::uint32_t result = bits_cast<std::uint32_t>(size) | sign;
+    result = exponent > bias ? infinity_bits<float> | sign : result;
+    result = field == 0 ? std::uint32_t{0} : result;
+    return bits_cast<float>((magnitude == 0) | (field == 255) ? bits : result);
+}
+
+struct CastRow {
+    static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count, int exponent_bits, int mantissa_bits) {
+        for (std::size_t i = 0; i < count; ++i) out[i] = cast_one(in[i], exponent_bits, mantissa_bits);
+    }
+};
+
+}  // namespace
+
+float cpd_cast(float x, int exponent_bits, int mantissa_bits) { return cast_one(x, exponent_bits, mantissa_bits); }
+
+void cpd_cast(std::span<const float> in, std::span<float> out, int exponent_bits, int mantissa_bits) {
+    simd::run<CastRow>(in.data(), out.data(), in.size(), exponent_bits, mantissa_bits);
 }
 
 float cpd_exponent(float x) {

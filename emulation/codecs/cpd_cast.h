@@ -8,10 +8,14 @@
 // Infinities, NaNs and zeros come out as they are. core/rounding.h knows nothing of this.
 #pragma once
 
+#include <span>
+
 namespace apscope {
 
 // To exponent_bits from 2 to 8 and mantissa_bits from 0 to 22, IEEE 754's bias.
 float cpd_cast(float x, int exponent_bits, int mantissa_bits);
+// Of a row; out may be in.
+void cpd_cast(std::span<const float> in, std::span<float> out, int exponent_bits, int mantissa_bits);
 
 // Its exponent of a magnitude: ceil(fl32(log2 x)), the logarithm rounded once to fp32. It is floor(log2 x), not one
 // more, where x exceeds a power of two by less than the logarithm can show. log2 0 is -inf, of inf inf, of NaN NaN.

@@ -17,6 +17,9 @@ enum class LevelRule { nearest, stochastic };  // nearest: a tie goes to the upp
 Message encode_levels(std::span<const double> x, std::span<const double> levels, double scale, LevelRule rule,
                       const RandomStream& stream, bool packs, std::size_t first = 0);
 
+// The code of u with LevelRule::nearest.
+std::size_t nearest_level(double u, std::span<const double> levels);
+
 // Bits of a code of a table of so many levels.
 int level_bits(std::size_t levels);
 

@@ -36,4 +36,7 @@ struct OptimalLevels {
 // x: finite fp32 numbers, in any order; candidates are fp32 numbers too. k >= 2, candidates >= 2.
 OptimalLevels optimal_levels(std::span<const double> x, std::size_t k, LevelSearch search, std::size_t candidates = 512);
 
+// The levels alone.
+Row best_levels(std::span<const double> x, std::size_t k, LevelSearch search, std::size_t candidates = 512);
+
 }  // namespace apscope

@@ -5,18 +5,20 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
-#include <functional>
 #include <numeric>
 #include <vector>
 
 namespace apscope {
 
 // The indices, ascending, of the `count` largest of size(0), ..., size(n - 1); of equals the first.
-inline std::vector<std::size_t> largest(std::size_t n, std::size_t count, const std::function<double(std::size_t)>& size) {
+template <class Size>
+std::vector<std::size_t> largest(std::size_t n, std::size_t count, Size&& size) {
+    std::vector<double> sizes(n);
+    for (std::size_t i = 0; i < n; ++i) sizes[i] = size(i);
     std::vector<std::size_t> index(n);
     std::iota(index.begin(), index.end(), std::size_t{0});
-    count = std::min(count, n);
-    const auto before = [&](std::size_t a, std::size_t b) { return size(a) != size(b) ? size(a) > size(b) : a < b; };
+    if (count >= n) return index;
+    const auto before = [&](std::size_t a, std::size_t b) { return sizes[a] != sizes[b] ? sizes[a] > sizes[b] : a < b; };
     std::nth_element(index.begin(), index.begin() + static_cast<std::ptrdiff_t>(count), index.end(), before);
     index.resize(count);
     std::sort(index.begin(), index.end());

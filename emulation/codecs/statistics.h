@@ -32,4 +32,15 @@ inline double amax_of(const Rows& rows) {
     return amax;
 }
 
+
+// 2^exponent x, rounded once.
+inline void multiply_by_power(std::span<double> x, int exponent) {
+    if (exponent > -1000 && exponent < 1000) {  // the power is a normal number
+        const double power = std::ldexp(1.0, exponent);
+        for (double& v : x) v *= power;
+    } else {
+        for (double& v : x) v = std::ldexp(v, exponent);
+    }
+}
+
 }  // namespace apscope

@@ -13,7 +13,9 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <stdexcept>
+#include <vector>
 
 #include "emulation/codecs/bits.h"
 #include "emulation/codecs/cpd_cast.h"
@@ -27,7 +29,7 @@ struct Cpd {
     int exponent_bits, mantissa_bits;
     bool scales, casts, kahan;
 
-    float cast(float x) const { return cpd_cast(x, exponent_bits, mantissa_bits); }
+    void cast(std::span<float> row) const { cpd_cast(row, row, exponent_bits, mantissa_bits); }
 };
 
 float agreed_scale(const Cpd& cpd, const Rows& rows) {
@@ -48,31 +50,40 @@ float agreed_scale(const Cpd& cpd, const Rows& rows) {
 
 Message encode(const Cpd& cpd, const TensorStep& step, float scale, std::span<const double> x) {
     Message m;
-    BitWriter bits;
-    for (const double element : x) {
-        const float scaled = static_cast<float>(element) * scale;
-        const float code = cpd.casts ? cpd.cast(scaled) : scaled;
-        m.codes.push_back(code);
-        m.values.push_back(code / scale);
-        if (step.packs) bits.put(std::bit_cast<std::uint32_t>(code), 32);
-    }
+    std::vector<float> codes(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) codes[i] = static_cast<float>(x[i]) * scale;
+    if (cpd.casts) cpd.cast(codes);
+    m.codes.assign(codes.begin(), codes.end());
+    m.values.resize(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) m.values[i] = codes[i] / scale;
     m.payload_bits = 32 * x.size();
     m.side_bits = cpd.scales ? 32 : 0;
-    if (step.packs) m.payload = bits.take();
+    if (!step.packs) return m;
+    BitWriter bits;
+    for (const float code : codes) bits.put(std::bit_cast<std::uint32_t>(code), 32);
+    m.payload = bits.take();
     return m;
 }
 
-float sum(const Cpd& cpd, const std::vector<Message>& sent, std::size_t i) {
-    float total = 0.0f, lost = 0.0f;
+// In rank order, every sum cast; with kahan every operation of Kahan's sum.
+std::vector<float> sum(const Cpd& cpd, const std::vector<Message>& sent) {
+    const std::size_t n = sent.at(0).codes.size();
+    std::vector<float> total(n), lost(n), next(n);
     for (const Message& m : sent) {
-        const auto c = static_cast<float>(m.codes[i]);
         if (!cpd.kahan) {
-            total = cpd.cast(total + c);
+            for (std::size_t i = 0; i < n; ++i) total[i] += static_cast<float>(m.codes[i]);
+            cpd.cast(total);
             continue;
         }
-        const float y = cpd.cast(c - lost), t = cpd.cast(total + y);
-        lost = cpd.cast(cpd.cast(t - total) - y);
-        total = t;
+        for (std::size_t i = 0; i < n; ++i) lost[i] = static_cast<float>(m.codes[i]) - lost[i];
+        cpd.cast(lost);
+        for (std::size_t i = 0; i < n; ++i) next[i] = total[i] + lost[i];
+        cpd.cast(next);
+        for (std::size_t i = 0; i < n; ++i) total[i] = next[i] - total[i];
+        cpd.cast(total);
+        for (std::size_t i = 0; i < n; ++i) lost[i] = total[i] - lost[i];
+        cpd.cast(lost);
+        total.swap(next);
     }
     return total;
 }
@@ -92,9 +103,11 @@ TensorScheme cpd_scheme(const Cpd& cpd, std::string grid) {
         return encode(cpd, step, static_cast<float>(number(theta, "scale")), x);
     };
     t.reduce = [cpd](const TensorStep&, State&, const State& theta, const std::vector<Message>& sent, const Topology&) {
-        Row total(sent.at(0).codes.size());
-        for (std::size_t i = 0; i < total.size(); ++i) total[i] = sum(cpd, sent, i) / static_cast<float>(number(theta, "scale"));
-        return total;
+        const auto scale = static_cast<float>(number(theta, "scale"));
+        const std::vector<float> total = sum(cpd, sent);
+        Row decoded(total.size());
+        for (std::size_t i = 0; i < total.size(); ++i) decoded[i] = total[i] / scale;
+        return decoded;
     };
     return t;
 }

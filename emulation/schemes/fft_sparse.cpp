@@ -8,6 +8,9 @@
 #include <algorithm>
 #include <complex>
 #include <kissfft/kissfft.hh>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "emulation/codecs/bits.h"
 #include "emulation/codecs/code_window.h"
@@ -21,10 +24,28 @@ namespace {
 
 using Complex = std::complex<double>;
 
+// A length's roots of unity take longer than its transform, and all workers have that length: a thread keeps those it
+// used last, up to 1 MiB of them.
 std::vector<Complex> transform(const std::vector<Complex>& x, bool inverse) {
+    constexpr std::size_t most = std::size_t{1} << 16;
     if (x.size() < 2) return x;
     std::vector<Complex> y(x.size());
-    kissfft<double>(x.size(), inverse).transform(x.data(), y.data());
+    if (x.size() > most) {
+        kissfft<double>(x.size(), inverse).transform(x.data(), y.data());
+        return y;
+    }
+    thread_local std::map<std::pair<std::size_t, bool>, kissfft<double>> plans;
+    thread_local std::size_t held = 0;
+    auto plan = plans.find({x.size(), inverse});
+    if (plan == plans.end()) {
+        if (held + x.size() > most) {
+            plans.clear();
+            held = 0;
+        }
+        plan = plans.emplace(std::pair{x.size(), inverse}, kissfft<double>(x.size(), inverse)).first;
+        held += x.size();
+    }
+    plan->second.transform(x.data(), y.data());
     return y;
 }
 
@@ -38,8 +59,9 @@ struct FftSparse {
         const double amax = amax_of(x);
         int exponent = 0;
         if (amax > 0.0) std::frexp(amax * static_cast<double>(n), &exponent);  // coefficients are at most 1 then
-        std::vector<Complex> signal;
-        for (const double v : x) signal.emplace_back(std::ldexp(v, -exponent), 0.0);
+        Row scaled(x.begin(), x.end());
+        multiply_by_power(scaled, -exponent);
+        const std::vector<Complex> signal(scaled.begin(), scaled.end());
         const std::vector<Complex> f = transform(signal, false);
         const std::vector<std::size_t> kept = largest(bins, kept_of(bins, keep), [&](std::size_t k) { return std::norm(f[k]); });
 
@@ -68,7 +90,10 @@ struct FftSparse {
             decoded[k] = {re, im};
             if (!real_only) decoded[n - k] = {re, -im};
         }
-        for (const Complex& y : transform(decoded, true)) m.values.push_back(std::ldexp(y.real() / static_cast<double>(n), exponent));
+        const std::vector<Complex> back = transform(decoded, true);
+        for (std::size_t i = 0; i < n; ++i) scaled[i] = back[i].real() / static_cast<double>(n);
+        multiply_by_power(scaled, exponent);
+        m.values.insert(m.values.end(), scaled.begin(), scaled.end());
         m.side_bits += 64;  // the window's base and the exponent
     }
     Message encode(const TensorStep& step, std::span<const double> x) const {

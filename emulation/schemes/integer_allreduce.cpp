@@ -6,16 +6,48 @@
 //      q = round(f x)     sum of q: |sum| <= 2^(b-1), no overflow ever     y = sum / f
 //
 // To nearest, the sum's error is at most W / (2 f). Stochastic rounding is IntSGD's.
+#include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "emulation/codecs/bits.h"
+#include "emulation/codecs/random_integers.h"
 #include "emulation/codecs/statistics.h"
-#include "emulation/reduce_kernels.h"
 #include "emulation/scheme.h"
+#include "emulation/simd.h"
 
 namespace apscope {
 
 namespace {
+
+// q = scale x to the nearest integer, ties to even.
+struct RoundToIntegers {
+    static APSCOPE_INLINE void run(const double* x, const double* scale, std::size_t count, double* codes, double* values) {
+#pragma GCC ivdep  // the results are rows of their own
+        for (std::size_t i = 0; i < count; ++i) {
+            const double v = x[i] * scale[i], low = std::floor(v), rest = v - low, half = low * 0.5;
+            const bool odd = std::floor(half) != half;
+            const double q = (rest > 0.5) | ((rest == 0.5) & odd) ? low + 1.0 : low;
+            codes[i] = q;
+            values[i] = q / scale[i];
+        }
+    }
+};
+struct DrawIntegers {
+    static APSCOPE_INLINE void run(const double* x, const double* scale, const double* random, double words_count, std::size_t count, double* codes,
+                                   double* values, double* bias, double* variance) {
+#pragma GCC ivdep  // the results are rows of their own
+        for (std::size_t i = 0; i < count; ++i) {
+            const double f = scale[i], v = x[i] * f, low = std::floor(v);
+            const double up = std::floor((v - low) * words_count), p = up / words_count;
+            const double q = low + (up + random[i] >= words_count ? 1.0 : 0.0);
+            bias[i] = (low + p) / f - x[i];
+            variance[i] = p * (1.0 - p) / f / f;
+            codes[i] = q;
+            values[i] = q / f;
+        }
+    }
+};
 
 struct FixedPoint {
     std::size_t chunk;
@@ -43,29 +75,37 @@ struct FixedPoint {
     }
 
     Message encode(const TensorStep& step, const Row& factor, std::span<const double> x, int worker) const {
-        const RandomStream stream = step.stream(worker, random_bits);
-        RandomWords words(stream);
-        const double words_count = std::ldexp(1.0, random_bits);
+        const std::size_t n = x.size();
         Message m;
-        BitWriter packed;
-        for (std::size_t i = 0; i < x.size(); ++i) {
-            const double f = factor[i / chunk], v = x[i] * f, low = std::floor(v);
-            double q;
-            if (stochastic) {
-                const double up = std::floor((v - low) * words_count), p = up / words_count;
-                q = low + (up + static_cast<double>(words.at(i) >> (64 - random_bits)) >= words_count ? 1.0 : 0.0);
-                m.bias.push_back((low + p) / f - x[i]);
-                m.variance.push_back(p * (1.0 - p) / f / f);
-            } else {
-                q = (v - low > 0.5 || (v - low == 0.5 && std::fmod(low, 2.0) != 0.0)) ? low + 1.0 : low;
+        m.codes.resize(n);
+        m.values.resize(n);
+        if (stochastic) {
+            m.bias.resize(n);
+            m.variance.resize(n);
+        }
+        double scale[random_group], random[random_group];
+        for (std::size_t begin = 0; begin < n; begin += random_group) {
+            const std::size_t count = std::min(random_group, n - begin);
+            for (std::size_t i = 0; i < count;) {
+                const std::size_t at = (begin + i) / chunk, end = std::min(n - begin, std::min(count, (at + 1) * chunk - begin));
+                for (; i < end; ++i) scale[i] = factor[at];
             }
-            m.codes.push_back(q);
-            m.values.push_back(q / f);
-            if (step.packs) packed.put(static_cast<std::uint64_t>(static_cast<std::int64_t>(q)), bits);
+            const double* part = x.data() + begin;
+            double *codes = m.codes.data() + begin, *values = m.values.data() + begin;
+            if (!stochastic) {
+                simd::run<RoundToIntegers>(part, static_cast<const double*>(scale), count, codes, values);
+                continue;
+            }
+            random_integers(step.stream(worker, random_bits), begin, count, random);
+            simd::run<DrawIntegers>(part, static_cast<const double*>(scale), static_cast<const double*>(random), std::ldexp(1.0, random_bits), count,
+                                    codes, values, m.bias.data() + begin, m.variance.data() + begin);
         }
         m.payload_bits = x.size() * static_cast<std::uint64_t>(bits);
         m.side_bits = factor.size() * (power_of_two ? 8 : 32);
-        if (step.packs) m.payload = packed.take();
+        if (!step.packs) return m;
+        BitWriter packed;
+        for (const double q : m.codes) packed.put(static_cast<std::uint64_t>(static_cast<std::int64_t>(q)), bits);
+        m.payload = packed.take();
         return m;
     }
 

@@ -10,9 +10,10 @@
 #include <cmath>
 #include <limits>
 
-#include "core/fixed_shape_sum.h"
 #include "emulation/codecs/levels.h"
+#include "emulation/codecs/nearest_points.h"
 #include "emulation/codecs/signs.h"
+#include "emulation/codecs/statistics.h"
 #include "emulation/schemes/one_bit.h"
 #include "emulation/schemes/points.h"
 
@@ -20,40 +21,31 @@ namespace apscope {
 
 namespace {
 
-double product(std::span<const double> x, std::span<const double> y) {
-    double sum = 0.0;
-    for (std::size_t first = 0; first < x.size(); first += sum_block) {
-        sum += block_sum(std::min(sum_block, x.size() - first), [&](std::size_t i) { return x[first + i] * y[first + i]; });
-    }
-    return sum;
-}
+// The grid's unit a and the factor s of a point.
+struct Choice {
+    double unit, scale;
+};
 
-Row uniform_levels(int bits) {
-    if (bits == 1) return {-1.0, 1.0};
-    const int largest = (1 << (bits - 1)) - 1;
-    Row levels;
-    for (int i = -largest; i <= largest; ++i) levels.push_back(static_cast<double>(i) / largest);
-    return levels;
-}
-
-Message best_point(std::span<const double> r, const Row& levels, long search, const RandomStream& none, bool packs) {
-    double amax = 0.0, best = -1.0, scale = 0.0;
-    for (const double x : r) amax = std::max(amax, std::abs(x));
-    Message kept;
+Choice best_choice(std::span<const double> r, const Row& levels, long search) {
+    const double amax = amax_of(r);
+    double best = -1.0;
+    Choice kept{0.0, 0.0};
     for (long i = search; i >= 1; --i) {
         const double a = amax / static_cast<double>(search) * static_cast<double>(i);
-        Message m = encode_levels(r, levels, a, LevelRule::nearest, none, packs);
-        for (std::size_t k = 0; k < r.size(); ++k) m.values[k] = levels[static_cast<std::size_t>(m.codes[k])];
-        const double along = product(r, m.values), length = product(m.values, m.values);
+        const auto [along, length] = nearest_point_products(r, levels, a);
         const double gain = length == 0.0 ? 0.0 : along * along / length;  // |r|^2 - |r - s z|^2
         if (gain <= best) continue;
         best = gain;
-        scale = length == 0.0 ? 0.0 : along / length;
-        kept = std::move(m);
+        kept = {a, length == 0.0 ? 0.0 : along / length};
     }
-    scale = static_cast<float>(std::min(scale, static_cast<double>(std::numeric_limits<float>::max())));
-    for (double& z : kept.values) z *= scale;
+    kept.scale = static_cast<float>(std::min(kept.scale, static_cast<double>(std::numeric_limits<float>::max())));
     return kept;
+}
+
+Message scaled_point(std::span<const double> r, const Row& levels, const Choice& choice, const RandomStream& none, bool packs) {
+    Message m = encode_levels(r, levels, choice.unit, LevelRule::nearest, none, packs);
+    for (std::size_t k = 0; k < r.size(); ++k) m.values[k] = levels[static_cast<std::size_t>(m.codes[k])] * choice.scale;
+    return m;
 }
 
 }  // namespace
@@ -74,10 +66,25 @@ SchemeDefinition multipoint_definition() {
                 const long search = arguments.integer("search", 1, 1024);
                 TensorScheme t;
                 t.grid = "levels:" + std::to_string(bits == 1 ? 2 : (1 << bits) - 1);
-                t.encode = [bits, search, levels = uniform_levels(bits)](const TensorStep& step, const State&,
-                                                                         std::span<const double> r, int worker) {
-                    Message m = bits == 1 ? encode_signs(r, sign_scale(r, SignScale::l1, r.size()), r.size(), step.packs)
-                                          : best_point(r, levels, search, step.stream(worker, 32), step.packs);
+                const Row levels = bits == 1 ? Row{} : uniform_levels((1 << (bits - 1)) - 1);
+                if (bits > 1) {
+                    t.select = [search, levels](const TensorStep&, State&, const Rows& rows) {
+                        State theta;
+                        for (std::size_t w = 0; w < rows.size(); ++w) {
+                            const Choice c = best_choice(rows[w], levels, search);
+                            theta[row_of("point", w)] = {c.unit, c.scale};
+                        }
+                        return theta;
+                    };
+                }
+                t.encode = [bits, levels](const TensorStep& step, const State& theta, std::span<const double> r, int worker) {
+                    Message m;
+                    if (bits == 1) {
+                        m = encode_signs(r, sign_scale(r, SignScale::l1, r.size()), r.size(), step.packs);
+                    } else {
+                        const Row& point = theta.at(row_of("point", static_cast<std::size_t>(worker)));
+                        m = scaled_point(r, levels, {point.at(0), point.at(1)}, step.stream(worker, 32), step.packs);
+                    }
                     m.side_bits = 32;
                     return m;
                 };

@@ -23,18 +23,24 @@ namespace {
 constexpr std::size_t group = 16;
 constexpr std::array<double, group> signs{1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1};
 
+void multiply_signs(Row& whole_groups) {
+    for (std::size_t first = 0; first < whole_groups.size(); first += group) {
+        for (std::size_t l = 0; l < group; ++l) whole_groups[first + l] *= signs[l];
+    }
+}
+
 Row turn(const Row& x) {
     Row turned = x;
     turned.resize((x.size() + group - 1) / group * group, 0.0);
-    for (std::size_t i = 0; i < turned.size(); ++i) turned[i] *= signs[i % group];
-    for (std::size_t first = 0; first < turned.size(); first += group) hadamard(std::span(turned).subspan(first, group));
+    multiply_signs(turned);
+    hadamard(turned, group);
     return turned;
 }
 
 Row turn_back(const TensorStep& step, const Row& turned) {
     Row x = turned;
-    for (std::size_t first = 0; first < x.size(); first += group) hadamard(std::span(x).subspan(first, group));
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] *= signs[i % group];
+    hadamard(x, group);
+    multiply_signs(x);
     std::size_t n = 1;
     for (const std::int64_t axis : step.shape) n *= static_cast<std::size_t>(axis);
     x.resize(n);

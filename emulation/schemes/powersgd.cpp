@@ -67,12 +67,14 @@ State select(const TensorStep& step, State& state, const Rows& x, std::size_t wa
     // Powers of two keep the products inside fp64's range whatever the gradient's size.
     int exponent = 0;
     std::frexp(amax_of(x), &exponent);
+    Rows scaled = x;
+    for (Row& row : scaled) multiply_by_power(row, -exponent);
     Row p(m.rows * m.rank, 0.0);
     for (std::size_t w = 0; w < x.size(); ++w) {
         Row own(p.size(), 0.0);
         for (std::size_t i = 0; i < m.rows; ++i) {
             for (std::size_t j = 0; j < m.columns; ++j) {
-                const double v = std::ldexp(x[w][i * m.columns + j], -exponent);
+                const double v = scaled[w][i * m.columns + j];
                 for (std::size_t k = 0; k < m.rank; ++k) own[i * m.rank + k] += v * q[j * m.rank + k];
             }
         }
@@ -86,7 +88,7 @@ State select(const TensorStep& step, State& state, const Rows& x, std::size_t wa
         Row own(q.size(), 0.0);
         for (std::size_t i = 0; i < m.rows; ++i) {
             for (std::size_t j = 0; j < m.columns; ++j) {
-                const double v = std::ldexp(x[w][i * m.columns + j], -exponent);
+                const double v = scaled[w][i * m.columns + j];
                 for (std::size_t k = 0; k < m.rank; ++k) own[j * m.rank + k] += v * p[i * m.rank + k];
             }
         }
@@ -106,9 +108,10 @@ Row product_of(const Row& p, const Row& q, const Matrix& m, int exponent) {
         for (std::size_t j = 0; j < m.columns; ++j) {
             double sum = 0.0;
             for (std::size_t k = 0; k < m.rank; ++k) sum += p[i * m.rank + k] * q[j * m.rank + k];
-            values[i * m.columns + j] = std::ldexp(sum, exponent);
+            values[i * m.columns + j] = sum;
         }
     }
+    multiply_by_power(values, exponent);
     return values;
 }
 

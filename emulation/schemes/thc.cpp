@@ -7,13 +7,17 @@
 //
 // T leaves 1/32 of a normal distribution outside. Which points: those of least variance for it, by dynamic
 // programming over the g + 1 points (the published table is not used; this is ours).
+#include <algorithm>
+#include <cmath>
 #include <numbers>
 
 #include "emulation/codecs/bits.h"
 #include "emulation/codecs/hadamard.h"
 #include "emulation/codecs/levels.h"
+#include "emulation/codecs/random_integers.h"
 #include "emulation/codecs/statistics.h"
 #include "emulation/scheme.h"
+#include "emulation/simd.h"
 
 namespace apscope {
 
@@ -58,19 +62,30 @@ std::vector<int> table_of(int codes, int g) {
     return {table.rbegin(), table.rend()};
 }
 
+struct FlipSigns {
+    static APSCOPE_INLINE void run(double* row, const double* signs, std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) row[i] = signs[i] != 0.0 ? -row[i] : row[i];
+    }
+};
+void flip(const TensorStep& step, Row& row) {
+    double signs[random_group];
+    for (std::size_t begin = 0; begin < row.size(); begin += random_group) {
+        const std::size_t count = std::min(random_group, row.size() - begin);
+        random_integers(step.shared_stream(1), begin, count, signs);
+        simd::run<FlipSigns>(row.data() + begin, static_cast<const double*>(signs), count);
+    }
+}
+
 struct Thc {
     int g;
     std::vector<int> table;
     std::vector<double> levels;  // of the table, between -T and T
 
     void turn(const TensorStep& step, Row& row, bool back) const {
-        const RandomStream signs = step.shared_stream(1);
-        const auto flip = [&] {
-            for (std::size_t i = 0; i < row.size(); ++i) row[i] = signs.at(i) >> 63 != 0 ? -row[i] : row[i];
-        };
-        if (!back) flip();
-        hadamard(row);
-        if (back) flip();
+        if (row.empty()) return;
+        if (!back) flip(step, row);
+        hadamard(row, row.size());
+        if (back) flip(step, row);
     }
     Rows forward(const TensorStep& step, const Rows& rows) const {
         std::size_t length = rows[0].empty() ? 0 : 1;
@@ -87,8 +102,9 @@ struct Thc {
         int exponent = 0;
         const double amax = amax_of(x);
         std::frexp(amax, &exponent);  // squares by a power of two stay inside fp64's range
-        for (const Row& row : x) {
-            norm = std::max(norm, std::sqrt(fixed_sum(row.size(), [&](std::size_t i) { return std::pow(std::ldexp(row[i], -exponent), 2); })));
+        for (Row row : x) {
+            multiply_by_power(row, -exponent);
+            norm = std::max(norm, std::sqrt(sum_of_squares(row)));
         }
         const auto n = static_cast<double>(x[0].size());
         return {{"scale", {amax == 0.0 ? 1.0 : std::ldexp(norm / std::sqrt(n), exponent)}}, {"zero", {amax == 0.0 ? 1.0 : 0.0}}};

@@ -32,8 +32,8 @@ Message encode_buckets(std::span<const double> x, const Codebooks& books, const 
         const std::span<const double> part = x.subspan(first, std::min(bucket, x.size() - first));
         Row sent(part.begin(), part.end());  // what a codebook of fp32 numbers is made for
         for (double& v : sent) v = static_cast<float>(std::clamp(v, -largest, largest));
-        const OptimalLevels best = optimal_levels(sent, books.levels, books.search, books.candidates);
-        const Message m = encode_levels(part, best.levels, 1.0, LevelRule::stochastic, stream, false, first);
+        const Row levels = best_levels(sent, books.levels, books.search, books.candidates);
+        const Message m = encode_levels(part, levels, 1.0, LevelRule::stochastic, stream, false, first);
         append(all.values, m.values);
         append(all.codes, m.codes);
         append(all.bias, m.bias);

@@ -1,0 +1,21 @@
+// The point of a uniform grid that is nearest to a row, as multipoint's line search sees it: two inner products.
+#pragma once
+
+#include <span>
+
+#include "emulation/tensor_scheme.h"
+
+namespace apscope {
+
+// i / largest, i = -largest..largest.
+Row uniform_levels(int largest);
+
+struct PointProducts {
+    double along, length;  // <r, z> and <z, z>, sums of fixed shape (core/fixed_shape_sum.h)
+};
+
+// z[i] = the level that encode_levels (levels.h) gives r[i] / unit with LevelRule::nearest. r finite, unit finite;
+// 0 counts as 1. levels: uniform_levels(largest), 1 <= largest <= 2^16.
+PointProducts nearest_point_products(std::span<const double> r, std::span<const double> levels, double unit);
+
+}  // namespace apscope
