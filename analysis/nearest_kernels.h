@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "analysis/error_statistics.h"
+#include "analysis/pair_kernels.h"
 #include "core/fixed_shape_sum.h"
 #include "emulation/simd.h"
 #include "emulation/streaming.h"
@@ -37,13 +37,6 @@ struct NearestFound {
     std::uint32_t zero, lost, below;  // x = 0, y = 0, |x| < 2^emin
     std::uint32_t most, ulps;         // the largest |x|, and |e| in quanta: bits of fp32
 };
-
-// a b + c, where a b is exact.
-template <bool Fused>
-APSCOPE_INLINE double add_exact_product(double a, double b, double c) {
-    if constexpr (Fused) return __builtin_fma(a, b, c);
-    else return a * b + c;
-}
 
 template <bool Fused, Casted How>
 struct CastAndCompare {

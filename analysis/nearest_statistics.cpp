@@ -34,7 +34,7 @@ std::optional<NearestCast> make_nearest_cast(const FloatFormat& format, const Pr
 }
 
 bool add_nearest(ErrorStatistics& s, const float* in, float* out, std::size_t count, const NearestCast& cast, Casted how) {
-    NearestFound f;
+    NearestFound f{};
     switch (how) {
         case Casted::unused: run<Casted::unused>(in, out, count, &cast, &f); break;
         case Casted::stored: run<Casted::stored>(in, out, count, &cast, &f); break;

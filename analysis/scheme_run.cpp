@@ -198,7 +198,7 @@ void SchemeRun::add_reduced(Reduced& r, std::size_t first, std::span<const doubl
     FloatScale scale = scale_;
     scale.units = divisor;
     r.statistics.add_block<double>(reference, buffers_.y, float_grid_ ? &scale : nullptr, closed_form ? std::span<const double>(buffers_.hop_bias) : none,
-                           closed_form ? std::span<const double>(buffers_.hop_variance) : none);
+                           closed_form ? std::span<const double>(buffers_.hop_variance) : none, &known_);
 }
 
 // Draws 0..K-1 of every row without a closed form: per draw the error, per element the variance.
@@ -255,6 +255,7 @@ void SchemeRun::block(std::size_t first, std::span<const double> reference) {
         encode(w, first, count, 0, moments);
         add_wire(w, first, count);
     }
+    if (!reduced_.empty()) known_ = reference_sums(reference);
     bool samples = false;
     for (Reduced& r : reduced_) {
         add_reduced(r, first, reference);

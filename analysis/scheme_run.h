@@ -103,6 +103,7 @@ private:
     float smallest_normal_ = 0.0f, largest_ = 0.0f;  // in x's units
     bool wide_ = true;                               // some row takes codes and decoded
     std::vector<ErrorStatistics> wire_;  // one a worker
+    ReferenceSums known_;                // of the block at hand
     std::vector<Reduced> reduced_;
     std::vector<std::vector<float>> norms_;  // uniform grids: one row a worker
     BlockBuffers& buffers_;
