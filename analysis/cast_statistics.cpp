@@ -1,11 +1,13 @@
 #include "analysis/cast_statistics.h"
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "analysis/error_statistics.h"
+#include "analysis/nearest_statistics.h"
 #include "core/fixed_shape_sum.h"
 #include "core/float_environment.h"
 #include "emulation/parallel.h"
@@ -22,6 +24,7 @@ namespace {
 struct ArrayCast {
     QuantizeJob<float> job;
     Cast<double> wide;
+    std::optional<NearestCast> nearest;
     FloatScale scale;
     RandomStream stream;
     float smallest_normal, largest;
@@ -36,6 +39,8 @@ struct Buffers {
 // One block; `out` may be null.
 ErrorStatistics add_block(ArrayCast& c, Buffers& b, const float* in, float* out, bool streams, std::size_t first, std::size_t count) {
     ErrorStatistics s;
+    const Casted how = out == nullptr ? Casted::unused : streams ? Casted::streamed : Casted::stored;
+    if (c.nearest && add_nearest(s, in, out, count, *c.nearest, how)) return s;
     float* y = out != nullptr && !streams ? out : b.rounded;
     round_row(c.job, in, y, count, c.stream, first);
     std::span<const double> bias, variance;
@@ -66,7 +71,7 @@ ResultRow cast_statistics(std::span<const float> in, std::span<float> out, const
     }
     const FloatEnvironment environment;
     const Cast<double> wide = make_cast<double>(format, projection);
-    const ArrayCast prepared{make_row_job(format, projection), wide, {wide, 1.0, 1.0, format.smallest_normal(), format.largest()},
+    const ArrayCast prepared{make_row_job(format, projection), wide, make_nearest_cast(format, projection), {wide, 1.0, 1.0, format.smallest_normal(), format.largest()},
                          array_stream(seed, projection.drawn_bits()), static_cast<float>(format.smallest_normal()),
                          static_cast<float>(format.largest()), clamps(projection.overflow), is_stochastic(projection.rounding)};
     const std::size_t n = in.size(), blocks = (n + sum_block - 1) / sum_block;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <type_traits>
 #include <vector>
 
 #include "analysis/pair_kernels.h"
@@ -56,13 +58,6 @@ double per_ulp(double x, const FloatScale& s) {
     return bits_cast<double>(static_cast<std::uint64_t>(1023 - quantum) << 52);
 }
 
-template <class Real>
-bool all_finite(std::span<const Real> x) {
-    bool answer = false;
-    simd::run<AllFinite<Real>>(x.data(), x.size(), &answer);
-    return answer;
-}
-
 // How max_ulp is found; powers of two within fp32's reach only move exponents.
 Ulps ulps_of(const FloatScale* s) {
     if (s == nullptr) return Ulps::none;
@@ -93,33 +88,54 @@ void add_pairs(ErrorStatistics& s, std::span<const double> x, std::span<const do
     }
 }
 
+// False, and nothing added, where a number is not finite.
 template <class Real>
-void add_finite_pairs(ErrorStatistics& s, std::span<const Real> x, std::span<const Real> y, const FloatScale* scale) {
+bool add_finite_pairs(ErrorStatistics& s, std::span<const Real> x, std::span<const Real> y, const FloatScale* scale, const ReferenceSums* known) {
+    using S = ErrorStatistics;
     const FloatScale any{};
     const FloatScale* given = scale == nullptr ? &any : scale;
-    PairCounts counts;
+    PairsFound f{};
     const auto add = [&]<Ulps U>() {
-        simd::run<AddFinitePairs<U, Real, Real>>(x.data(), y.data(), x.size(), given, s.sums.data(), &counts);
+        if constexpr (std::is_same_v<Real, float>) {
+            if (simd_level() == SimdLevel::avx512) return simd::run_avx512<AddFinitePairs<U, false, true, float>>(x.data(), y.data(), x.size(), given, &f);
+            simd::run<AddFinitePairs<U, false, false, float>>(x.data(), y.data(), x.size(), given, &f);
+        } else {
+            if (known != nullptr) simd::run<AddFinitePairs<U, true, false, double>>(x.data(), y.data(), x.size(), given, &f);
+            else simd::run<AddFinitePairs<U, false, false, double>>(x.data(), y.data(), x.size(), given, &f);
+        }
     };
     switch (ulps_of(scale)) {
         case Ulps::none: add.template operator()<Ulps::none>(); break;
         case Ulps::shifted: add.template operator()<Ulps::shifted>(); break;
         case Ulps::scaled: add.template operator()<Ulps::scaled>(); break;
     }
+    if (std::is_same_v<Real, double> && known != nullptr) {
+        f.sums[S::squared_reference] = known->squared;
+        f.sums[S::absolute_reference] = known->absolute;
+        f.zero = known->zeros;
+    }
+    if (!finite(f.sums[S::squared_reference]) || !finite(f.sums[S::squared_result])) return false;
+    for (std::size_t k = 0; k < std::size(f.sums); ++k) s.sums[k] += f.sums[k];
     s.counted += x.size();
-    s.nonzero += counts.nonzero;
-    s.underflow += counts.underflow;
-    s.max_ulp = std::max(s.max_ulp, counts.max_ulp);
+    s.nonzero += x.size() - f.zero;
+    s.underflow += f.lost;
+    s.max_ulp = std::max(s.max_ulp, f.max_ulp);
+    return true;
 }
 
 }  // namespace
 
+ReferenceSums reference_sums(std::span<const double> x) {
+    ReferenceSums r;
+    simd::run<AddReference>(x.data(), x.size(), &r.squared, &r.absolute, &r.zeros);
+    return r;
+}
+
 template <class Real>
 void ErrorStatistics::add_block(std::span<const Real> x, std::span<const Real> y, const FloatScale* scale, std::span<const double> bias,
-                                std::span<const double> variance) {
+                                std::span<const double> variance, const ReferenceSums* known) {
     count += x.size();
-    if (all_finite(x) && all_finite(y)) {
-        add_finite_pairs(*this, x, y, scale);
+    if (add_finite_pairs(*this, x, y, scale, known)) {
         if (bias.empty()) return;
         simd::run<SumRow>(bias.data(), x.size(), &sums[expected_error]);
         simd::run<SumRow>(variance.data(), x.size(), &sums[expected_variance]);
@@ -132,9 +148,9 @@ void ErrorStatistics::add_block(std::span<const Real> x, std::span<const Real> y
     sums[expected_variance] += block_sum(x.size(), [&](std::size_t i) { return pair(i, variance[i]); });
 }
 template void ErrorStatistics::add_block(std::span<const float>, std::span<const float>, const FloatScale*, std::span<const double>,
-                                         std::span<const double>);
+                                         std::span<const double>, const ReferenceSums*);
 template void ErrorStatistics::add_block(std::span<const double>, std::span<const double>, const FloatScale*, std::span<const double>,
-                                         std::span<const double>);
+                                         std::span<const double>, const ReferenceSums*);
 
 void ErrorStatistics::count_limits(std::span<const double> x, std::span<const double> codes, const FloatScale& s) {
     for (std::size_t i = 0; i < x.size(); ++i) {

@@ -21,6 +21,14 @@ struct FloatScale {
     double largest = 0.0;
 };
 
+// What add_block() finds of x alone, for those that compare several results with it. Not finite where x is not.
+struct ReferenceSums {
+    double squared = 0.0, absolute = 0.0;
+    std::uint64_t zeros = 0;
+};
+// Of one block.
+ReferenceSums reference_sums(std::span<const double> x);
+
 struct ErrorStatistics {
     enum Sum { error, squared_error, squared_reference, absolute_reference, signed_error, product, squared_result,
                expected_error, expected_variance, sum_count };
@@ -32,10 +40,10 @@ struct ErrorStatistics {
     bool moments_defined = true;  // expected_* hold; false once a draw could have overflowed
 
     // x, y: one block, at most 4096 values, both fp64 or both fp32 numbers. bias and variance: per element, or
-    // empty.
+    // empty. `known`, for fp64 numbers: the block's reference_sums(), if the caller has them.
     template <class Real>
     void add_block(std::span<const Real> x, std::span<const Real> y, const FloatScale* scale, std::span<const double> bias,
-                   std::span<const double> variance);
+                   std::span<const double> variance, const ReferenceSums* known = nullptr);
     // Wire only: `codes` are the scaled, rounded values.
     void count_limits(std::span<const double> x, std::span<const double> codes, const FloatScale& scale);
     // The same for y in x's units, whose limits are these.

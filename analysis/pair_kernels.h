@@ -1,4 +1,4 @@
-// The loops of ErrorStatistics over pairs of numbers that are all finite, compiled per instruction set by
+// The loops of ErrorStatistics over pairs of numbers, for blocks in which all are finite, compiled per instruction set by
 // simd::run(). Sums have the shape of core/fixed_shape_sum.h; counts and a maximum need none.
 #pragma once
 
@@ -11,25 +11,20 @@
 
 namespace apscope {
 
-// Are all of them finite? One bit of the sum says so: exponent + 1 carries out of the field of an infinity or a NaN.
-template <class Real>
-struct AllFinite {
-    static APSCOPE_INLINE void run(const Real* x, std::size_t count, bool* answer) {
-        using Bits = BitsOf<Real>;
-        Bits seen = 0;
-        for (std::size_t i = 0; i < count; ++i) {
-            const Bits magnitude = bits_cast<Bits>(x[i]) & ~sign_bit<Real>;
-            seen |= magnitude + (Bits{1} << Layout<Real>::fraction_bits);
-        }
-        *answer = (seen & sign_bit<Real>) == 0;
-    }
+// What a block of pairs adds. The sums are finite where the numbers are, as far as fp32 numbers and sums of them
+// go; an infinity or NaN makes a sum of squares one.
+struct PairsFound {
+    double sums[7];  // the first of ErrorStatistics::Sum
+    std::uint64_t zero, lost;  // x = 0; y = 0 and x is not
+    double max_ulp;
 };
 
-// What add_block() finds beside the sums.
-struct PairCounts {
-    std::uint64_t nonzero = 0, underflow = 0;
-    double max_ulp = 0.0;
-};
+// a b + c in one instruction, where it is told to: where a b is exact, that changes no bit.
+template <bool Fused>
+APSCOPE_INLINE double add_exact_product(double a, double b, double c) {
+    if constexpr (Fused) return __builtin_fma(a, b, c);
+    else return a * b + c;
+}
 
 // total += the sum of a block's row.
 struct SumRow {
@@ -59,15 +54,18 @@ struct CountLimits {
 enum class Ulps { none, shifted, scaled };
 
 // Sums, counts and the largest error in units in the last place, q = max(floor(log2 (U S |x|)), emin) - m. fp32
-// numbers are widened first.
-template <Ulps U, class X, class Y>
+// numbers are widened first: their products are exact in fp64, and Fused may be set. Known: what follows from x
+// alone is left out.
+template <Ulps U, bool Known, bool Fused, class Real>
 struct AddFinitePairs {
-    static APSCOPE_INLINE void run(const X* x, const Y* y, std::size_t count, const FloatScale* given, double* totals, PairCounts* counts) {
+    static_assert(!Fused || sizeof(Real) == sizeof(float));
+    static APSCOPE_INLINE void run(const Real* x, const Real* y, std::size_t count, const FloatScale* given, PairsFound* found) {
         using S = ErrorStatistics;
         // Locals, which stay in registers.
         double error[sum_lanes] = {}, squared_error[sum_lanes] = {}, squared_reference[sum_lanes] = {}, absolute_reference[sum_lanes] = {},
                signed_error[sum_lanes] = {}, product[sum_lanes] = {}, squared_result[sum_lanes] = {}, ulp[sum_lanes] = {};
-        std::uint64_t zero[sum_lanes] = {}, lost[sum_lanes] = {};
+        using Count = BitsOf<Real>;
+        Count zero[sum_lanes] = {}, lost[sum_lanes] = {};
         const double units = given->units, scale = given->scale;
         // 2^-q is formed in place: `top` less the exponent field, at least `least`.
         const std::int64_t moved = U == Ulps::shifted ? (static_cast<std::int64_t>(bits_cast<std::uint64_t>(scale) >> 52) - 1023) << 52 : 0;
@@ -79,22 +77,25 @@ struct AddFinitePairs {
             const double magnitude = bits_cast<double>(bits ^ sign);
             // sign(0) = 0: the sign of x moves to e where x is not zero.
             const double turned = bits_cast<double>(bits_cast<std::uint64_t>(e) ^ sign);
+            const bool is_zero = x[i] == 0, is_lost = (x[i] != 0) & (y[i] == 0);
             error[lane] += e;
             squared_error[lane] += e * e;
-            squared_reference[lane] += a * a;
-            absolute_reference[lane] += magnitude;
-            signed_error[lane] += a != 0.0 ? turned : 0.0;
-            product[lane] += a * b;
-            squared_result[lane] += b * b;
-            zero[lane] += a == 0.0;
-            lost[lane] += (a != 0.0) & (b == 0.0);
+            if constexpr (!Known) {
+                squared_reference[lane] = add_exact_product<Fused>(a, a, squared_reference[lane]);
+                absolute_reference[lane] += magnitude;
+                zero[lane] += is_zero;
+            }
+            signed_error[lane] += is_zero ? 0.0 : turned;
+            product[lane] = add_exact_product<Fused>(a, b, product[lane]);
+            squared_result[lane] = add_exact_product<Fused>(b, b, squared_result[lane]);
+            lost[lane] += is_lost;
             const double absolute = bits_cast<double>(bits_cast<std::uint64_t>(e) & ~sign_bit<double>);
             if constexpr (U != Ulps::none) {
                 const double at = U == Ulps::scaled ? magnitude * units * scale : magnitude;
                 const auto exponent = static_cast<std::int64_t>(bits_cast<std::uint64_t>(at) & infinity_bits<double>);
                 const double per_ulp = bits_cast<double>(top - (exponent > least ? exponent : least));
-                const double found = U == Ulps::scaled ? absolute * units * scale * per_ulp : absolute * per_ulp;
-                ulp[lane] = found > ulp[lane] ? found : ulp[lane];
+                const double in_ulps = U == Ulps::scaled ? absolute * units * scale * per_ulp : absolute * per_ulp;
+                ulp[lane] = in_ulps > ulp[lane] ? in_ulps : ulp[lane];
             }
         };
         std::size_t i = 0;
@@ -102,7 +103,8 @@ struct AddFinitePairs {
             for (std::size_t lane = 0; lane < sum_lanes; ++lane) add(i + lane, lane);
         }
         for (std::size_t lane = 0; i + lane < count; ++lane) add(i + lane, lane);
-        const auto join = [&](S::Sum sum, double* lanes) { totals[sum] += join_lanes(lanes); };
+        PairsFound f{};
+        const auto join = [&](S::Sum sum, double* lanes) { f.sums[sum] = join_lanes(lanes); };
         join(S::error, error);
         join(S::squared_error, squared_error);
         join(S::squared_reference, squared_reference);
@@ -110,12 +112,23 @@ struct AddFinitePairs {
         join(S::signed_error, signed_error);
         join(S::product, product);
         join(S::squared_result, squared_result);
-        counts->nonzero += count;
         for (std::size_t lane = 0; lane < sum_lanes; ++lane) {
-            counts->nonzero -= zero[lane];
-            counts->underflow += lost[lane];
-            counts->max_ulp = ulp[lane] > counts->max_ulp ? ulp[lane] : counts->max_ulp;
+            f.zero += zero[lane];
+            f.lost += lost[lane];
+            f.max_ulp = ulp[lane] > f.max_ulp ? ulp[lane] : f.max_ulp;
         }
+        *found = f;
+    }
+};
+
+// What follows from x alone.
+struct AddReference {
+    static APSCOPE_INLINE void run(const double* x, std::size_t count, double* squared, double* absolute, std::uint64_t* zeros) {
+        *squared = block_sum(count, [&](std::size_t i) { return x[i] * x[i]; });
+        *absolute = block_sum(count, [&](std::size_t i) { return bits_cast<double>(bits_cast<std::uint64_t>(x[i]) & ~sign_bit<double>); });
+        std::uint64_t zero = 0;
+        for (std::size_t i = 0; i < count; ++i) zero += x[i] == 0.0;
+        *zeros = zero;
     }
 };
 

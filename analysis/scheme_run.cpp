@@ -55,6 +55,7 @@ void SchemeRun::choose_fp32() {
     const std::optional<FloatFormat> grid = scaled_format(float_grid_->format, *decision_.exponent);
     if (!grid || float_grid_->projection.rounding == RoundingMode::stochastic_exact) return;
     sent_ = make_row_job(*grid, float_grid_->projection);
+    nearest_ = make_nearest_cast(*grid, float_grid_->projection);
     smallest_normal_ = static_cast<float>(grid->smallest_normal());
     largest_ = static_cast<float>(grid->largest());
     // What is gathered is added as it decodes.
@@ -95,6 +96,12 @@ void SchemeRun::encode(std::size_t w, std::size_t first, std::size_t count, std:
         for (std::size_t i = 0; i < count; ++i) buffers_.decoded[w][i] = decode(buffers_.codes[w][i]);
     }
     if (moments) moments_of(w, first, count);
+}
+
+bool SchemeRun::encode_and_add(std::size_t w, std::size_t first, std::size_t count) {
+    if (!nearest_) return false;
+    buffers_.narrow[w].resize(count);
+    return add_nearest(wire_[w], item_.gradients[w].data() + first, buffers_.narrow[w].data(), count, *nearest_, Casted::stored);
 }
 
 void SchemeRun::moments_of(std::size_t w, std::size_t first, std::size_t count) {
@@ -191,7 +198,7 @@ void SchemeRun::add_reduced(Reduced& r, std::size_t first, std::span<const doubl
     FloatScale scale = scale_;
     scale.units = divisor;
     r.statistics.add_block<double>(reference, buffers_.y, float_grid_ ? &scale : nullptr, closed_form ? std::span<const double>(buffers_.hop_bias) : none,
-                           closed_form ? std::span<const double>(buffers_.hop_variance) : none);
+                           closed_form ? std::span<const double>(buffers_.hop_variance) : none, &known_);
 }
 
 // Draws 0..K-1 of every row without a closed form: per draw the error, per element the variance.
@@ -238,14 +245,17 @@ void SchemeRun::sample(std::size_t first, std::span<const double> reference) {
 void SchemeRun::block(std::size_t first, std::span<const double> reference) {
     if (decision_.skipped) return;
     const std::size_t count = reference.size();
-    if (stochastic_ || hops_draw_) {
+    const bool moments = stochastic_ || hops_draw_;
+    if (moments) {
         buffers_.wire_bias.assign(count, 0.0);
         buffers_.wire_variance.assign(count, 0.0);
     }
     for (std::size_t w = 0; w < wire_.size(); ++w) {
-        encode(w, first, count, 0, stochastic_ || hops_draw_);
+        if (!moments && !wide_ && encode_and_add(w, first, count)) continue;
+        encode(w, first, count, 0, moments);
         add_wire(w, first, count);
     }
+    if (!reduced_.empty()) known_ = reference_sums(reference);
     bool samples = false;
     for (Reduced& r : reduced_) {
         add_reduced(r, first, reference);

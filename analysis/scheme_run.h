@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/error_statistics.h"
+#include "analysis/nearest_statistics.h"
 #include "analysis/result_row.h"
 #include "analysis/row_device.h"
 #include "emulation/reduce.h"
@@ -74,6 +75,8 @@ private:
     // Fills narrow[w], or codes[w] and decoded[w], or all of them; with `moments` those of worker w's
     // rounding in bias and variance.
     void encode(std::size_t w, std::size_t first, std::size_t count, std::uint32_t draw, bool moments);
+    // Both at once, into narrow[w] and wire_[w]; false where that way does not serve.
+    bool encode_and_add(std::size_t w, std::size_t first, std::size_t count);
     void add_wire(std::size_t w, std::size_t first, std::size_t count);
     void moments_of(std::size_t w, std::size_t first, std::size_t count);
     // The reduced values of the block as they were encoded, in x's units.
@@ -95,10 +98,12 @@ private:
     Accumulator accumulator_;
     // Where fp32 holds what is sent in x's units: the cast that scales by itself, and sums without fp64.
     std::optional<QuantizeJob<float>> sent_;
+    std::optional<NearestCast> nearest_;  // and its statistics with it
     std::optional<Fp32Sums> sums_;
     float smallest_normal_ = 0.0f, largest_ = 0.0f;  // in x's units
     bool wide_ = true;                               // some row takes codes and decoded
     std::vector<ErrorStatistics> wire_;  // one a worker
+    ReferenceSums known_;                // of the block at hand
     std::vector<Reduced> reduced_;
     std::vector<std::vector<float>> norms_;  // uniform grids: one row a worker
     BlockBuffers& buffers_;

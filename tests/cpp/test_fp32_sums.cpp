@@ -218,10 +218,12 @@ TEST(ErrorStatistics, FollowTheirDefinition) {
                     const FloatScale s{make_cast<double>(f, {}), scale, units, f.smallest_normal(), f.largest()};
                     const std::vector<double> wide_x(x.begin(), x.end()), wide_y(y.begin(), y.end());
                     const ErrorStatistics expected = by_definition(wide_x, wide_y, s);
-                    ErrorStatistics narrow, wide;
+                    ErrorStatistics narrow, wide, with_known;
                     narrow.add_block<float>(x, y, &s, {}, {});
                     wide.add_block<double>(wide_x, wide_y, &s, {}, {});
-                    for (const ErrorStatistics& found : {narrow, wide}) {
+                    const ReferenceSums known = reference_sums(wide_x);
+                    with_known.add_block<double>(wide_x, wide_y, &s, {}, {}, &known);
+                    for (const ErrorStatistics& found : {narrow, wide, with_known}) {
                         EXPECT_EQ(found.count, expected.count);
                         EXPECT_EQ(found.counted, expected.counted);
                         EXPECT_EQ(found.nonzero, expected.nonzero);
