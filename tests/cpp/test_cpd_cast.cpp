@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "emulation/codecs/cpd_cast.h"
-#include "emulation/simd.h"
+#include "tests/cpp/on_level.h"
 
 namespace apscope {
 namespace {
@@ -31,18 +31,7 @@ float plain(float x, int exponent_bits, int mantissa_bits) {
     return std::copysign(std::ldexp(static_cast<float>(significand), least - 23), x);
 }
 
-class CpdCast : public testing::TestWithParam<SimdLevel> {
-protected:
-    void SetUp() override {
-        before_ = simd_level();
-        if (GetParam() > best_simd_level()) GTEST_SKIP() << "this machine has no " << to_string(GetParam());
-        set_simd_level(GetParam());
-    }
-    void TearDown() override { set_simd_level(before_); }
-
-private:
-    SimdLevel before_{};
-};
+class CpdCast : public OnLevel {};
 
 TEST_P(CpdCast, OfARowIsTheAlgorithm) {
     std::mt19937 random(11);
@@ -76,8 +65,7 @@ TEST_P(CpdCast, OfARowIsTheAlgorithm) {
     for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(std::bit_cast<std::uint32_t>(y[i]), std::bit_cast<std::uint32_t>(plain(x[i], 4, 3)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Levels, CpdCast, testing::Values(SimdLevel::portable, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512),
-                         [](const auto& info) { return std::string(to_string(info.param)); });
+APSCOPE_ON_EVERY_LEVEL(CpdCast);
 
 }  // namespace
 }  // namespace apscope

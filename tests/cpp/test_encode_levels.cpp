@@ -13,7 +13,7 @@
 
 #include "emulation/codecs/levels.h"
 #include "emulation/codecs/random_integers.h"
-#include "emulation/simd.h"
+#include "tests/cpp/on_level.h"
 
 namespace apscope {
 namespace {
@@ -46,18 +46,7 @@ Plain plain(double x, const Row& levels, double scale, LevelRule rule, const Ran
     return y;
 }
 
-class EncodeLevels : public testing::TestWithParam<SimdLevel> {
-protected:
-    void SetUp() override {
-        before_ = simd_level();
-        if (GetParam() > best_simd_level()) GTEST_SKIP() << "this machine has no " << to_string(GetParam());
-        set_simd_level(GetParam());
-    }
-    void TearDown() override { set_simd_level(before_); }
-
-private:
-    SimdLevel before_{};
-};
+class EncodeLevels : public OnLevel {};
 
 std::vector<Row> codebooks(std::mt19937_64& random) {
     std::vector<Row> all{{0.0}, {-1.0, 1.0}, {-1.0, 0.0, 1.0}, {-3e38, -1e-40, 0.0, 2.0, 3e38}};
@@ -129,8 +118,7 @@ TEST_P(EncodeLevels, RandomIntegersAreTheStreams) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Levels, EncodeLevels, testing::Values(SimdLevel::portable, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512),
-                         [](const auto& info) { return std::string(to_string(info.param)); });
+APSCOPE_ON_EVERY_LEVEL(EncodeLevels);
 
 }  // namespace
 }  // namespace apscope

@@ -12,7 +12,7 @@
 #include "core/fixed_shape_sum.h"
 #include "emulation/codecs/levels.h"
 #include "emulation/codecs/nearest_points.h"
-#include "emulation/simd.h"
+#include "tests/cpp/on_level.h"
 
 namespace apscope {
 namespace {
@@ -32,18 +32,7 @@ double product(const Row& x, const Row& y) {
     return sum;
 }
 
-class NearestPoints : public testing::TestWithParam<SimdLevel> {
-protected:
-    void SetUp() override {
-        before_ = simd_level();
-        if (GetParam() > best_simd_level()) GTEST_SKIP() << "this machine has no " << to_string(GetParam());
-        set_simd_level(GetParam());
-    }
-    void TearDown() override { set_simd_level(before_); }
-
-private:
-    SimdLevel before_{};
-};
+class NearestPoints : public OnLevel {};
 
 // Around the middle of two levels, to the last bit, and on levels themselves; or anywhere.
 double value(std::mt19937_64& random, int largest, double unit, int kind) {
@@ -90,8 +79,7 @@ TEST_P(NearestPoints, AreTheCodesOfEncodeLevels) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Levels, NearestPoints, testing::Values(SimdLevel::portable, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512),
-                         [](const auto& info) { return std::string(to_string(info.param)); });
+APSCOPE_ON_EVERY_LEVEL(NearestPoints);
 
 }  // namespace
 }  // namespace apscope

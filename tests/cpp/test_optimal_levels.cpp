@@ -15,7 +15,7 @@
 #include "emulation/codecs/level_search.h"
 #include "emulation/codecs/optimal_levels.h"
 #include "emulation/codecs/pair_sum.h"
-#include "emulation/simd.h"
+#include "tests/cpp/on_level.h"
 
 namespace apscope {
 namespace {
@@ -117,18 +117,7 @@ std::vector<Data> data(std::size_t n, std::mt19937_64& random) {
     return all;
 }
 
-class OptimalLevels : public testing::TestWithParam<SimdLevel> {
-protected:
-    void SetUp() override {
-        before_ = simd_level();
-        if (GetParam() > best_simd_level()) GTEST_SKIP() << "this machine has no " << to_string(GetParam());
-        set_simd_level(GetParam());
-    }
-    void TearDown() override { set_simd_level(before_); }
-
-private:
-    SimdLevel before_{};
-};
+class OptimalLevels : public OnLevel {};
 
 TEST_P(OptimalLevels, AreThePlainProgrammes) {
     std::mt19937_64 random(7);
@@ -187,8 +176,7 @@ TEST_P(OptimalLevels, CostsInFp64KeepWithinTheirError) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Levels, OptimalLevels, testing::Values(SimdLevel::portable, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512),
-                         [](const auto& info) { return std::string(to_string(info.param)); });
+APSCOPE_ON_EVERY_LEVEL(OptimalLevels);
 
 }  // namespace
 }  // namespace apscope

@@ -11,8 +11,8 @@
 #include "core/named_formats.h"
 #include "emulation/code_kernels.h"
 #include "emulation/quantize.h"
-#include "emulation/simd.h"
 #include "emulation/streaming.h"
+#include "tests/cpp/on_level.h"
 
 namespace apscope {
 namespace {
@@ -65,18 +65,7 @@ void expect_same(const std::vector<float>& in, const std::vector<float>& got, co
     }
 }
 
-class QuantizePaths : public testing::TestWithParam<SimdLevel> {
-protected:
-    void SetUp() override {
-        before_ = simd_level();
-        if (GetParam() > best_simd_level()) GTEST_SKIP() << "this machine has no " << to_string(GetParam());
-        set_simd_level(GetParam());
-    }
-    void TearDown() override { set_simd_level(before_); }
-
-private:
-    SimdLevel before_ = SimdLevel::portable;
-};
+class QuantizePaths : public OnLevel {};
 
 TEST_P(QuantizePaths, EqualTheRule) {
     for (const FloatFormat& f : formats()) {
@@ -159,8 +148,7 @@ TEST_P(QuantizePaths, CodesEqualTheScalarCodec) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Simd, QuantizePaths, testing::Values(SimdLevel::portable, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512),
-                         [](const auto& info) { return std::string(to_string(info.param)); });
+APSCOPE_ON_EVERY_LEVEL(QuantizePaths);
 
 TEST(Streaming, LargeResultsAreThoseOfSmallOnes) {
     const std::size_t count = streaming_bytes / sizeof(float) + 12345;

@@ -18,23 +18,12 @@
 #include "emulation/codecs/sparse.h"
 #include "emulation/codecs/statistics.h"
 #include "emulation/scheme.h"
-#include "emulation/simd.h"
+#include "tests/cpp/on_level.h"
 
 namespace apscope {
 namespace {
 
-class SchemeLoops : public testing::TestWithParam<SimdLevel> {
-protected:
-    void SetUp() override {
-        before_ = simd_level();
-        if (GetParam() > best_simd_level()) GTEST_SKIP() << "this machine has no " << to_string(GetParam());
-        set_simd_level(GetParam());
-    }
-    void TearDown() override { set_simd_level(before_); }
-
-private:
-    SimdLevel before_{};
-};
+class SchemeLoops : public OnLevel {};
 
 void expect_bits(const Row& a, const Row& b, const std::string& what) {
     ASSERT_EQ(a.size(), b.size()) << what;
@@ -189,8 +178,7 @@ TEST(SchemeStatistics, LargestAreTheFirstOfASortedRow) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Levels, SchemeLoops, testing::Values(SimdLevel::portable, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512),
-                         [](const auto& info) { return std::string(to_string(info.param)); });
+APSCOPE_ON_EVERY_LEVEL(SchemeLoops);
 
 }  // namespace
 }  // namespace apscope
