@@ -84,14 +84,14 @@ def cost_of_schemes(traces: list[str], specs: list[str]) -> list[tuple[str, floa
     return sorted(found, key=lambda pair: -pair[1])
 
 
-#: A process that replays its trace on one thread whenever it is told to, and says how long it took.
+#: A process that replays its trace on so many threads whenever it is told to, and says how long it took.
 REPLAYS = """
 import sys, time, apscope
-apscope.replay(sys.argv[1], "aps:e4m3", threads=1)
+apscope.replay(sys.argv[1], "aps:e4m3", threads=int(sys.argv[2]))
 print("ready", flush=True)
 for _ in sys.stdin:
     begin = time.perf_counter()
-    apscope.replay(sys.argv[1], "aps:e4m3", threads=1)
+    apscope.replay(sys.argv[1], "aps:e4m3", threads=int(sys.argv[2]))
     print(time.perf_counter() - begin, flush=True)
 """
 
@@ -104,7 +104,7 @@ def at_once(processes: list[subprocess.Popen]) -> float:
     return max(float(process.stdout.readline()) for process in processes)
 
 
-def two_threads(elements: int, rounds: int = 5) -> tuple[float, float]:
+def two_threads(elements: int, rounds: int = 7) -> tuple[float, float]:
     """How many times the work of one thread two threads do, and two processes that share nothing but the machine.
 
     Wall time of `aps:e4m3` over 16 steps of 8 workers, four orders; one, two threads, two processes in turn.
@@ -115,16 +115,15 @@ def two_threads(elements: int, rounds: int = 5) -> tuple[float, float]:
         trace = Path(place) / "trace"
         write_trace(trace, 16, 8, elements)
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        processes = [subprocess.Popen([sys.executable, "-c", REPLAYS, str(trace)], **pipes) for _ in range(2)]
+        processes = [subprocess.Popen([sys.executable, "-c", REPLAYS, str(trace), threads], **pipes) for threads in ("1", "1", "2")]
         for process in processes:
             process.stdout.readline()
+        singles, double = processes[:2], processes[2:]
         threads, machine = [], []
         for _ in range(rounds):
-            one = at_once(processes[:1])
-            begin = time.perf_counter()
-            apscope.replay(trace, "aps:e4m3", threads=2)
-            threads.append(one / (time.perf_counter() - begin))
-            machine.append(2 * one / at_once(processes))
+            one = at_once(singles[:1])
+            threads.append(one / at_once(double))
+            machine.append(2 * one / at_once(singles))
         for process in processes:
             process.communicate()
         return statistics.median(threads), statistics.median(machine)
