@@ -143,24 +143,28 @@ void reduce(const Topology& topology, std::span<const float* const> rows, std::s
     if (sums.in_hardware || sums.step) simd::run<PutRight>(out.data(), count, sums.zero_sign);
 }
 
-void all_reduce(std::span<const float> in, std::size_t workers, std::span<double> out, const FloatFormat& format,
-                const AllReduceOptions& options) {
+HopTarget checked_hops(std::size_t workers, const FloatFormat& format, const AllReduceOptions& options) {
     if (workers == 0) throw std::invalid_argument("an all-reduce needs at least one worker; the first axis of x is empty");
-    const std::size_t n = out.size();
-    if (in.size() != workers * n) throw std::invalid_argument("the workers' rows and the result differ in length");
-    Projection hop = options.projection;
-    if (options.hop_rounding) hop.rounding = *options.hop_rounding;
-    const FloatFormat& accumulator_format = options.accumulate ? *options.accumulate : format;
+    HopTarget hops{options.accumulate.value_or(format), options.projection};
+    if (options.hop_rounding) hops.projection.rounding = *options.hop_rounding;
     require_counted(options.projection.rounding, "all-reduces");
     validate(options.projection, format);
-    validate(hop, accumulator_format);
-    const Accumulator accumulator = make_accumulator(accumulator_format, hop);
+    validate(hops.projection, hops.format);
+    return hops;
+}
+
+void all_reduce(std::span<const float> in, std::size_t workers, std::span<double> out, const FloatFormat& format,
+                const AllReduceOptions& options) {
+    const HopTarget hops = checked_hops(workers, format, options);
+    const std::size_t n = out.size();
+    if (in.size() != workers * n) throw std::invalid_argument("the workers' rows and the result differ in length");
+    const Accumulator accumulator = make_accumulator(hops.format, hops.projection);
     const Cast<double> cast = make_cast<double>(format, options.projection);
     const PhiloxKey key = seed_key(options.seed);
 
     // Rows that enter as they are may hold anything.
     const std::optional<Fp32Sums> sums = options.input_cast && options.topology.kind != Topology::Kind::exact
-                                             ? fp32_sums(format, accumulator_format, hop, 0, static_cast<int>(workers))
+                                             ? fp32_sums(format, hops.format, hops.projection, 0, static_cast<int>(workers))
                                              : std::nullopt;
     const auto narrow = [&](std::size_t first, std::size_t count) {
         std::vector<float> values(workers * count), scratch, sum(count);

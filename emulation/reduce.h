@@ -57,6 +57,13 @@ struct AllReduceOptions {
     std::uint64_t seed = 0;
     int threads = 1;
 };
+// What the partial sums are rounded to: `options` checked against the format. Throws std::invalid_argument.
+struct HopTarget {
+    FloatFormat format;
+    Projection projection;
+};
+HopTarget checked_hops(std::size_t workers, const FloatFormat& format, const AllReduceOptions& options);
+
 void all_reduce(std::span<const float> in, std::size_t workers, std::span<double> out, const FloatFormat& format,
                 const AllReduceOptions& options);
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cmath>
-#include <stdexcept>
 #include <vector>
 
 #include "emulation/cuda/reduce_cuda.h"
@@ -17,14 +16,8 @@ struct ReduceChunk {
 
 inline std::vector<ReduceChunk> reduce_chunks(const float* in, std::size_t workers, double* out, std::size_t n, const FloatFormat& format,
                                               const AllReduceOptions& options, const ReduceScale& scale) {
-    if (workers == 0) throw std::invalid_argument("an all-reduce needs at least one worker; the first axis of x is empty");
-    Projection hop = options.projection;
-    if (options.hop_rounding) hop.rounding = *options.hop_rounding;
-    const FloatFormat& accumulator_format = options.accumulate ? *options.accumulate : format;
-    require_counted(options.projection.rounding, "all-reduces");
-    validate(options.projection, format);
-    validate(hop, accumulator_format);
-    const Accumulator accumulator = make_accumulator(accumulator_format, hop);
+    const HopTarget hops = checked_hops(workers, format, options);
+    const Accumulator accumulator = make_accumulator(hops.format, hops.projection);
     int exponent = 0;
     const bool power_of_two = std::frexp(scale.scale, &exponent) == 0.5;
 

@@ -14,8 +14,8 @@
 #include "core/bits.h"
 #include "core/named_formats.h"
 #include "emulation/blocks.h"
-#include "emulation/simd.h"
 #include "emulation/streaming.h"
+#include "tests/cpp/on_level.h"
 
 namespace apscope {
 namespace {
@@ -131,15 +131,8 @@ void compare(const BlockFormat& f, const Projection& p, BlockShape shape, std::u
     compare<Real>(f, p, shape, seed, in_place, data<Real>(shape.size() + offset, seed), offset);
 }
 
-class BlockPaths : public testing::TestWithParam<SimdLevel> {
+class BlockPaths : public OnLevel {
 protected:
-    void SetUp() override {
-        before_ = simd_level();
-        if (GetParam() > best_simd_level()) GTEST_SKIP() << "this machine has no " << to_string(GetParam());
-        set_simd_level(GetParam());
-    }
-    void TearDown() override { set_simd_level(before_); }
-
     // Every format with every rounding and overflow; the shapes in turn.
     template <class Real>
     void everything() {
@@ -168,9 +161,6 @@ protected:
         }
         EXPECT_GT(compared, 2000u);
     }
-
-private:
-    SimdLevel before_ = SimdLevel::portable;
 };
 
 TEST_P(BlockPaths, EqualTheRule) { everything<float>(); }
@@ -229,8 +219,7 @@ TEST_P(BlockPaths, DecodingEqualsTheRule) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Simd, BlockPaths, testing::Values(SimdLevel::portable, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512),
-                         [](const auto& info) { return std::string(to_string(info.param)); });
+APSCOPE_ON_EVERY_LEVEL(BlockPaths);
 
 TEST(BlockPaths, TheNamedFormatsHaveLoops) {
     for (const NamedBlockFormat& row : named_block_formats()) {
