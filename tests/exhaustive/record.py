@@ -24,7 +24,11 @@ CASTS = (
     "core/float_environment.*", "core/host_device.h", "emulation/quantize*", "emulation/code_kernels.h",
     "emulation/narrow_draws.h", "emulation/streaming.h", "emulation/simd.*", "emulation/parallel.*",
 )  # fmt: skip
-ARITHMETIC = ("core/wide_number.h", "core/exact_sum.h", "core/exact_arithmetic.h", "emulation/arithmetic*", "emulation/reduce_kernels.h")
+ARITHMETIC = (
+    "core/wide_number.h", "core/exact_sum.h", "core/exact_arithmetic.h", "core/stochastic_moments.h",
+    "emulation/arithmetic*", "emulation/reduce_kernels.h",
+    "emulation/register_arithmetic.*", "emulation/rounding_steps.*", "emulation/value_range.*",
+)  # fmt: skip
 
 
 def digest_of_sources(arithmetic: bool, root: Path = ROOT) -> str:

@@ -1,15 +1,27 @@
 """The record of `make exhaustive`: resumed, renewed when sources change, split without gaps, rendered."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
 from apscope import FloatFormat, _core
 from apscope.verify import Verification
 from tests.exhaustive import jobs, page
-from tests.exhaustive.record import ROOT, Record, digest_of_sources
+from tests.exhaustive.record import ARITHMETIC, CASTS, ROOT, Record, digest_of_sources
 
 RECORDED = ROOT / "tests" / "exhaustive" / "recorded.json"
+
+
+@pytest.mark.parametrize("patterns", [CASTS, CASTS + ARITHMETIC], ids=["casts", "arithmetic"])
+def test_the_digest_covers_whatever_its_sources_include(patterns):
+    covered = {path for pattern in patterns for path in ROOT.glob(pattern)}
+    for path in covered:
+        for header in re.findall(r'#include "([^"]+)"', path.read_text()):
+            # A header with the sources that belong to it.
+            left_out = set(ROOT.glob(str(Path(header).with_suffix(".*")))) - covered
+            assert not left_out, f"{path.relative_to(ROOT)} includes {header}"
 
 
 def job(name: str, runs: list, mismatches: int = 0) -> jobs.Job:
