@@ -254,9 +254,13 @@ Cast<Real> make_cast(const FloatFormat& format, const Projection& projection);
 template <class Real>
 Real round_one(Real x, const Cast<Real>& cast, RoundingMode mode, std::uint64_t random);
 
-// Calls f.template operator()<M>() with the run-time mode as the compile-time M.
+// Calls f.template operator()<M>() with the run-time mode as the compile-time M; on the device too, if f may
+// run there.
+#if defined(__CUDACC__)
+#pragma nv_exec_check_disable
+#endif
 template <class F>
-decltype(auto) dispatch(RoundingMode mode, F&& f) {
+APSCOPE_HD decltype(auto) dispatch(RoundingMode mode, F&& f) {
     switch (mode) {
         case RoundingMode::ties_to_even: return f.template operator()<RoundingMode::ties_to_even>();
         case RoundingMode::ties_to_away: return f.template operator()<RoundingMode::ties_to_away>();

@@ -4,7 +4,9 @@
 //      value     sign | exponent, bias 127 | fraction, 23 bits
 //      code      sign | exponent, bias b   | fraction, m bits        code = (bits >> s) - (127 - b) 2^m
 //
-// Below 2^emin a code is the number of quanta. core/codec.h is the same element by element, for every format.
+// Below 2^emin a code is the number of quanta, which |x| + 2^emin has as its leading fraction bits, one binade
+// up; from 2^emin on, that sum a binade down lies below |x|: the greater of the two bit patterns is the one to
+// shift. core/codec.h is the same element by element, for every format.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +22,7 @@ struct CodeMap {
     std::uint32_t offset;          // (127 - b) 2^m
     std::uint32_t first_normal;    // bits of 2^emin, 0 where fp32's subnormal numbers are the format's
     std::uint32_t normal_code;     // 2^m, the code of 2^emin
-    float per_quantum, quantum;
+    float smallest_normal, quantum;  // 2^emin, 0 where first_normal is; 2^(emin - m)
     std::uint32_t sign_code, nan_code, nan_sign, top_finite;
     std::uint32_t infinity_code;   // nan_code where the format has none
     bool has_infinity;
@@ -40,10 +42,10 @@ inline CodeMap make_code_map(const FloatFormat& f) {
     m.shift = 23 - f.mantissa_bits;
     m.offset = static_cast<std::uint32_t>(127 - f.bias) << f.mantissa_bits;
     m.normal_code = std::uint32_t{1} << f.mantissa_bits;
-    m.per_quantum = m.quantum = 1.0f;
+    m.quantum = 1.0f;
     if (f.subnormal_exponent > -126) {
         m.first_normal = static_cast<std::uint32_t>(f.subnormal_exponent + 127) << 23;
-        m.per_quantum = bits_cast<float>(static_cast<std::uint32_t>(f.mantissa_bits - f.subnormal_exponent + 127) << 23);
+        m.smallest_normal = bits_cast<float>(m.first_normal);
         m.quantum = bits_cast<float>(static_cast<std::uint32_t>(f.subnormal_exponent - f.mantissa_bits + 127) << 23);
     }
     m.sign_code = c.sign_code;
@@ -56,21 +58,39 @@ inline CodeMap make_code_map(const FloatFormat& f) {
     return m;
 }
 
+// The code of a finite magnitude that the format holds, without a sign.
+APSCOPE_HD std::uint32_t magnitude_code(std::uint32_t magnitude, const CodeMap& m) {
+    const float value = bits_cast<float>(magnitude);
+    const float from_zero = bits_cast<float>(bits_cast<std::uint32_t>(value + m.smallest_normal) - (1u << 23));
+    const float greater = from_zero > value ? from_zero : value;
+    return (bits_cast<std::uint32_t>(greater) >> m.shift) - m.offset;
+}
+
+// out[i] = code_of(in[i]): codes are made in 32 bits each, a buffer at a time, then cut. A loop that did both
+// would be cut down to narrow vectors by g++, selections and all.
+template <class Code, class CodeOf>
+APSCOPE_INLINE void write_codes(const float* in, Code* out, std::size_t count, CodeOf&& code_of) {
+    constexpr std::size_t buffer = 512;
+    std::uint32_t codes[buffer];
+    for (std::size_t begin = 0; begin < count; begin += buffer) {
+        const std::size_t n = count - begin < buffer ? count - begin : buffer;
+        for (std::size_t i = 0; i < n; ++i) codes[i] = code_of(in[begin + i]);
+        for (std::size_t i = 0; i < n; ++i) out[begin + i] = static_cast<Code>(codes[i]);
+    }
+}
+
 // Values that the format holds; NaN as nan_code, infinities only where the format has them.
 template <class Code>
 struct EncodeValues {
     static APSCOPE_INLINE void run(const float* in, Code* out, std::size_t count, const CodeMap* given) {
         const CodeMap m = *given;
-        for (std::size_t i = 0; i < count; ++i) {
-            const std::uint32_t bits = bits_cast<std::uint32_t>(in[i]), magnitude = bits & 0x7FFFFFFFu;
-            const std::uint32_t sign = bits >> 31 != 0 ? m.sign_code : 0;
-            const std::uint32_t part = select(magnitude < m.first_normal, magnitude, 0u);
-            const auto quanta = static_cast<std::uint32_t>(static_cast<std::int32_t>(bits_cast<float>(part) * m.per_quantum));
-            std::uint32_t code = select(magnitude < m.first_normal, quanta, (magnitude >> m.shift) - m.offset);
-            code = magnitude == 0x7F800000u ? m.infinity_code : code;
-            code = magnitude > 0x7F800000u ? m.nan_code | (sign & m.nan_sign) : code | sign;
-            out[i] = static_cast<Code>(code);
-        }
+        write_codes(in, out, count, [&](float x) __attribute__((always_inline)) {
+            const std::uint32_t bits = bits_cast<std::uint32_t>(x), magnitude = bits & 0x7FFFFFFFu;
+            const std::uint32_t sign = static_cast<std::uint32_t>(static_cast<std::int32_t>(bits) >> 31) & m.sign_code;
+            std::uint32_t code = magnitude_code(magnitude, m);
+            code = select(magnitude == 0x7F800000u, m.infinity_code, code) | sign;
+            return select(magnitude > 0x7F800000u, m.nan_code | (sign & m.nan_sign), code);
+        });
     }
 };
 

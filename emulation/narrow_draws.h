@@ -9,6 +9,29 @@
 
 namespace apscope {
 
+// The words of consecutive blocks, as they lie in memory. The same arithmetic as philox(), in 64-bit lanes
+// whose upper halves are left full of what the next multiplication ignores: loops over it become vector code.
+APSCOPE_HD void philox_words(const RandomStream stream, std::uint64_t first, std::uint64_t blocks, std::uint32_t* words) {
+    constexpr std::uint64_t low = 0xFFFFFFFF;
+    for (std::uint64_t b = 0; b < blocks; ++b) {
+        std::uint64_t c0 = first + b, c1 = (first + b) >> 32, c2 = stream.worker, c3 = stream.stage_and_hop;
+        std::uint32_t key0 = stream.key.low, key1 = stream.key.high;
+        for (int round = 0; round < 10; ++round) {
+            const std::uint64_t product0 = (c0 & low) * 0xD2511F53u, product1 = (c2 & low) * 0xCD9E8D57u;
+            c0 = (product1 >> 32) ^ c1 ^ key0;
+            c1 = product1;
+            c2 = (product0 >> 32) ^ c3 ^ key1;
+            c3 = product0;
+            key0 += 0x9E3779B9u;
+            key1 += 0xBB67AE85u;
+        }
+        words[4 * b] = static_cast<std::uint32_t>(c0);
+        words[4 * b + 1] = static_cast<std::uint32_t>(c1);
+        words[4 * b + 2] = static_cast<std::uint32_t>(c2);
+        words[4 * b + 3] = static_cast<std::uint32_t>(c3);
+    }
+}
+
 class NarrowDraws {
 public:
     static constexpr std::size_t size = 512;  // elements in a buffer

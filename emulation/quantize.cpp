@@ -7,9 +7,9 @@
 
 #include "core/codec.h"
 #include "core/float_environment.h"
-#include "emulation/code_kernels.h"
 #include "emulation/parallel.h"
-#include "emulation/quantize_loops.h"
+#include "emulation/quantize_codes.h"
+#include "emulation/quantize_job.h"
 #include "emulation/streaming.h"
 
 namespace apscope {
@@ -66,7 +66,7 @@ void check_words(const RandomSource& random, std::size_t count, const Projection
 template <class Real>
 QuantizePath choose_path(const FloatFormat& format, const Projection& projection, const Cast<Real>& cast) {
     if (projection.rounding == RoundingMode::stochastic_exact) return QuantizePath::digits;
-    if (magic_addition_serves<Real>(format, projection, cast)) return QuantizePath::addition;
+    if (addition_serves<Real>(format, projection, cast)) return QuantizePath::addition;
     if constexpr (std::is_same_v<Real, float>) {
         if (split_serves(format, projection, cast)) return QuantizePath::split;
     }
@@ -200,6 +200,13 @@ void encode(std::span<const Real> in, std::span<Code> out, const FloatFormat& fo
         mapped = code_map_serves(format) && !projection.keep_payload;
         if (mapped) map = make_code_map(format);
         map.nan_code = codec.nan_code;
+        if (mapped && job.path == QuantizePath::addition) {
+            const AdditionCodes codes = make_addition_codes(job.cast, map, codec);
+            for_pieces(in.size(), threads, [&](std::size_t begin, std::size_t count) {
+                simd::run<EncodeByAddition<Code>>(in.data() + begin, out.data() + begin, count, &codes);
+            });
+            return;
+        }
     }
     for_pieces(in.size(), threads, [&](std::size_t begin, std::size_t count) {
         constexpr std::size_t step = 1024;

@@ -1,4 +1,5 @@
-// Any counted rounding of fp32 numbers to a common format, in two halves that both are vector code:
+// A rounding of fp32 numbers to a common format, in two halves that both are vector code (stochastic ones:
+// stochastic_split.h):
 //
 //   from 2^emin on    the discarded bits are the low s = 23 - m of x's own: add what the mode adds, cut them off
 //
@@ -14,8 +15,7 @@
 #include <cstdint>
 
 #include "core/rounding.h"
-#include "emulation/narrow_draws.h"
-#include "emulation/simd.h"
+#include "emulation/quantize_buffers.h"
 
 namespace apscope {
 
@@ -54,7 +54,7 @@ inline bool split_serves(const FloatFormat& f, const Projection& p, const Cast<f
 
 // What the mode adds to the bits of a magnitude, whose low `s` bits are then cut off. negative is 0 or 1.
 template <RoundingMode M>
-APSCOPE_HD std::uint32_t addend(std::uint32_t magnitude, std::uint32_t negative, int s, std::uint32_t rest, std::uint32_t drawn) {
+APSCOPE_HD std::uint32_t addend(std::uint32_t magnitude, std::uint32_t negative, int s, std::uint32_t rest) {
     const std::uint32_t half = (rest >> 1) + 1;
     if constexpr (M == RoundingMode::ties_to_even) return half - 1 + (magnitude >> s & 1);
     if constexpr (M == RoundingMode::ties_to_away) return half;
@@ -63,14 +63,12 @@ APSCOPE_HD std::uint32_t addend(std::uint32_t magnitude, std::uint32_t negative,
     if constexpr (M == RoundingMode::toward_negative) return rest & (0 - negative);
     if constexpr (M == RoundingMode::away_from_zero) return rest;
     if constexpr (M == RoundingMode::to_odd) return rest & ((magnitude >> s & 1) - 1);
-    if constexpr (M == RoundingMode::stochastic) return drawn >> (32 - s);  // eta 2^s + R 2^s >= 2^s, R cut to s bits
-    if constexpr (M == RoundingMode::stochastic_equal) return (magnitude & rest) != 0 ? (drawn >> 31) * (rest + 1) : 0;
     return 0;  // toward_zero
 }
 
 // v, at least 0 and below 2^22, rounded to an integer.
-template <RoundingMode M, bool Few>
-APSCOPE_HD float rounded_part(float v, std::uint32_t negative, std::uint32_t mask, std::uint32_t drawn) {
+template <RoundingMode M>
+APSCOPE_HD float rounded_part(float v, std::uint32_t negative) {
     if constexpr (M == RoundingMode::ties_to_even) return (v + 8388608.0f) - 8388608.0f;
     const auto k = static_cast<std::int32_t>(v);
     const float whole = static_cast<float>(k);
@@ -80,66 +78,52 @@ APSCOPE_HD float rounded_part(float v, std::uint32_t negative, std::uint32_t mas
     if constexpr (M == RoundingMode::ties_to_zero) return r > 0.5f ? whole + 1.0f : whole;
     if constexpr (M == RoundingMode::toward_positive) return r != 0.0f ? whole + static_cast<float>(static_cast<std::int32_t>(1 - negative)) : whole;
     if constexpr (M == RoundingMode::toward_negative) return r != 0.0f ? whole + static_cast<float>(static_cast<std::int32_t>(negative)) : whole;
-    if constexpr (M == RoundingMode::away_from_zero) return r != 0.0f ? whole + 1.0f : whole;
     if constexpr (M == RoundingMode::to_odd) return static_cast<float>(r != 0.0f ? k | 1 : k);
-    if constexpr (M == RoundingMode::stochastic_equal) return r != 0.0f ? whole + static_cast<float>(static_cast<std::int32_t>(drawn >> 31)) : whole;
-    // The first 32 binary digits of r, or 16 if more meet no random bit; sixteen at a time, which fits a signed
-    // conversion.
-    const float above = r * 65536.0f;
-    const auto high = static_cast<std::int32_t>(above);
-    if constexpr (Few) {
-        const std::uint32_t count = (static_cast<std::uint32_t>(high) << 16) & mask;
-        return count + drawn < count ? whole + 1.0f : whole;
-    }
-    const auto low = static_cast<std::int32_t>((above - static_cast<float>(high)) * 65536.0f);
-    const std::uint32_t count = (static_cast<std::uint32_t>(high) << 16 | static_cast<std::uint32_t>(low)) & mask;
-    return count + drawn < count ? whole + 1.0f : whole;
+    return r != 0.0f ? whole + 1.0f : whole;  // away_from_zero
 }
 
-// `drawn` is left-aligned in 32 bits. Every step is a selection, so that loops over it become vector code.
-// Few: at most 16 random bits.
-template <RoundingMode M, bool HasParts, bool Few>
-APSCOPE_HD float round_split(float x, const SplitCast& s, std::uint32_t drawn) {
-    const Cast<float>& cast = s.cast;
-    const std::uint32_t bits = bits_cast<std::uint32_t>(x);
+// A magnitude below 2^emin in quanta, exactly; anything for others. fp32's subnormal numbers are less than any
+// random number's step: as good as the smallest normal one.
+APSCOPE_HD float quanta_below_normal(std::uint32_t magnitude, const SplitCast& s) {
+    std::uint32_t part = select(magnitude < s.first_normal, magnitude, 0u);
+    part = select(part - 1 < 0x007FFFFFu, 0x00800000u, part);
+    return bits_cast<float>(part) * s.per_quantum;
+}
+
+// The number whose magnitude rounded so: overflow and specials (if Full: quantize_buffers.h) and the sign.
+template <bool Full>
+APSCOPE_HD float finish_split(std::uint32_t bits, std::uint32_t rounded, const Cast<float>& cast) {
     const std::uint32_t magnitude = bits & 0x7FFFFFFFu, sign = bits & 0x80000000u, negative = bits >> 31;
-    std::uint32_t rounded = (magnitude + addend<M>(magnitude, negative, s.shift, s.rest, drawn)) & ~s.rest;
+    std::uint32_t result = rounded | (rounded == 0 ? sign & cast.negative_zero : sign);
+    if constexpr (Full) {
+        const std::uint32_t overflow = negative != 0 ? cast.overflow_negative : cast.overflow_positive;
+        const std::uint32_t infinite = negative != 0 ? cast.infinite_negative : cast.infinite_positive;
+        result = rounded > cast.largest ? overflow : result;
+        result = magnitude == 0x7F800000u ? infinite : result;
+        result = magnitude > 0x7F800000u ? nan_bits<float> : result;
+    }
+    return bits_cast<float>(result);
+}
+
+// Deterministic modes. Every step is a selection, so that loops over it become vector code.
+template <RoundingMode M, bool HasParts, bool Full>
+APSCOPE_HD float round_split(float x, const SplitCast& s) {
+    const std::uint32_t bits = bits_cast<std::uint32_t>(x), magnitude = bits & 0x7FFFFFFFu, negative = bits >> 31;
+    std::uint32_t rounded = (magnitude + addend<M>(magnitude, negative, s.shift, s.rest)) & ~s.rest;
     if constexpr (HasParts) {
-        // fp32's subnormal numbers are less than any random number's step: as good as the smallest normal one.
-        std::uint32_t part = select(magnitude < s.first_normal, magnitude, 0u);
-        part = select(part - 1 < 0x007FFFFFu, 0x00800000u, part);
-        const float q = rounded_part<M, Few>(bits_cast<float>(part) * s.per_quantum, negative, s.random_mask, drawn) * s.quantum;
+        const float q = rounded_part<M>(quanta_below_normal(magnitude, s), negative) * s.quantum;
         rounded = select(magnitude < s.first_normal, bits_cast<std::uint32_t>(q), rounded);
     }
-    const std::uint32_t overflow = negative != 0 ? cast.overflow_negative : cast.overflow_positive;
-    const std::uint32_t infinite = negative != 0 ? cast.infinite_negative : cast.infinite_positive;
-    std::uint32_t result = rounded | (rounded == 0 ? sign & cast.negative_zero : sign);
-    result = rounded > cast.largest ? overflow : result;
-    result = magnitude == 0x7F800000u ? infinite : result;
-    result = magnitude > 0x7F800000u ? nan_bits<float> : result;
-    return bits_cast<float>(result);
+    return finish_split<Full>(bits, rounded, s.cast);
 }
 
 template <RoundingMode M, bool HasParts>
 struct QuantizeBySplit {
     static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count, const SplitCast* given) {
         const SplitCast s = *given;
-        for (std::size_t i = 0; i < count; ++i) out[i] = round_split<M, HasParts, false>(in[i], s, 0);
-    }
-};
-
-// With at most 32 random bits an element: words first, a buffer at a time. Starts at a whole block.
-template <RoundingMode M, bool HasParts, bool Few>
-struct DrawBySplit {
-    static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count, const SplitCast* given, const RandomStream* stream,
-                                   std::uint64_t first) {
-        const SplitCast s = *given;
-        NarrowDraws draws(*stream);
-        for (std::size_t begin = 0; begin < count; begin += NarrowDraws::size) {
-            const std::size_t n = count - begin < NarrowDraws::size ? count - begin : NarrowDraws::size;
-            const std::uint32_t* drawn = draws.at(first + begin, n);
-            for (std::size_t i = 0; i < n; ++i) out[begin + i] = round_split<M, HasParts, Few>(in[begin + i], s, drawn[i]);
-        }
+        by_overflow(in, count, s.cast.largest, [&]<bool Full>(std::size_t begin, std::size_t n) __attribute__((always_inline)) {
+            for (std::size_t i = begin; i < begin + n; ++i) out[i] = round_split<M, HasParts, Full>(in[i], s);
+        });
     }
 };
 

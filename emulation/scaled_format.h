@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "core/float_format.h"
-#include "emulation/quantize_loops.h"
+#include "emulation/quantize_job.h"
 
 namespace apscope {
 

@@ -1,5 +1,6 @@
 #include "emulation/codecs/random_integers.h"
 
+#include "emulation/narrow_draws.h"
 #include "emulation/simd.h"
 
 namespace apscope {

@@ -13,7 +13,7 @@ namespace apscope {
 // round(a + b); `random` holds the random integer, left-aligned.
 APSCOPE_HD_CALL double add_by_mode(double a, double b, const Cast<double>& cast, RoundingMode mode, std::uint64_t random) {
     double result = 0;
-    with_mode(mode, [&]<RoundingMode M>() {
+    dispatch(mode, [&]<RoundingMode M>() {
         if constexpr (M != RoundingMode::stochastic_exact) result = add_rounded<M>(a, b, cast, random);
     });
     return result;

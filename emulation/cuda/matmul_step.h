@@ -29,7 +29,7 @@ inline constexpr int pairwise_levels = 40;
 template <Operation Op>
 APSCOPE_HD_CALL double operate_by_mode(double x, double y, double z, const Cast<double>& cast, RoundingMode mode, std::uint64_t random) {
     double result = 0;
-    with_mode(mode, [&]<RoundingMode M>() {
+    dispatch(mode, [&]<RoundingMode M>() {
         if constexpr (is_stochastic(M) && M != RoundingMode::stochastic_exact) result = operate_wide<Op, M>(x, y, z, cast, random);
     });
     return result;

@@ -4,7 +4,6 @@
 
 #include "core/float_format.h"
 #include "emulation/cuda/group_rounding.h"
-#include "emulation/quantize_kernels.h"
 
 namespace apscope {
 
@@ -20,7 +19,7 @@ void with_rounding(const FloatFormat& format, const Projection& projection, std:
     const Cast<Real> cast = make_cast<Real>(format, projection);
     const RandomStream stream = array_stream(seed, projection.drawn_bits());
     if constexpr (std::is_same_v<Real, float>) {
-        if (magic_addition_serves<float>(format, projection, cast)) {
+        if (addition_serves<float>(format, projection, cast)) {
             return f.template operator()<4>(AdditionRounding{make_addition_cast(cast)});
         }
         if (split_serves(format, projection, cast)) {

@@ -3,8 +3,10 @@
 // value and midpoint with their neighbours, and at random patterns inside and outside the format's range.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <stdexcept>
 #include <vector>
 
 #include "core/codec.h"
@@ -144,6 +146,41 @@ TEST_P(QuantizePaths, CodesEqualTheScalarCodec) {
         encode(std::span<const float>(finite), std::span<std::uint16_t>(back), f, {}, std::nullopt);
         for (std::size_t i = 0; i < finite.size(); ++i) {
             EXPECT_EQ(back[i], encode_one<float>(finite[i], codec)) << f.name() << " value " << finite[i];
+        }
+    }
+}
+
+// Codes of numbers that must be rounded first: in one pass or two, with and without a number that overflows near by.
+TEST_P(QuantizePaths, CodesOfAnyNumberAreThoseOfTheRule) {
+    for (const FloatFormat& f : formats()) {
+        if (f.storage_bits() > 16) continue;
+        std::vector<float> in = inputs(f, 4000);
+        if (!f.has_nan()) std::erase_if(in, [](float x) { return x != x; });
+        const auto middle = std::stable_partition(in.begin(), in.end(), [&](float x) { return std::abs(x) < f.largest() / 2; });
+        for (int k = 0; k < 3; ++k) in.insert(middle, in.begin(), in.begin() + 700);  // whole buffers without overflow
+        std::vector<float> wanted(in.size());
+        std::vector<std::uint16_t> codes(in.size());
+        for (const RoundingMode mode : {RoundingMode::ties_to_even, RoundingMode::toward_zero, RoundingMode::stochastic}) {
+            for (const Overflow overflow : {Overflow::ieee, Overflow::saturate, Overflow::propagate, Overflow::infinity, Overflow::nan}) {
+                Projection p;
+                p.rounding = mode;
+                p.overflow = overflow;
+                try {
+                    validate(p, f);
+                    quantize_by_rule(in, wanted, f, p);
+                } catch (const std::invalid_argument&) {
+                    continue;  // no infinity or NaN to overflow to
+                }
+                encode(std::span<const float>(in), std::span<std::uint16_t>(codes), f, p, std::uint64_t{1});
+                Codec codec = make_codec<float>(f);
+                if (!f.has_nan()) codec.nan_code = 1;
+                std::size_t wrong = 0;
+                for (std::size_t i = 0; i < in.size(); ++i) {
+                    if (codes[i] == encode_one<float>(wanted[i], codec) || ++wrong > 3) continue;
+                    ADD_FAILURE() << f.name() << " " << to_string(mode) << " overflow " << static_cast<int>(overflow) << ": " << in[i] << " gives code "
+                                  << codes[i] << ", the rule " << encode_one<float>(wanted[i], codec);
+                }
+            }
         }
     }
 }

@@ -17,25 +17,38 @@ from apscope import _core
 from .jobs import Job
 
 ROOT = Path(__file__).resolve().parents[2]
-#: What is proved, as far as casts and codes go, and for arithmetic what it adds: a change in these files
-#: asks for the proofs again.
+#: What is proved: deterministic casts and codes; what stochastic rounding adds; and arithmetic. A change in
+#: these files asks for the proofs again that run through them.
 CASTS = (
     "core/float_format.*", "core/named_formats.*", "core/projection.*", "core/bits.h", "core/draws.h", "core/rounding.*", "core/codec.*", "core/philox.h",
     "core/float_environment.*", "core/host_device.h", "emulation/quantize*", "emulation/code_kernels.h",
-    "emulation/narrow_draws.h", "emulation/streaming.h", "emulation/simd.*", "emulation/parallel.*",
+    "emulation/streaming.h", "emulation/simd.*", "emulation/parallel.*",
 )  # fmt: skip
+STOCHASTIC = ("emulation/stochastic_*", "emulation/narrow_draws.h")
 ARITHMETIC = (
     "core/wide_number.h", "core/exact_sum.h", "core/exact_arithmetic.h", "core/stochastic_moments.h",
     "emulation/arithmetic*", "emulation/reduce_kernels.h",
     "emulation/register_arithmetic.*", "emulation/rounding_steps.*", "emulation/value_range.*",
 )  # fmt: skip
+#: The parts of the record that run more than deterministic casts.
+SOURCES = {
+    "rule": CASTS + STOCHASTIC,
+    "fp64 formats": CASTS + STOCHASTIC,
+    "P3109 beyond fp32": CASTS + STOCHASTIC,
+    "arithmetic": CASTS + ARITHMETIC,
+    "sampled fma": CASTS + ARITHMETIC,
+}  # fmt: skip
 
 
-def digest_of_sources(arithmetic: bool, root: Path = ROOT) -> str:
-    """SHA-256 over the emulator's C++ sources, by path; its first 12 digits."""
+def sources_of(part: str) -> tuple[str, ...]:
+    """Patterns of the files that a part of the record proves."""
+    return SOURCES.get(part, CASTS)
+
+
+def digest_of_sources(part: str, root: Path = ROOT) -> str:
+    """SHA-256 over the C++ sources that a part proves, by path; its first 12 digits."""
     digest = hashlib.sha256()
-    patterns = CASTS + ARITHMETIC if arithmetic else CASTS
-    for path in sorted({path for pattern in patterns for path in root.glob(pattern)}):
+    for path in sorted({path for pattern in sources_of(part) for path in root.glob(pattern)}):
         digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:12]
 
@@ -45,13 +58,14 @@ class Record:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.digests = {arithmetic: digest_of_sources(arithmetic) for arithmetic in (False, True)}
+        self.digests: dict[str, str] = {}
         self.jobs: dict[str, dict[str, Any]] = json.loads(path.read_text())["jobs"] if path.exists() else {}
 
     def on(self, job: Job) -> dict[str, Any]:
         """What a job runs on: sources, instruction set, processors."""
-        arithmetic = job.part in ("arithmetic", "sampled fma")
-        return {"sources": self.digests[arithmetic], "simd": _core.simd_level(), "processors": os.cpu_count()}
+        if job.part not in self.digests:
+            self.digests[job.part] = digest_of_sources(job.part)
+        return {"sources": self.digests[job.part], "simd": _core.simd_level(), "processors": os.cpu_count()}
 
     def row_key(self, job: Job) -> str:
         """Where the job's row on the instruction set in use is, or belongs."""

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <future>
+#include <limits>
 #include <stdexcept>
 
 #include "emulation/quantize.h"
@@ -103,27 +104,50 @@ void Staircase::fill(std::uint32_t first, std::span<std::uint32_t> results) cons
 
 Tally arrays_against_steps(const FloatFormat& format, const Projection& projection, const Staircase& expected, int threads,
                            const Progress& progress, bool& stopped) {
-    constexpr std::uint64_t chunk = 1 << 14;  // the arrays stay in the L2 cache
+    // Array paths look at a run's largest magnitude before they choose a loop: a run of inputs stands behind a zero,
+    // and behind an infinity. On the machine's best instruction set every input goes through both loops, on others
+    // runs take turns.
+    constexpr std::uint64_t run = 512, runs = 32, chunk = runs * (run - 1);  // the arrays stay in the L2 cache
+    const QuantizePath path = quantize_path<float>(format, projection);
+    const bool looks_ahead = path == QuantizePath::addition || path == QuantizePath::split;
     // The rule's own loop serves these proofs alone: on one instruction set it is compared too.
-    const bool other_loop = quantize_path<float>(format, projection) != QuantizePath::rule && simd_level() == best_simd_level();
+    const bool best = simd_level() == best_simd_level(), other_loop = path != QuantizePath::rule && best;
     return in_chunks<Tally>(std::uint64_t{1} << 32, chunk, threads, progress, stopped, [&] {
-        return [&, in = std::vector<float>(chunk), out = std::vector<float>(chunk),
-                results = std::vector<std::uint32_t>(chunk)](std::uint64_t start, std::uint64_t) mutable {
-            const auto first = static_cast<std::uint32_t>(start);
-            for (std::uint32_t i = 0; i < chunk; ++i) in[i] = std::bit_cast<float>(first + i);
-            expected.fill(first, results);
+        return [&, in = std::vector<float>(runs * run), out = std::vector<float>(runs * run),
+                results = std::vector<std::uint32_t>(chunk)](std::uint64_t start, std::uint64_t end) mutable {
+            const auto first = static_cast<std::uint32_t>(start), count = static_cast<std::uint32_t>(end - start);
+            // f(the run's place in the arrays, its first input's number in the chunk, its length)
+            const auto each_run = [&](const auto& f) {
+                for (std::uint32_t i = 0, place = 1; i < count; i += run - 1, place += run) f(place, i, std::min<std::uint32_t>(run - 1, count - i));
+            };
+            const auto behind = [&](float even, float odd) {
+                for (std::uint64_t place = 0; place < in.size(); place += run) in[place] = place / run % 2 == 0 ? even : odd;
+            };
+            constexpr float infinity = std::numeric_limits<float>::infinity();
+            each_run([&](std::uint32_t place, std::uint32_t i, std::uint32_t n) {
+                for (std::uint32_t k = 0; k < n; ++k) in[place + k] = std::bit_cast<float>(first + i + k);
+            });
+            expected.fill(first, std::span(results).first(count));
             Tally tally;
             const auto compare = [&](const char* what) {
-                if (std::memcmp(out.data(), results.data(), chunk * sizeof(float)) == 0) {
-                    tally.cases += chunk;
-                    return;
-                }
-                for (std::uint32_t i = 0; i < chunk; ++i) {
-                    tally.compare(first_exhaustive_place + start + i, what, first + i, results[i], bits_of(out[i]));
-                }
+                each_run([&](std::uint32_t place, std::uint32_t i, std::uint32_t n) {
+                    if (std::memcmp(&out[place], &results[i], n * sizeof(float)) == 0) {
+                        tally.cases += n;
+                        return;
+                    }
+                    for (std::uint32_t k = i; k < i + n; ++k) {
+                        tally.compare(first_exhaustive_place + start + k, what, first + k, results[k], bits_of(out[place + k - i]));
+                    }
+                });
             };
+            behind(0.0f, best ? 0.0f : infinity);
             quantize(in, out, format, projection);
             compare("the array path against the oracle");
+            if (looks_ahead && best) {
+                behind(infinity, infinity);
+                quantize(in, out, format, projection);
+                compare("the array path beside infinities against the oracle");
+            }
             if (other_loop) {
                 quantize_by_rule(in, out, format, projection);
                 compare("the rule against the oracle");
