@@ -32,23 +32,29 @@ APSCOPE_HD void philox_words(const RandomStream stream, std::uint64_t first, std
     }
 }
 
+// 16 bits of a word, as they lie in memory.
+typedef std::uint16_t __attribute__((may_alias)) half_word;
+
 class NarrowDraws {
 public:
     static constexpr std::size_t size = 512;  // elements in a buffer
 
     APSCOPE_INLINE explicit NarrowDraws(const RandomStream& stream) : stream_(stream) {}
-    // The integers of elements first .. first + n - 1, left-aligned in 32 bits; n <= size, and `first` begins a
-    // block of the stream.
+    // The integers of elements first .. first + n - 1, in 16 bits each, of which the leading random_bits count;
+    // n <= size, and `first` begins a block of the stream. Slot j of a block is its j-th run of 16 bits, least
+    // significant first: as the words lie in memory.
+    APSCOPE_INLINE const half_word* halves_at(std::uint64_t first, std::size_t n) {
+        philox_words(stream_, first / 8, (n + 7) / 8, words_);
+        return reinterpret_cast<const half_word*>(words_);
+    }
+    // The same left-aligned in 32 bits, with zeros behind the random_bits.
     APSCOPE_INLINE const std::uint32_t* at(std::uint64_t first, std::size_t n) {
-        const auto slots = static_cast<std::uint64_t>(RandomStream::slots(stream_.random_bits));
-        philox_words(stream_, first / slots, (n + slots - 1) / slots, words_);
         const std::uint32_t mask = ~std::uint32_t{0} << (32 - stream_.random_bits);
-        // Slot j of a block is its j-th run of 16 or 32 bits, least significant first: as the words lie in memory.
         if (stream_.random_bits > 16) {
+            philox_words(stream_, first / 4, (n + 3) / 4, words_);
             for (std::size_t i = 0; i < n; ++i) drawn_[i] = words_[i] & mask;
         } else {
-            std::uint16_t halves[size];
-            __builtin_memcpy(halves, words_, sizeof halves);
+            const half_word* halves = halves_at(first, n);
             for (std::size_t i = 0; i < n; ++i) drawn_[i] = (static_cast<std::uint32_t>(halves[i]) << 16) & mask;
         }
         return drawn_;

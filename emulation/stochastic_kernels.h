@@ -9,9 +9,18 @@
 #include "core/rounding.h"
 #include "emulation/narrow_draws.h"
 #include "emulation/simd.h"
+#include "emulation/stochastic_scaled.h"
 #include "emulation/stochastic_split.h"
 
 namespace apscope {
+
+// work(begin, n) for as many elements at a time as words are drawn for.
+template <class Work>
+APSCOPE_INLINE void for_draw_buffers(std::size_t count, Work&& work) {
+    for (std::size_t begin = 0; begin < count; begin += NarrowDraws::size) {
+        work(begin, count - begin < NarrowDraws::size ? count - begin : NarrowDraws::size);
+    }
+}
 
 // The rule with random integers from a stream, whose blocks serve several elements each.
 template <RoundingMode M, class Real, bool Plain>
@@ -43,24 +52,16 @@ struct DrawGivenWords {
 };
 
 // fp32 numbers and at most 32 random bits: words first, a buffer at a time, then their use, both as vector code.
-// From here on `first` begins a block of the stream.
-template <class Round>
-APSCOPE_INLINE void draw_narrow(const float* in, float* out, std::size_t count, const RandomStream& stream, std::uint64_t first, Round&& round) {
-    NarrowDraws draws(stream);
-    for (std::size_t begin = 0; begin < count; begin += NarrowDraws::size) {
-        const std::size_t n = count - begin < NarrowDraws::size ? count - begin : NarrowDraws::size;
-        const std::uint32_t* drawn = draws.at(first + begin, n);
-        for (std::size_t i = 0; i < n; ++i) out[begin + i] = round(in[begin + i], drawn[i]);
-    }
-}
-
+// `first` begins a block of the stream.
 template <RoundingMode M>
 struct DrawNarrowByRule {
     static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count, const Cast<float>* given,
                                    const RandomStream* stream, std::uint64_t first) {
         const Cast<float> cast = known<true>(*given);
-        draw_narrow(in, out, count, *stream, first, [&](float x, std::uint32_t drawn) __attribute__((always_inline)) {
-            return round_to_format<M, float>(x, cast, Word32{drawn});
+        NarrowDraws draws(*stream);
+        for_draw_buffers(count, [&](std::size_t begin, std::size_t n) __attribute__((always_inline)) {
+            const std::uint32_t* drawn = draws.at(first + begin, n);
+            for (std::size_t i = 0; i < n; ++i) out[begin + i] = round_to_format<M, float>(in[begin + i], cast, Word32{drawn[i]});
         });
     }
 };
@@ -70,8 +71,30 @@ struct DrawBySplit {
     static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count, const SplitCast* given, const RandomStream* stream,
                                    std::uint64_t first) {
         const SplitCast s = *given;
-        draw_narrow(in, out, count, *stream, first, [&](float x, std::uint32_t drawn) __attribute__((always_inline)) {
-            return draw_split<M, HasParts, Few, true>(x, s, drawn);
+        NarrowDraws draws(*stream);
+        for_draw_buffers(count, [&](std::size_t begin, std::size_t n) __attribute__((always_inline)) {
+            const std::uint32_t* drawn = draws.at(first + begin, n);
+            const float* x = in + begin;
+            float* rounded = out + begin;
+            by_overflow(x, n, s.cast.largest, [&]<bool Full>(std::size_t from, std::size_t length) __attribute__((always_inline)) {
+                for (std::size_t i = from; i < from + length; ++i) rounded[i] = draw_split<M, HasParts, Few, Full>(x[i], s, drawn[i]);
+            });
+        });
+    }
+};
+
+struct DrawScaled {
+    static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count, const ScaledCast* given, const RandomStream* stream,
+                                   std::uint64_t first) {
+        const ScaledCast s = *given;
+        NarrowDraws draws(*stream);
+        for_draw_buffers(count, [&](std::size_t begin, std::size_t n) __attribute__((always_inline)) {
+            const half_word* drawn = draws.halves_at(first + begin, n);
+            const float* x = in + begin;
+            float* rounded = out + begin;
+            by_overflow(x, n, s.cast.largest, [&]<bool Full>(std::size_t from, std::size_t length) __attribute__((always_inline)) {
+                for (std::size_t i = from; i < from + length; ++i) rounded[i] = draw_scaled<Full>(x[i], s, drawn[i]);
+            });
         });
     }
 };
