@@ -1,9 +1,7 @@
-// One safetensors file, memory-mapped and checked before anything in it is used.
+// One safetensors file, memory-mapped (a small one is read) and checked before anything in it is used.
 //
-// A safetensors file is an 8-byte little-endian header length, a JSON header that gives every
-// tensor's dtype, shape and byte range, and the bytes. The ranges must cover the rest of the file
-// exactly: no overlap, no hole, nothing behind them. Opening checks all of that; every failure is
-// one sentence that names the file and the field.
+// A safetensors file is an 8-byte little-endian header length, a JSON header (safetensors_header.h) and the
+// tensors' bytes. Opening checks all of it; every failure is one sentence that names the file and the field.
 #pragma once
 
 #include <atomic>
@@ -15,6 +13,8 @@
 #include <span>
 #include <string>
 #include <vector>
+
+#include "analysis/safetensors_header.h"
 
 namespace apscope {
 
@@ -31,25 +31,17 @@ struct TensorView {
 
 class SafetensorsFile : public std::enable_shared_from_this<SafetensorsFile> {
 public:
-    struct Entry {
-        std::string dtype;                // as the header spells it: "F32"
-        std::vector<std::int64_t> shape;  // row-major; empty for a scalar
-        std::size_t size = 0;             // elements
-        std::uint64_t begin = 0;          // bytes, from the end of the header
-        std::uint64_t end = 0;
-    };
-
     // Throws std::invalid_argument for a malformed file, std::system_error for one that cannot be
-    // opened. The file must not shrink while it is open.
-    static std::shared_ptr<const SafetensorsFile> open(const std::filesystem::path& path);
+    // opened. A mapped file must not shrink while it is open. A header that was `seen` is not parsed again.
+    static std::shared_ptr<const SafetensorsFile> open(const std::filesystem::path& path, SafetensorsHeaders* seen = nullptr);
     ~SafetensorsFile();
     SafetensorsFile(const SafetensorsFile&) = delete;
     SafetensorsFile& operator=(const SafetensorsFile&) = delete;
 
     const std::filesystem::path& path() const { return path_; }
     std::size_t length() const { return length_; }  // of the file, in bytes
-    const std::map<std::string, Entry>& entries() const { return entries_; }
-    const std::map<std::string, std::string>& metadata() const { return metadata_; }
+    const std::map<std::string, SafetensorsEntry>& entries() const { return *header_.tensors; }
+    const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
 
     // The tensor's bytes as they lie in the file; valid while this object lives. Throws
     // std::invalid_argument for a tensor that is not there.
@@ -64,16 +56,16 @@ public:
 
 private:
     SafetensorsFile() = default;
-    void parse();
-    const Entry& entry(const std::string& name) const;
+    void parse(SafetensorsHeaders* seen);
+    const SafetensorsEntry& entry(const std::string& name) const;
     void count_small_view(std::size_t length) const;
 
     std::filesystem::path path_;
-    const std::byte* mapping_ = nullptr;
+    const std::byte* contents_ = nullptr;  // of the file: mapped, or, of a small one, read into `small_`
+    std::vector<double> small_;            // aligned as any tensor's numbers
     std::size_t length_ = 0;
     const std::byte* data_ = nullptr;  // behind the header
-    std::map<std::string, Entry> entries_;
-    std::map<std::string, std::string> metadata_;
+    SafetensorsHeader header_;
     mutable std::atomic<std::size_t> small_views_{0};  // bytes of small views gone since pages were dropped
 };
 

@@ -36,7 +36,7 @@ public:
                 return order_.front().second;
             }
         }
-        auto file = SafetensorsFile::open(path());  // outside the lock: it reads and parses
+        auto file = SafetensorsFile::open(path(), &headers_);  // outside the lock: it reads and parses
         const std::lock_guard lock(mutex_);
         if (const auto found = index_.find(key); found != index_.end()) return found->second->second;
         order_.emplace_front(key, file);
@@ -56,6 +56,7 @@ private:
     Order order_;
     std::map<FileKey, Order::iterator> index_;
     std::size_t bytes_ = 0;
+    SafetensorsHeaders headers_;
 };
 
 std::string read_whole(const fs::path& path) {

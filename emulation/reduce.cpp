@@ -27,8 +27,9 @@ public:
              std::size_t moments_offset)
         : accumulator_(accumulator), key_(key), first_(first), count_(count), moments_(moments), offset_(moments_offset) {}
 
-    // target = round(target + sign * source), drawing at `hop`.
-    void add(double* target, const double* source, double sign, std::uint32_t hop) {
+    // target = round(a + sign * b), drawing at `hop`; `target` may be `a`.
+    void add(double* target, const double* a, const double* source, double sign, std::uint32_t hop) {
+        if (a != target) std::copy_n(a, count_, target);
         const RandomStream stream{key_, 0, stage_and_hop(Stage::reduce, hop), accumulator_.cast.random_bits};
         if (moments_ != nullptr && is_stochastic(accumulator_.rounding)) note_moments(target, source, sign);
         dispatch(accumulator_.rounding, [&]<RoundingMode M>() {
@@ -58,28 +59,29 @@ private:
 
 // The same in fp32, where a theorem covers it.
 struct AddFp32 {
-    static APSCOPE_INLINE void run(float* target, const float* source, float sign, std::size_t count) {
-#pragma GCC ivdep  // rows of their own
-        for (std::size_t i = 0; i < count; ++i) target[i] += sign * source[i];
+    static APSCOPE_INLINE void run(float* target, const float* a, const float* b, float sign, std::size_t count) {
+#pragma GCC ivdep  // rows of their own, or the same
+        for (std::size_t i = 0; i < count; ++i) target[i] = a[i] + sign * b[i];
     }
 };
 // The sum and its rounding in the same registers.
 template <Step S>
 struct AddAndRound {
-    static APSCOPE_INLINE void run(float* target, const float* source, float sign, std::size_t count, const StepCast<float>* given) {
+    static APSCOPE_INLINE void run(float* target, const float* a, const float* b, float sign, std::size_t count, const StepCast<float>* given) {
         const StepCast<float> step = *given;
-#pragma GCC ivdep  // rows of their own
-        for (std::size_t i = 0; i < count; ++i) target[i] = round_step<S>(target[i] + sign * source[i], step);
+#pragma GCC ivdep  // rows of their own, or the same
+        for (std::size_t i = 0; i < count; ++i) target[i] = round_step<S>(a[i] + sign * b[i], step);
     }
 };
 class Fp32Adder {
 public:
     Fp32Adder(Fp32Sums& sums, PhiloxKey key, std::size_t first, std::size_t count, HopMoments* moments, std::size_t moments_offset)
         : sums_(sums), key_(key), first_(first), count_(count), moments_(moments), offset_(moments_offset) {}
-    void add(float* target, const float* source, float sign, std::uint32_t hop) {
-        if (sums_.step && sums_.step->step == Step::addition) return simd::run<AddAndRound<Step::addition>>(target, source, sign, count_, &*sums_.step);
-        if (sums_.step && sums_.step->step == Step::bits) return simd::run<AddAndRound<Step::bits>>(target, source, sign, count_, &*sums_.step);
-        simd::run<AddFp32>(target, source, sign, count_);
+    // target = round(a + sign * b), drawing at `hop`; `target` may be `a`.
+    void add(float* target, const float* a, const float* b, float sign, std::uint32_t hop) {
+        if (sums_.step && sums_.step->step == Step::addition) return simd::run<AddAndRound<Step::addition>>(target, a, b, sign, count_, &*sums_.step);
+        if (sums_.step && sums_.step->step == Step::bits) return simd::run<AddAndRound<Step::bits>>(target, a, b, sign, count_, &*sums_.step);
+        simd::run<AddFp32>(target, a, b, sign, count_);
         if (sums_.in_hardware) return;
         if (moments_ != nullptr && is_stochastic(sums_.job.mode)) {
             const bool defined = add_moments(target, count_, sums_.scale, sums_.accumulator, sums_.job.mode, sums_.saturates,
