@@ -14,49 +14,7 @@ namespace apscope {
 
 namespace {
 
-// The sums over one block with numbers that are not finite, lane by lane. A pair that is left out adds zeros, which changes no lane:
-// lanes start at +0 and x + (-x) is +0, so none is ever -0.
-struct SumBlock {
-    static APSCOPE_INLINE void run(const double* x, const double* y, std::size_t count, double* totals) {
-        using S = ErrorStatistics;
-        LaneSums<7> sums;
-        const auto add = [&](std::size_t i, std::size_t lane) {
-            const double a = x[i], b = y[i];
-            const double e = b - a;
-            // e is finite exactly if both are: x and y are far below fp64's largest number.
-            const bool finite = (bits_cast<std::uint64_t>(e) & infinity_bits<double>) != infinity_bits<double>;
-            const std::uint64_t mask = std::uint64_t{0} - static_cast<std::uint64_t>(finite);
-            const auto kept = [mask](double v) { return bits_cast<double>(bits_cast<std::uint64_t>(v) & mask); };
-            const double xk = kept(a), yk = kept(b), ek = kept(e);
-            // sign(0) = 0: the sign bit of x moves to e where x is not zero.
-            const std::uint64_t sign = bits_cast<std::uint64_t>(xk) & sign_bit<double>;
-            const double turned = bits_cast<double>(bits_cast<std::uint64_t>(ek) ^ sign);
-            sums.lane[S::error][lane] += ek;
-            sums.lane[S::squared_error][lane] += ek * ek;
-            sums.lane[S::squared_reference][lane] += xk * xk;
-            sums.lane[S::absolute_reference][lane] += bits_cast<double>(bits_cast<std::uint64_t>(xk) & ~sign_bit<double>);
-            sums.lane[S::signed_error][lane] += xk != 0.0 ? turned : 0.0;
-            sums.lane[S::product][lane] += xk * yk;
-            sums.lane[S::squared_result][lane] += yk * yk;
-        };
-        std::size_t i = 0;
-        for (; i + sum_lanes <= count; i += sum_lanes) {
-            for (std::size_t lane = 0; lane < sum_lanes; ++lane) add(i + lane, lane);
-        }
-        for (std::size_t lane = 0; i + lane < count; ++lane) add(i + lane, lane);
-        for (std::size_t k = 0; k < 7; ++k) totals[k] += sums.join(k);
-    }
-};
-
 bool finite(double v) { return (bits_cast<std::uint64_t>(v) & infinity_bits<double>) != infinity_bits<double>; }
-
-// Units in the last place of the format at the scaled x: 2^-(max(floor(log2 |S x|), emin) - m).
-double per_ulp(double x, const FloatScale& s) {
-    const double scaled = std::abs(x) * s.units * s.scale;
-    const int exponent = scaled == 0.0 ? s.cast.emin : exponent_of<double>(bits_cast<std::uint64_t>(scaled));
-    const int quantum = std::max(exponent, s.cast.emin) - s.cast.mantissa_bits;
-    return bits_cast<double>(static_cast<std::uint64_t>(1023 - quantum) << 52);
-}
 
 // How max_ulp is found; powers of two within fp32's reach only move exponents.
 Ulps ulps_of(const FloatScale* s) {
@@ -64,28 +22,6 @@ Ulps ulps_of(const FloatScale* s) {
     const std::uint64_t bits = bits_cast<std::uint64_t>(s->scale);
     const int exponent = static_cast<int>(bits >> 52) - 1023;
     return s->units == 1.0 && (bits & ((std::uint64_t{1} << 52) - 1)) == 0 && std::abs(exponent) <= 300 ? Ulps::shifted : Ulps::scaled;
-}
-
-// Pairs that are not all finite, one by one.
-void add_pairs(ErrorStatistics& s, std::span<const double> x, std::span<const double> y, const FloatScale* scale) {
-    simd::run<SumBlock>(x.data(), y.data(), x.size(), s.sums.data());
-    for (std::size_t i = 0; i < x.size(); ++i) {
-        const double a = x[i], b = y[i];
-        if (!finite(a)) {
-            (a != a ? s.nan : s.infinite) += 1;
-            continue;
-        }
-        s.nonzero += a != 0.0;
-        s.underflow += a != 0.0 && b == 0.0;
-        if (!finite(b)) {
-            ++s.overflow;
-            continue;
-        }
-        ++s.counted;
-        if (scale != nullptr && a != b) {
-            s.max_ulp = std::max(s.max_ulp, std::abs(b - a) * scale->units * scale->scale * per_ulp(a, *scale));
-        }
-    }
 }
 
 // False, and nothing added, where a number is not finite.
@@ -123,6 +59,21 @@ bool add_finite_pairs(ErrorStatistics& s, std::span<const Real> x, std::span<con
     return true;
 }
 
+// Pairs that are not all finite.
+template <class Real>
+void add_pairs(ErrorStatistics& s, std::span<const Real> x, std::span<const Real> y, const FloatScale* scale) {
+    std::vector<Real> kept(2 * x.size());
+    const std::span<Real> kept_x = std::span(kept).first(x.size()), kept_y = std::span(kept).last(x.size());
+    LeftOut left{};
+    simd::run<LeaveOut<Real>>(x.data(), y.data(), x.size(), kept_x.data(), kept_y.data(), &left);
+    add_finite_pairs<Real>(s, kept_x, kept_y, scale, nullptr);
+    s.counted -= left.pairs;
+    s.nan += left.nan;
+    s.infinite += left.infinite;
+    s.overflow += left.pairs - left.nan - left.infinite;
+    s.nonzero += left.nonzero;
+}
+
 }  // namespace
 
 ReferenceSums reference_sums(std::span<const double> x) {
@@ -141,7 +92,7 @@ void ErrorStatistics::add_block(std::span<const Real> x, std::span<const Real> y
         simd::run<SumRow>(variance.data(), x.size(), &sums[expected_variance]);
         return;
     }
-    add_pairs(*this, std::vector<double>(x.begin(), x.end()), std::vector<double>(y.begin(), y.end()), scale);
+    add_pairs(*this, x, y, scale);
     if (bias.empty()) return;
     const auto pair = [&](std::size_t i, double v) { return finite(x[i]) && finite(y[i]) ? v : 0.0; };
     sums[expected_error] += block_sum(x.size(), [&](std::size_t i) { return pair(i, bias[i]); });

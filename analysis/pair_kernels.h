@@ -1,5 +1,5 @@
-// The loops of ErrorStatistics over pairs of numbers, for blocks in which all are finite, compiled per instruction set by
-// simd::run(). Sums have the shape of core/fixed_shape_sum.h; counts and a maximum need none.
+// The loops of ErrorStatistics over pairs of numbers, for blocks in which all are finite, and what makes others such
+// blocks, compiled per instruction set by simd::run(). Sums have the shape of core/fixed_shape_sum.h; counts and a maximum need none.
 #pragma once
 
 #include <cstddef>
@@ -118,6 +118,32 @@ struct AddFinitePairs {
             f.max_ulp = ulp[lane] > f.max_ulp ? ulp[lane] : f.max_ulp;
         }
         *found = f;
+    }
+};
+
+// A block with zeros in the place of pairs that are not both finite, and what those count as. A pair of zeros changes
+// no sum: lanes start at +0 and x + (-x) is +0, so none is ever -0.
+struct LeftOut {
+    std::uint64_t pairs, nan, infinite;  // of which x is NaN, infinite
+    std::uint64_t nonzero;               // x is finite and not zero
+};
+template <class Real>
+struct LeaveOut {
+    static APSCOPE_INLINE void run(const Real* x, const Real* y, std::size_t count, Real* kept_x, Real* kept_y, LeftOut* found) {
+        using Bits = BitsOf<Real>;
+        constexpr Bits infinity = infinity_bits<Real>;
+        Bits pairs = 0, nan = 0, infinite = 0, nonzero = 0;  // a block is small
+        for (std::size_t i = 0; i < count; ++i) {
+            const Bits a = bits_cast<Bits>(x[i]), b = bits_cast<Bits>(y[i]), size = a & ~sign_bit<Real>;
+            const Bits is_left_out = static_cast<Bits>((size >= infinity) | ((b & ~sign_bit<Real>) >= infinity));
+            kept_x[i] = bits_cast<Real>(a & (is_left_out - 1));
+            kept_y[i] = bits_cast<Real>(b & (is_left_out - 1));
+            pairs += is_left_out;
+            nan += size > infinity;
+            infinite += size == infinity;
+            nonzero += is_left_out & static_cast<Bits>(size != 0) & static_cast<Bits>(size < infinity);
+        }
+        *found = {pairs, nan, infinite, nonzero};
     }
 };
 
