@@ -37,13 +37,16 @@ struct LargestFinite {
 
 void ExponentHistogram::add_each(std::span<const float> values) {
     for (const float value : values) {
-        const std::uint32_t magnitude = bits_cast<std::uint32_t>(value) & 0x7FFFFFFF;
-        if (magnitude == 0) ++zero;
+        const std::uint32_t magnitude = bits_cast<std::uint32_t>(value) & 0x7FFFFFFF, field = magnitude >> 23;
+        if (field - 1 < 254) ++finite[field + static_cast<std::size_t>(-127 - least)];
+        else if (magnitude == 0) ++zero;
         else if (magnitude < 0x7F800000) ++finite[static_cast<std::size_t>(exponent_of<float>(magnitude) - least)];
         else if (magnitude == 0x7F800000) ++infinite;
         else ++nan;
-        if (magnitude < 0x7F800000) amax = std::max(amax, bits_cast<float>(magnitude));
     }
+    std::uint32_t largest = 0;
+    simd::run<LargestFinite>(values.data(), values.size(), &largest);
+    amax = std::max(amax, bits_cast<float>(largest));
 }
 
 void ExponentHistogram::add(std::span<const float> values) {

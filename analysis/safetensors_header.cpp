@@ -89,7 +89,7 @@ std::map<std::string, std::string> parse_metadata(const nlohmann::json& json, co
 //
 //      {"__metadata__":{"step":"0","worker":"3"}  |  ,"conv.weight":{...}}
 //
-// If what stands in front is no JSON (a brace in a string), or there is nothing, all of it belongs to the tensors.
+// If what stands in front is no object (a brace in a string), or there is nothing, all of it belongs to the tensors.
 struct Split {
     std::string_view metadata, tensors;
 };

@@ -4,6 +4,9 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <array>
+#include <functional>
 #include <string>
 #include <unordered_map>
 
@@ -17,82 +20,118 @@ using namespace apscope;
 
 namespace {
 
-template <class Row, class Get>
-py::array_t<std::int64_t> plain_integers(const std::vector<Row>& rows, Get get) {
-    py::array_t<std::int64_t> values(static_cast<py::ssize_t>(rows.size()));
-    for (std::size_t i = 0; i < rows.size(); ++i) values.mutable_data()[i] = get(rows[i]);
-    return values;
-}
-
-// An integer column with empty places: values and a mask of the empty ones.
-template <class Row, class Get>
-py::tuple integers(const std::vector<Row>& rows, Get get) {
-    py::array_t<std::int64_t> values(static_cast<py::ssize_t>(rows.size()));
-    py::array_t<bool> empty(static_cast<py::ssize_t>(rows.size()));
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-        const std::optional<std::int64_t> v = get(rows[i]);
-        values.mutable_data()[i] = v.value_or(0);
-        empty.mutable_data()[i] = !v;
-    }
-    return py::make_tuple(values, empty);
-}
-
-template <class Get>
-py::array_t<double> reals(const std::vector<ResultRow>& rows, Get get) {
-    py::array_t<double> values(static_cast<py::ssize_t>(rows.size()));
-    for (std::size_t i = 0; i < rows.size(); ++i) values.mutable_data()[i] = get(rows[i]);
-    return values;
-}
-
-// Texts as an array of objects, each one's string made once.
+// The texts of a list, one string each, put into an array of objects by their number in the list.
 class Texts {
 public:
-    explicit Texts(std::size_t rows) : objects_(py::dtype("O"), py::array::ShapeContainer{static_cast<py::ssize_t>(rows)}), next_(static_cast<PyObject**>(objects_.mutable_data())) {}
-    void append(const std::string& text) {
-        if (last_ == nullptr || last_->first != text) last_ = &*known_.try_emplace(text, text).first;
-        Py_XDECREF(*next_);
-        *next_++ = py::str(last_->second).release().ptr();
+    template <class List, class Get>
+    Texts(const List& list, Get get) {
+        for (const auto& one : list) strings_.append(py::str(get(one)));
     }
-    py::array take() { return std::move(objects_); }
+    PyObject* operator[](std::size_t i) const { return PyList_GET_ITEM(strings_.ptr(), static_cast<py::ssize_t>(i)); }
 
 private:
-    py::array objects_;
-    PyObject** next_;
+    py::list strings_;
+};
+
+// Texts as they come, one string for all that are equal.
+class TextPool {
+public:
+    PyObject* operator()(const std::string& text) {
+        if (last_ == nullptr || last_->first != text) last_ = &*known_.try_emplace(text, text).first;
+        return last_->second.ptr();
+    }
+
+private:
     std::unordered_map<std::string, py::str> known_;
     const std::pair<const std::string, py::str>* last_ = nullptr;
 };
 
-template <class Row, class Get>
-py::array texts(const std::vector<Row>& rows, Get get) {
-    Texts made(rows.size());
-    for (const Row& row : rows) made.append(get(row));
-    return made.take();
-}
+// Columns of rows, filled some rows at a time, which stay in cache meanwhile.
+template <class Row>
+class Columns {
+public:
+    explicit Columns(const std::vector<Row>& rows) : rows_(rows) {}
+
+    template <class T, class Get>
+    void plain(const char* name, Get get) {
+        py::array_t<T> values(length());
+        dict_[name] = values;
+        fill([out = values.mutable_data(), get](const Row& row, std::size_t i) { out[i] = get(row); });
+    }
+    // Integers with empty places: values and a mask of the empty ones.
+    template <class Get>
+    void integers(const char* name, Get get) {
+        py::array_t<std::int64_t> values(length());
+        py::array_t<bool> empty(length());
+        dict_[name] = py::make_tuple(values, empty);
+        fill([out = values.mutable_data(), mask = empty.mutable_data(), get](const Row& row, std::size_t i) {
+            const std::optional<std::int64_t> v = get(row);
+            out[i] = v.value_or(0);
+            mask[i] = !v;
+        });
+    }
+    // get gives a string object that lives as long as this object.
+    template <class Get>
+    void texts(const char* name, Get get) {
+        py::array objects(py::dtype("O"), py::array::ShapeContainer{length()});
+        dict_[name] = objects;
+        fill([out = static_cast<PyObject**>(objects.mutable_data()), get](const Row& row, std::size_t i) mutable {
+            PyObject* text = get(row);
+            Py_INCREF(text);
+            Py_XDECREF(out[i]);
+            out[i] = text;
+        });
+    }
+    py::dict take() {
+        constexpr std::size_t some = 256;
+        for (std::size_t begin = 0; begin < rows_.size(); begin += some) {
+            for (const auto& fill : fills_) fill(begin, std::min(begin + some, rows_.size()));
+        }
+        return dict_;
+    }
+
+private:
+    py::ssize_t length() const { return static_cast<py::ssize_t>(rows_.size()); }
+    template <class One>
+    void fill(One one) {
+        fills_.push_back([this, one](std::size_t begin, std::size_t end) mutable {
+            for (std::size_t i = begin; i < end; ++i) one(rows_[i], i);
+        });
+    }
+
+    const std::vector<Row>& rows_;
+    py::dict dict_;
+    std::vector<std::function<void(std::size_t, std::size_t)>> fills_;
+};
+
+const std::string& name_of(const TensorInfo& t) { return t.name; }
+const std::string& role_of(const TensorInfo& t) { return t.role; }
 
 py::dict columns(const Trace& trace, const ReplayOptions& options, const std::vector<ResultRow>& rows) {
     const Manifest& manifest = trace.manifest();
-    py::dict d;
-    d["step"] = integers(rows, [&](const ResultRow& r) { return std::optional(manifest.steps[r.step_index].number); });
-    d["tensor"] = texts(rows, [&](const ResultRow& r) -> const std::string& { return manifest.tensors[r.tensor_index].name; });
-    d["role"] = texts(rows, [&](const ResultRow& r) -> const std::string& { return manifest.tensors[r.tensor_index].role; });
-    d["scheme"] = texts(rows, [&](const ResultRow& r) -> const std::string& { return options.schemes[r.scheme_index].spec; });
-    d["format"] = texts(rows, [&](const ResultRow& r) -> const std::string& { return r.format; });
-    d["topology"] = texts(rows, [](const ResultRow& r) -> const std::string& { return r.topology; });
-    d["workers"] = integers(rows, [&](const ResultRow&) { return std::optional<std::int64_t>(options.workers); });
-    d["stage"] = texts(rows, [](const ResultRow& r) { return r.wire ? "wire" : "reduced"; });
-#define APSCOPE_COUNT(name) d[#name] = integers(rows, [](const ResultRow& r) { return r.name; });
-#define APSCOPE_REAL(name) d[#name] = reals(rows, [](const ResultRow& r) { return r.name; });
+    const Texts names(manifest.tensors, name_of), roles(manifest.tensors, role_of), specs(options.schemes, [](const Scheme& s) { return s.spec; });
+    const Texts stages(std::array{"reduced", "wire"}, [](const char* stage) { return stage; });
+    TextPool formats, topologies, notes;
+    Columns<ResultRow> c(rows);
+    c.integers("step", [&](const ResultRow& r) { return std::optional(manifest.steps[r.step_index].number); });
+    c.texts("tensor", [&](const ResultRow& r) { return names[r.tensor_index]; });
+    c.texts("role", [&](const ResultRow& r) { return roles[r.tensor_index]; });
+    c.texts("scheme", [&](const ResultRow& r) { return specs[r.scheme_index]; });
+    c.texts("format", [&](const ResultRow& r) { return formats(r.format); });
+    c.texts("topology", [&](const ResultRow& r) { return topologies(r.topology); });
+    c.integers("workers", [&](const ResultRow&) { return std::optional<std::int64_t>(options.workers); });
+    c.texts("stage", [&](const ResultRow& r) { return stages[r.wire ? 1 : 0]; });
+#define APSCOPE_COUNT(name) c.integers(#name, [](const ResultRow& r) { return r.name; });
+#define APSCOPE_REAL(name) c.plain<double>(#name, [](const ResultRow& r) { return r.name; });
     APSCOPE_STATISTICS_COLUMNS(APSCOPE_COUNT, APSCOPE_REAL)
 #undef APSCOPE_COUNT
 #undef APSCOPE_REAL
-    d["wire_bits"] = integers(rows, [](const ResultRow& r) { return std::optional(r.wire_bits); });
-    d["side_bits"] = integers(rows, [](const ResultRow& r) { return std::optional(r.side_bits); });
-    d["scale_exponent"] = integers(rows, [](const ResultRow& r) { return r.scale_exponent; });
-    py::array_t<bool> skipped(static_cast<py::ssize_t>(rows.size()));
-    for (std::size_t i = 0; i < rows.size(); ++i) skipped.mutable_data()[i] = rows[i].skipped;
-    d["skipped"] = skipped;
-    d["note"] = texts(rows, [](const ResultRow& r) -> const std::string& { return r.note; });
-    return d;
+    c.integers("wire_bits", [](const ResultRow& r) { return std::optional(r.wire_bits); });
+    c.integers("side_bits", [](const ResultRow& r) { return std::optional(r.side_bits); });
+    c.integers("scale_exponent", [](const ResultRow& r) { return r.scale_exponent; });
+    c.plain<bool>("skipped", [](const ResultRow& r) { return r.skipped; });
+    c.texts("note", [&](const ResultRow& r) { return notes(r.note); });
+    return c.take();
 }
 
 // Columns step, tensor, role, kind, exponent and count of the bins that are not empty.
@@ -115,16 +154,16 @@ py::dict histogram_columns(const Trace& trace, const std::vector<ItemHistogram>&
         add("infinite", {}, h.infinite);
         add("nan", {}, h.nan);
     }
-    const auto tensor = [&](const Bin& b) -> const TensorInfo& { return manifest.tensors[b.item->tensor_index]; };
-    const auto whole = [](std::uint64_t n) { return static_cast<std::int64_t>(n); };
-    py::dict d;
-    d["step"] = plain_integers(bins, [&](const Bin& b) { return manifest.steps[b.item->step_index].number; });
-    d["tensor"] = texts(bins, [&](const Bin& b) -> const std::string& { return tensor(b).name; });
-    d["role"] = texts(bins, [&](const Bin& b) -> const std::string& { return tensor(b).role; });
-    d["kind"] = texts(bins, [](const Bin& b) { return b.kind; });
-    d["exponent"] = integers(bins, [](const Bin& b) { return std::optional<std::int64_t>(b.exponent); });
-    d["count"] = plain_integers(bins, [&](const Bin& b) { return whole(b.count); });
-    return d;
+    const Texts names(manifest.tensors, name_of), roles(manifest.tensors, role_of);
+    TextPool kinds;
+    Columns<Bin> c(bins);
+    c.plain<std::int64_t>("step", [&](const Bin& b) { return manifest.steps[b.item->step_index].number; });
+    c.texts("tensor", [&](const Bin& b) { return names[b.item->tensor_index]; });
+    c.texts("role", [&](const Bin& b) { return roles[b.item->tensor_index]; });
+    c.texts("kind", [&](const Bin& b) { return kinds(b.kind); });
+    c.integers("exponent", [](const Bin& b) { return std::optional<std::int64_t>(b.exponent); });
+    c.plain<std::int64_t>("count", [](const Bin& b) { return static_cast<std::int64_t>(b.count); });
+    return c.take();
 }
 
 }  // namespace

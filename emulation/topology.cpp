@@ -62,17 +62,20 @@ Topology parse_topology(std::string_view name) {
 ReductionProgram reduction_program(const Topology& t, int workers, int chunk) {
     ReductionProgram program;
     program.additions_per_hop = t.kahan ? 4 : 1;
+    program.hops.reserve(static_cast<std::size_t>(workers));
     switch (t.kind) {
         case Topology::Kind::exact:
         case Topology::Kind::gather:
         case Topology::Kind::sequential: {
             std::vector<int> ranks;
+            ranks.reserve(static_cast<std::size_t>(workers));
             for (int w = 0; w < workers; ++w) ranks.push_back(w);
             sequential(program.hops, ranks);
             break;
         }
         case Topology::Kind::ring: {
             std::vector<int> ranks;
+            ranks.reserve(static_cast<std::size_t>(workers));
             for (int w = 1; w <= workers; ++w) ranks.push_back((chunk + w) % workers);
             sequential(program.hops, ranks);
             program.result = ranks[0];

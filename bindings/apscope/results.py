@@ -119,14 +119,15 @@ def frame_of(parts: Sequence[tuple[str, Mapping[str, Any]]]) -> pd.DataFrame:
     """
     texts = np.array([name for name, _ in parts], dtype=object)
     lengths = [len(columns["step"][0] if isinstance(columns["step"], tuple) else columns["step"]) for _, columns in parts]
-    data: dict[str, Any] = {"trace": pd.Series(np.repeat(texts, lengths), dtype=object)}
+    # An index stays what it is, where pandas would look at every text of an array of objects.
+    data: dict[str, Any] = {"trace": pd.Index(np.repeat(texts, lengths), dtype=object, copy=False)}
     for name in parts[0][1]:
         pieces = [columns[name] for _, columns in parts]
         if isinstance(pieces[0], tuple):
             data[name] = pd.arrays.IntegerArray(*(np.concatenate(halves) for halves in zip(*pieces)))
             continue
         whole = np.concatenate(pieces)
-        data[name] = pd.Series(whole, dtype=object) if whole.dtype == object else whole
+        data[name] = pd.Index(whole, dtype=object, copy=False) if whole.dtype == object else whole
     return pd.DataFrame(data, copy=False)
 
 
