@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 #include <iterator>
+#include <numeric>
 #include <stdexcept>
 #include <tuple>
 
@@ -80,6 +81,7 @@ private:
         if (options_.progress) options_.progress(done_.load(std::memory_order_relaxed), total_);
     }
 
+    std::vector<std::size_t> in_groups() const;
     void select(const SelectionInput& input);
     std::vector<ResultRow> item(std::size_t t, std::size_t k);
     std::vector<SchemeRun*> run_on_device(std::vector<SchemeRun>& runs, const ItemViews& item, bool divide) const;
@@ -247,6 +249,25 @@ void Replay::select(const SelectionInput& input) {
     }
 }
 
+// The items as threads take them: some steps at a time, whose files stay open meanwhile, and of these steps the
+// largest tensor first. Neighbours belong to different steps, so that threads seldom want the same file at once,
+// and the smallest items come last.
+std::vector<std::size_t> Replay::in_groups() const {
+    constexpr std::size_t files = 128;  // half of what a trace keeps open
+    const std::size_t group = std::max<std::size_t>(1, files / static_cast<std::size_t>(options_.workers));
+    std::vector<std::size_t> by_size(tensors());
+    std::iota(by_size.begin(), by_size.end(), std::size_t{0});
+    std::stable_sort(by_size.begin(), by_size.end(), [&](std::size_t a, std::size_t b) { return elements_of(a) > elements_of(b); });
+    std::vector<std::size_t> order;
+    order.reserve(steps() * tensors());
+    for (std::size_t first = 0; first < steps(); first += group) {
+        for (const std::size_t k : by_size) {
+            for (std::size_t t = first; t < std::min(first + group, steps()); ++t) order.push_back(t * tensors() + k);
+        }
+    }
+    return order;
+}
+
 ReplayResult Replay::run() {
     const std::size_t items = steps() * tensors();
     SelectionInput input{steps(), tensors(), options_.workers, std::vector<AgreedStatistics>(items), {}, {}};
@@ -255,8 +276,11 @@ ReplayResult Replay::run() {
     std::vector<ExponentHistogram> histograms(items);
 
     // Pass 2 takes every N-th item, and every N-th tensor with all its steps.
+    const std::vector<std::size_t> order = in_groups();
     std::vector<std::size_t> mine, ordered;
-    for (std::size_t i = options_.shard; i < items; i += options_.shards) mine.push_back(i);
+    for (const std::size_t i : order) {
+        if (i % options_.shards == options_.shard) mine.push_back(i);
+    }
     for (std::size_t k = options_.shard; k < tensors() && needs_order_; k += options_.shards) ordered.push_back(k);
     const auto all_visits = [&](std::size_t k) {
         std::size_t sum = 0;
@@ -269,38 +293,43 @@ ReplayResult Replay::run() {
 
     // Pass 1, the whole selection in every shard, so that a shard never changes a number.
     const auto tell = [&](std::size_t) { report(); };
-    parallel_for(items, options_.threads, [&](std::size_t i) {
+    parallel_for(items, options_.threads, [&](std::size_t j) {
+        const std::size_t i = order[j];
         input.statistics[i] = read_statistics(views(i / tensors(), i % tensors()), histograms[i], wants_sums_);
         done_.fetch_add(elements_of(i % tensors()), std::memory_order_relaxed);
     }, tell);
     select(input);
 
-    std::vector<std::vector<ResultRow>> rows(mine.size() + ordered.size());
+    std::vector<std::vector<ResultRow>> rows(items), ordered_rows(ordered.size());
     std::vector<std::map<std::string, State>> states(ordered.size());
-    parallel_for(rows.size(), options_.threads, [&](std::size_t j) {
+    parallel_for(ordered.size() + mine.size(), options_.threads, [&](std::size_t j) {
         if (j < ordered.size()) {  // the longest first
-            rows[j] = in_order(ordered[j], states[j]);
+            ordered_rows[j] = in_order(ordered[j], states[j]);
             done_.fetch_add(all_visits(ordered[j]), std::memory_order_relaxed);
             return;
         }
         const std::size_t i = mine[j - ordered.size()];
-        rows[j] = item(i / tensors(), i % tensors());
+        rows[i] = item(i / tensors(), i % tensors());
         done_.fetch_add(visits(i, false), std::memory_order_relaxed);
     }, tell);
     report();  // what the other threads did last
 
     ReplayResult result;
     std::size_t made = 0;
-    for (const std::vector<ResultRow>& part : rows) made += part.size();
+    for (const auto* parts : {&ordered_rows, &rows}) {
+        for (const std::vector<ResultRow>& part : *parts) made += part.size();
+    }
     result.rows.reserve(made);
-    for (std::vector<ResultRow>& part : rows) std::move(part.begin(), part.end(), std::back_inserter(result.rows));
+    for (auto* parts : {&ordered_rows, &rows}) {
+        for (std::vector<ResultRow>& part : *parts) std::move(part.begin(), part.end(), std::back_inserter(result.rows));
+    }
     const auto comes_first = [](const ResultRow& a, const ResultRow& b) {
         return std::tie(a.step_index, a.tensor_index, a.scheme_index) < std::tie(b.step_index, b.tensor_index, b.scheme_index);
     };
     if (!std::is_sorted(result.rows.begin(), result.rows.end(), comes_first)) {
         std::stable_sort(result.rows.begin(), result.rows.end(), comes_first);
     }
-    for (const std::size_t i : mine) {
+    for (std::size_t i = options_.shard; i < items; i += options_.shards) {
         result.histograms.push_back({options_.steps[i / tensors()], options_.tensors[i % tensors()], histograms[i]});
     }
     for (std::map<std::string, State>& part : states) states_.merge(part);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <functional>
 #include <string>
 #include <unordered_map>
@@ -186,7 +187,11 @@ void register_replay(py::module_& m) {
         options.draws = draws;
         options.device = python::from_capsule(device);
         for (const auto& [key, state] : states) options.states[key.cast<std::string>()] = python::to_state(state.cast<py::dict>());
-        options.progress = [&progress](std::size_t done, std::size_t total) {
+        // Not at every item: Python takes longer over it than small ones do.
+        options.progress = [&progress, next = std::chrono::steady_clock::time_point{}](std::size_t done, std::size_t total) mutable {
+            const auto now = std::chrono::steady_clock::now();
+            if (done < total && now < next) return;
+            next = now + std::chrono::milliseconds(20);
             const py::gil_scoped_acquire acquire;
             if (PyErr_CheckSignals() != 0) throw py::error_already_set();
             if (!progress.is_none()) progress(done, total);
