@@ -32,9 +32,6 @@ APSCOPE_HD void philox_words(const RandomStream stream, std::uint64_t first, std
     }
 }
 
-// 16 bits of a word, as they lie in memory.
-typedef std::uint16_t __attribute__((may_alias)) half_word;
-
 class NarrowDraws {
 public:
     static constexpr std::size_t size = 512;  // elements in a buffer
@@ -43,9 +40,10 @@ public:
     // The integers of elements first .. first + n - 1, in 16 bits each, of which the leading random_bits count;
     // n <= size, and `first` begins a block of the stream. Slot j of a block is its j-th run of 16 bits, least
     // significant first: as the words lie in memory.
-    APSCOPE_INLINE const half_word* halves_at(std::uint64_t first, std::size_t n) {
+    APSCOPE_INLINE const std::uint16_t* halves_at(std::uint64_t first, std::size_t n) {
         philox_words(stream_, first / 8, (n + 7) / 8, words_);
-        return reinterpret_cast<const half_word*>(words_);
+        __builtin_memcpy(halves_, words_, sizeof halves_);
+        return halves_;
     }
     // The same left-aligned in 32 bits, with zeros behind the random_bits.
     APSCOPE_INLINE const std::uint32_t* at(std::uint64_t first, std::size_t n) {
@@ -54,7 +52,7 @@ public:
             philox_words(stream_, first / 4, (n + 3) / 4, words_);
             for (std::size_t i = 0; i < n; ++i) drawn_[i] = words_[i] & mask;
         } else {
-            const half_word* halves = halves_at(first, n);
+            const std::uint16_t* halves = halves_at(first, n);
             for (std::size_t i = 0; i < n; ++i) drawn_[i] = (static_cast<std::uint32_t>(halves[i]) << 16) & mask;
         }
         return drawn_;
@@ -63,6 +61,7 @@ public:
 private:
     RandomStream stream_;
     std::uint32_t words_[size] = {}, drawn_[size];
+    std::uint16_t halves_[size];
 };
 
 }  // namespace apscope

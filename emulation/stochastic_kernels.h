@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "core/philox.h"
 #include "core/rounding.h"
@@ -83,13 +84,17 @@ struct DrawBySplit {
     }
 };
 
+// Few: at most 16 random bits.
+template <bool Few>
 struct DrawScaled {
     static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count, const ScaledCast* given, const RandomStream* stream,
                                    std::uint64_t first) {
         const ScaledCast s = *given;
         NarrowDraws draws(*stream);
         for_draw_buffers(count, [&](std::size_t begin, std::size_t n) __attribute__((always_inline)) {
-            const half_word* drawn = draws.halves_at(first + begin, n);
+            const std::conditional_t<Few, std::uint16_t, std::uint32_t>* drawn;
+            if constexpr (Few) drawn = draws.halves_at(first + begin, n);
+            else drawn = draws.at(first + begin, n);
             const float* x = in + begin;
             float* rounded = out + begin;
             by_overflow(x, n, s.cast.largest, [&]<bool Full>(std::size_t from, std::size_t length) __attribute__((always_inline)) {

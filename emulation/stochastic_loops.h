@@ -24,7 +24,8 @@ void narrow_piece(const QuantizeJob<float>& job, const float* in, float* out, st
     if (job.path != QuantizePath::split) return simd::run<DrawNarrowByRule<M>>(in, out, count, &job.cast, &job.stream, first);
     if (scaled_serves(job.split, M)) {
         const ScaledCast scaled = make_scaled_cast(job.split);
-        return simd::run<DrawScaled>(in, out, count, &scaled, &job.stream, first);
+        return slots == 8 ? simd::run<DrawScaled<true>>(in, out, count, &scaled, &job.stream, first)
+                          : simd::run<DrawScaled<false>>(in, out, count, &scaled, &job.stream, first);
     }
     if (job.split.first_normal == 0) simd::run<DrawBySplit<M, false, false>>(in, out, count, &job.split, &job.stream, first);
     else if (slots == 8) simd::run<DrawBySplit<M, true, true>>(in, out, count, &job.split, &job.stream, first);
