@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <stdexcept>
 
@@ -189,6 +191,65 @@ TEST_F(Safetensors, AnyFlippedBitIsReadOrRefusedInOneSentence) {
 
 TEST_F(Safetensors, NamesAFileThatIsNotThere) {
     EXPECT_NE(test::message_of([&] { SafetensorsFile::open(path()); }).find("x.safetensors"), std::string::npos);
+}
+
+// Files of a trace: the same tensors behind metadata of their own.
+TEST_F(Safetensors, HeadersSeenBeforeGiveWhatParsingGives) {
+    const std::string tensors = R"("a":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[],"data_offsets":[8,12]}})";
+    const std::string other = R"("c":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}})";
+    SafetensorsHeaders seen;
+    for (int round = 0; round < 2; ++round) {
+        for (const std::string& metadata : {std::string(R"({"step":"1"})"), std::string(R"({"step":"2","x":"a,b"})"), std::string(R"({"step":"}"})"),
+                                            std::string(R"({"step":"\"}"})"), std::string("{}")}) {
+            for (const std::string& rest : {tensors, other}) {
+                const std::string text = R"({"__metadata__":)" + metadata + "," + rest;
+                const SafetensorsHeader fresh = parse_safetensors_header(text, 12, path()), got = seen.header(text, 12, path());
+                EXPECT_EQ(got.metadata, fresh.metadata) << text;
+                ASSERT_EQ(got.tensors->size(), fresh.tensors->size()) << text;
+                for (const auto& [name, entry] : *fresh.tensors) {
+                    EXPECT_EQ(got.tensors->at(name).shape, entry.shape) << text;
+                    EXPECT_EQ(got.tensors->at(name).begin, entry.begin) << text;
+                }
+            }
+        }
+        EXPECT_EQ(seen.header("{" + tensors, 12, path()).tensors->size(), 2u);  // no metadata
+        EXPECT_TRUE(seen.header("{" + tensors, 12, path()).metadata.empty());
+    }
+    const auto once = seen.header(R"({"__metadata__":{"step":"3"},)" + tensors, 12, path());
+    EXPECT_EQ(once.tensors, seen.header(R"({"__metadata__":{"step":"4"},)" + tensors, 12, path()).tensors);  // parsed once
+}
+
+TEST_F(Safetensors, HeadersSeenBeforeExcuseNothing) {
+    const std::string tensors = R"("a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
+    SafetensorsHeaders seen;
+    seen.header(R"({"__metadata__":{"step":"1"},)" + tensors, 8, path());
+    const auto refused = [&](const std::string& text, std::uint64_t length) { return test::message_of([&] { seen.header(text, length, path()); }); };
+    for (const std::string& metadata : {std::string(R"({"step":1})"), std::string(R"({"step":"1","step":"2"})"), std::string(R"({"step"})"),
+                                        std::string(R"({"step":{"a":"b"}})"), std::string("7")}) {
+        const std::string text = R"({"__metadata__":)" + metadata + "," + tensors;
+        EXPECT_FALSE(refused(text, 8).empty()) << text;
+        EXPECT_EQ(refused(text, 8), test::message_of([&] { parse_safetensors_header(text, 8, path()); })) << text;
+    }
+    EXPECT_NE(refused(R"({"__metadata__":{"step":"1"},)" + tensors, 9).find("1 bytes behind"), std::string::npos);
+    EXPECT_NE(refused(R"({"__metadata__":{"step":"1"},)" + tensors, 4).find("truncated"), std::string::npos);
+}
+
+TEST_F(Safetensors, SmallAndLargeFilesReadTheSame) {
+    for (const std::size_t n : {std::size_t{1}, std::size_t{16000}, std::size_t{16384}, std::size_t{17000}}) {  // read below 64 KiB, mapped from there on
+        std::vector<float> values(n);
+        for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<float>(i) * 0.5f;
+        std::string data(n * sizeof(float), '\0');
+        std::memcpy(data.data(), values.data(), data.size());
+        const std::string header = R"({"a":{"dtype":"F32","shape":[)" + std::to_string(n) + R"(],"data_offsets":[0,)" + std::to_string(4 * n) + "]}}";
+        TensorView view;
+        {
+            const auto file = open(safetensors_bytes(header, data));
+            for (int round = 0; round < 3; ++round) view = file->read("a");
+            EXPECT_EQ(file->bytes("a").size(), 4 * n);
+        }
+        ASSERT_EQ(view.values.size(), n);
+        EXPECT_TRUE(std::equal(values.begin(), values.end(), view.values.begin()));
+    }
 }
 
 }  // namespace
