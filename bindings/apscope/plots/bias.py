@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 
 from ..labels import short_labels, two_lines
 from ..pooling import frame_of, headline_rows, one_trace, pool
+from .numbers import logarithmic
 from .style import HEIGHT, axes, colour, label_lines, marker, note, room_for, step_axis, styled
 
 
@@ -76,7 +77,7 @@ def variance_over_steps(results: Any, *, trace: str | None = None, ax: Axes | No
     step_axis(ax, steps, most=5)
     ax.set_ylabel("error variance / mean square")
     if ends:
-        ax.set_yscale("log")
+        logarithmic(ax.yaxis)
         ax.grid(axis="y")
         label_lines(ax, ends)
     else:

@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 
 from ..labels import short_labels, two_lines
 from ..pooling import OWN_REDUCTIONS, frame_of, one_trace, pool, topologies_of, whole_sums
+from .numbers import logarithmic
 from .style import WIDTH, axes, colour, marker, note, styled
 
 
@@ -50,7 +51,7 @@ def accumulation_error(results: Any, *, trace: str | None = None, ax: Axes | Non
         return ax
     low = min(values) / 8
     high = 4 * max([*values, *(abs(v) for _, _, v, _ in rows if np.isfinite(v))])
-    ax.set_xscale("log")
+    logarithmic(ax.xaxis)
     ax.set_xlim(low, high)
     for y, t, value, overflow in rows:
         if t == "exact":

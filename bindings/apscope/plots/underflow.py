@@ -11,6 +11,7 @@ from matplotlib.colors import Normalize
 
 from ..labels import short_labels
 from ..pooling import frame_of, one_trace
+from .numbers import Numbers
 from .style import WIDTH, axes, note, step_axis, styled
 
 
@@ -54,7 +55,7 @@ def underflow_heat_map(results: Any, scheme: str, *, trace: str | None = None, m
     ax.set_yticks(range(len(tensors)), tensors)
     ax.tick_params(length=2)
     step_axis(ax, steps, most=6)
-    bar = ax.figure.colorbar(image, ax=ax, pad=0.02, aspect=14, fraction=0.08)
+    bar = ax.figure.colorbar(image, ax=ax, pad=0.02, aspect=14, fraction=0.08, format=Numbers())
     bar.set_label("underflow, %")
     bar.outline.set_visible(False)
     if pd.isna(values).all():
