@@ -152,7 +152,8 @@ void SchemeRun::reduce_into(const Topology& topology, std::size_t first, std::si
         return;
     }
     if (sums_ && !exact) {
-        std::vector<const float*> rows;
+        std::vector<const float*>& rows = buffers_.narrow_rows;
+        rows.clear();
         for (const std::vector<float>& row : buffers_.narrow) rows.push_back(row.data());
         buffers_.narrow_sum.resize(count);
         reduce(topology, rows, first, count, item_.elements, *sums_, key, buffers_.narrow_sum, buffers_.narrow_scratch, moments);

@@ -38,10 +38,13 @@ struct BlockBuffers {
 
     std::vector<std::vector<float>> narrow;          // one row a worker
     std::vector<std::vector<double>> codes, decoded;  // one row a worker
-    std::vector<float> narrow_sum, narrow_scratch;
+    std::vector<float> narrow_sum;
+    std::vector<const float*> narrow_rows;
+    ReduceScratch<float> narrow_scratch;
+    ReduceScratch<double> scratch;
     std::vector<double> bias, variance;               // of one worker's roundings, scaled back
     std::vector<double> wire_bias, wire_variance;     // their sums over the workers
-    std::vector<double> x, y, hop_bias, hop_variance, scratch;
+    std::vector<double> x, y, hop_bias, hop_variance;
 };
 
 class SchemeRun {

@@ -44,7 +44,7 @@ Row reduce_in_format(const Scheme& scheme, const TensorStep& step, const State& 
     std::vector<const double*> rows;
     for (const Message& m : sent) rows.push_back(m.codes.data());
     Row sum(n);
-    std::vector<double> scratch;
+    ReduceScratch<double> scratch;
     reduce(topology, rows, 0, n, n, make_accumulator(scheme.reduction.accumulate, scheme.reduction.projection), step.key, sum, scratch);
     for (double& y : sum) y /= number(theta, "scale");
     return sum;

@@ -123,7 +123,7 @@ void encode_row(std::span<const float> in, double* out, double scale, const Cast
 }
 
 void reduce(const Topology& topology, std::span<const double* const> rows, std::size_t first, std::size_t count, std::size_t n,
-            const Accumulator& accumulator, PhiloxKey key, std::span<double> out, std::vector<double>& scratch,
+            const Accumulator& accumulator, PhiloxKey key, std::span<double> out, ReduceScratch<double>& scratch,
             HopMoments* moments) {
     if (topology.kind == Topology::Kind::exact) {
         std::copy_n(rows[0], count, out.data());
@@ -138,7 +138,7 @@ void reduce(const Topology& topology, std::span<const double* const> rows, std::
 }
 
 void reduce(const Topology& topology, std::span<const float* const> rows, std::size_t first, std::size_t count, std::size_t n,
-            Fp32Sums& sums, PhiloxKey key, std::span<float> out, std::vector<float>& scratch, HopMoments* moments) {
+            Fp32Sums& sums, PhiloxKey key, std::span<float> out, ReduceScratch<float>& scratch, HopMoments* moments) {
     reduce_walk<float>(topology, rows, first, count, n, out.data(), scratch, [&](std::size_t at, std::size_t size) {
         return Fp32Adder(sums, key, at, size, moments, at - first);
     });
@@ -169,7 +169,8 @@ void all_reduce(std::span<const float> in, std::size_t workers, std::span<double
                                              ? fp32_sums(format, hops.format, hops.projection, 0, static_cast<int>(workers))
                                              : std::nullopt;
     const auto narrow = [&](std::size_t first, std::size_t count) {
-        std::vector<float> values(workers * count), scratch, sum(count);
+        std::vector<float> values(workers * count), sum(count);
+        ReduceScratch<float> scratch;
         std::vector<const float*> rows(workers);
         QuantizeJob<float> sent = make_row_job(format, options.projection);
         for (std::size_t w = 0; w < workers; ++w) {
@@ -183,7 +184,8 @@ void all_reduce(std::span<const float> in, std::size_t workers, std::span<double
         std::copy_n(sum.data(), count, out.data() + first);
     };
     const auto wide = [&](std::size_t first, std::size_t count) {
-        std::vector<double> values(workers * count), scratch;
+        std::vector<double> values(workers * count);
+        ReduceScratch<double> scratch;
         std::vector<const double*> rows(workers);
         for (std::size_t w = 0; w < workers; ++w) {
             double* row = values.data() + w * count;

@@ -12,6 +12,7 @@
 #include "core/projection.h"
 #include "core/rounding.h"
 #include "emulation/fp32_sums.h"
+#include "emulation/reduce_scratch.h"
 #include "emulation/topology.h"
 
 namespace apscope {
@@ -39,12 +40,12 @@ struct HopMoments {
 // rows[w] points at element `first` of worker w's row. Scratch grows as needed and may be reused.
 // Kind::exact adds in fp64 without rounding to a format. `moments`, if given, is added to.
 void reduce(const Topology& topology, std::span<const double* const> rows, std::size_t first, std::size_t count, std::size_t n,
-            const Accumulator& accumulator, PhiloxKey key, std::span<double> out, std::vector<double>& scratch,
+            const Accumulator& accumulator, PhiloxKey key, std::span<double> out, ReduceScratch<double>& scratch,
             HopMoments* moments = nullptr);
 
 // The same in fp32 where fp32_sums() allows it, not for Kind::exact. The moments are those of the unscaled sums.
 void reduce(const Topology& topology, std::span<const float* const> rows, std::size_t first, std::size_t count, std::size_t n,
-            Fp32Sums& sums, PhiloxKey key, std::span<float> out, std::vector<float>& scratch, HopMoments* moments = nullptr);
+            Fp32Sums& sums, PhiloxKey key, std::span<float> out, ReduceScratch<float>& scratch, HopMoments* moments = nullptr);
 
 // The same for whole fp32 arrays, as apscope.allreduce does it: rows of n values each, one after
 // another; rounded to the format first if input_cast. The result is in the accumulator's format.

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "emulation/topology.h"
+#include "emulation/reduce_scratch.h"
 
 namespace apscope {
 
@@ -66,14 +66,14 @@ void reduce_tile(const Topology& topology, const ReductionProgram& program, std:
 // A tile within one chunk reads the rows where they are.
 template <class Real, class MakeAdder>
 void reduce_walk(const Topology& topology, std::span<const Real* const> rows, std::size_t first, std::size_t count, std::size_t n,
-                 Real* out, std::vector<Real>& scratch, MakeAdder&& make_adder) {
+                 Real* out, ReduceScratch<Real>& scratch, MakeAdder&& make_adder) {
     const int workers = static_cast<int>(rows.size());
     const std::size_t tile = tile_of<Real>(rows.size()), stride = (std::min(tile, count) + 15) / 16 * 16;
-    const ReductionProgram program = reduction_program(topology, workers, 0);
+    const ReductionProgram& program = scratch.program(topology, workers);
     // Rows put together, or partial sums; Kahan's compensations, y and t.
-    const std::size_t needed = (rows.size() + (topology.kahan ? rows.size() + 2 : 0)) * stride;
-    if (scratch.size() < needed) scratch.resize(needed);
-    std::vector<const Real*> read(rows.size());
+    Real* partial = scratch.rows((rows.size() + (topology.kahan ? rows.size() + 2 : 0)) * stride);
+    std::vector<const Real*>& read = scratch.read;
+    read.resize(rows.size());
     int chunk = 0;  // the one that the tile begins in
     for (std::size_t at = first; at < first + count; at += tile) {
         const std::size_t end = std::min(at + tile, first + count);
@@ -86,13 +86,13 @@ void reduce_walk(const Topology& topology, std::span<const Real* const> rows, st
             int c = chunk;
             for (std::size_t begin = at; begin < end; ++c) {
                 const std::size_t size = std::min(end, chunk_end(c)) - begin;
-                for (std::size_t r = 0; r < rows.size(); ++r) std::copy_n(rank(r, c) + (begin - first), size, scratch.data() + r * stride + (begin - at));
+                for (std::size_t r = 0; r < rows.size(); ++r) std::copy_n(rank(r, c) + (begin - first), size, partial + r * stride + (begin - at));
                 begin += size;
             }
-            for (std::size_t r = 0; r < rows.size(); ++r) read[r] = scratch.data() + r * stride;
+            for (std::size_t r = 0; r < rows.size(); ++r) read[r] = partial + r * stride;
         }
         auto adder = make_adder(at, end - at);
-        reduce_tile<Real>(topology, program, read, end - at, adder, out + (at - first), scratch.data(), stride);
+        reduce_tile<Real>(topology, program, read, end - at, adder, out + (at - first), partial, stride);
     }
 }
 

@@ -93,7 +93,8 @@ TensorScheme in_units(const Scheme& scheme, const ShiftRule& rule, std::size_t u
         const std::size_t n = sent[0].codes.size();
         std::vector<const double*> rows;
         for (const Message& m : sent) rows.push_back(m.codes.data());
-        Row sum(n), scratch;
+        Row sum(n);
+        ReduceScratch<double> scratch;
         reduce(topology, rows, 0, n, n, make_accumulator(reduction.accumulate, reduction.projection), step.key, sum, scratch);
         for (std::size_t i = 0; i < n; ++i) sum[i] /= theta.at("scales")[i];
         return sum;

@@ -101,7 +101,8 @@ TEST(CudaReduce, ScalesGoInAndOut) {
             encode_row(std::span(in).subspan(w * 500, 500), rows[w].data(), scale, cast, RoundingMode::ties_to_even, seed_key(0), static_cast<std::uint32_t>(w), 0);
             pointers.push_back(rows[w].data());
         }
-        std::vector<double> expected(500), scratch;
+        std::vector<double> expected(500);
+        ReduceScratch<double> scratch;
         reduce(options.topology, pointers, 0, 500, 500, accumulator, seed_key(0), expected, scratch);
         for (double& sum : expected) sum = sum / scale / 4.0;
         EXPECT_EQ(differing(expected, step_by_step(in, 4, format, options, {scale, 4.0})), 0u) << scale;

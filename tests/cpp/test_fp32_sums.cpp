@@ -107,8 +107,10 @@ TEST(Fp32Sums, AreTheSumsRoundedOnce) {
                         narrow_rows.push_back(narrow[static_cast<std::size_t>(w)].data());
                         wide_rows.push_back(wide[static_cast<std::size_t>(w)].data());
                     }
-                    std::vector<float> narrow_sum(n), narrow_scratch;
-                    std::vector<double> wide_sum(n), scratch, bias(n), variance(n), other_bias(n), other_variance(n);
+                    std::vector<float> narrow_sum(n);
+                    ReduceScratch<float> narrow_scratch;
+                    ReduceScratch<double> scratch;
+                    std::vector<double> wide_sum(n), bias(n), variance(n), other_bias(n), other_variance(n);
                     HopMoments moments{bias, variance}, other{other_bias, other_variance};
                     Fp32Sums own = *sums;
                     reduce(parse_topology(name), narrow_rows, first, n, first + n + 100, own, key, narrow_sum, narrow_scratch, &moments);

@@ -132,7 +132,8 @@ TEST(LargeIndices, RingsChangeTheirOrderWhereTheChunksMeet) {
         const std::uint64_t first = boundary - 700;
         std::vector<const double*> pointers;
         for (const std::vector<double>& row : rows) pointers.push_back(row.data());
-        std::vector<double> sum(1500), scratch;
+        std::vector<double> sum(1500);
+        ReduceScratch<double> scratch;
         reduce(parse_topology("ring"), pointers, first, sum.size(), n, accumulator, {1, 1}, sum, scratch);
         for (std::size_t i = 0; i < sum.size(); ++i) {
             const int c = first + i < boundary ? chunk - 1 : chunk;
