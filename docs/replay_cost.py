@@ -66,6 +66,19 @@ def sampled(words: list[str], folder: Path) -> tuple[list[tuple[str, float]], li
     return files, [(name, share) for name, share in functions if name.startswith("apscope::")]
 
 
+def short_name(symbol: str) -> str:
+    """A function's name without its namespace and arguments; of a vector kernel, the kernel's.
+
+    >>> short_name("apscope::simd::run_avx512<apscope::(anonymous namespace)::AddRow<(apscope::RoundingMode)0, true>, double*>")
+    'AddRow'
+    >>> short_name("apscope::(anonymous namespace)::LevelPoints::exact_cost(unsigned long)")
+    'LevelPoints::exact_cost'
+    """
+    plain = re.sub(r"\(anonymous namespace\)::|apscope::", "", symbol).strip()
+    kernel = re.match(r"simd::run\w*<(\w+)", plain)
+    return kernel[1] if kernel else re.split(r"[<(\s]", plain)[0]
+
+
 def values_of(traces: list[str]) -> int:
     opened = [apscope.open_trace(t) for t in traces]
     return sum(len(t.steps) * t.workers * sum(x.size for x in t.manifest.tensors) for t in opened)
@@ -104,7 +117,7 @@ def at_once(processes: list[subprocess.Popen]) -> float:
     return max(float(process.stdout.readline()) for process in processes)
 
 
-def two_threads(elements: int, rounds: int = 7) -> tuple[float, float]:
+def two_threads(elements: int, rounds: int = 15) -> tuple[float, float]:
     """How many times the work of one thread two threads do, and two processes that share nothing but the machine.
 
     Wall time of `aps:e4m3` over 16 steps of 8 workers, four orders; one, two threads, two processes in turn.
@@ -167,7 +180,10 @@ def main(arguments: list[str] | None = None) -> None:
         others = ", ".join(f"{name} {share:.0f} %" for name, share in files if not name.startswith("_core") and share >= 1)
         lines += ["", f"Of `perf`'s samples of a run on one thread, {compiled:.0f} % lie in apscope's compiled code. The others: {others}."]
         if functions:
-            short = [(re.sub(r"\(anonymous namespace\)::|apscope::", "", name).split("(")[0], share) for name, share in functions[:10]]
+            shares: dict[str, float] = {}
+            for symbol, share in functions:
+                shares[short_name(symbol)] = shares.get(short_name(symbol), 0.0) + share
+            short = sorted(shares.items(), key=lambda pair: -pair[1])[:10]
             lines += ["", "| function | samples |", "|---|---|", *(f"| `{name}` | {share:.1f} % |" for name, share in short)]
     costs = cost_of_schemes(args.traces, specs)
     lines += ["", "Each scheme by itself, processor time of `apscope.replay` over the traces' values, the tables of its results included:", "",
