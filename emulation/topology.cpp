@@ -47,7 +47,7 @@ Topology parse_topology(std::string_view name) {
         const std::string_view digits = name.size() > 13 ? name.substr(13) : std::string_view{};
         const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), t.group);
         if (name.size() < 14 || name[12] != ':' || error != std::errc{} || end != digits.data() + digits.size() || t.group < 1) {
-            refuse("topology '" + whole + "' needs a group size of at least 1, as in hierarchical:4");
+            refuse("topology '" + whole + "' needs a group size of 1 to 2147483647, as in hierarchical:4");
         }
     } else {
         refuse("unknown topology '" + whole + "'; use " + choices);

@@ -88,6 +88,17 @@ def test_an_accumulator_of_another_format(accumulate, topology):
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
+@pytest.mark.parametrize("accumulate", ["e4m3", "e4m3fnuz", "binary8p4se", "fp16", "fp32"])
+def test_the_codes_of_one_worker_pass_as_they_are(topology, accumulate):
+    """A zero's sign too, where the accumulator has one zero: nothing is added."""
+    x = inputs(1)
+    expected = apscope.quantize(x[0], "e4m3")
+    assert np.signbit(expected[6]) and expected[6] == 0
+    got = apscope.allreduce(x, "e4m3", topology=topology, accumulate=accumulate)
+    assert got.astype(np.float32).view(np.uint32).tolist() == expected.view(np.uint32).tolist()
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_inputs_that_enter_as_they_are(topology):
     check(inputs(6), "e4m3", topology, input_cast=False)
     check(inputs(6), "e4m3", topology, Rounding("stochastic"), seed=5, input_cast=False)
@@ -122,6 +133,12 @@ def test_other_axes_keep_their_shape():
     assert cube.shape == (3, 4, 5) and same(cube.ravel(), flat.astype(np.float64)).all()
     assert apscope.allreduce(np.zeros((3, 0), np.float32), "e4m3").shape == (0,)
     assert apscope.allreduce(np.float32([1, 2, 3]), "e4m3") == 6.0
+
+
+def test_a_group_beyond_any_machine_is_refused():
+    for group in ("0", "2147483648", "99999999999"):
+        with pytest.raises(ValueError, match=f"'hierarchical:{group}' needs a group size of 1 to 2147483647"):
+            apscope.allreduce(inputs(2), "e4m3", topology=f"hierarchical:{group}")
 
 
 def test_what_cannot_be_is_refused():
