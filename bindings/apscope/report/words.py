@@ -149,7 +149,7 @@ def _narrower(m: dict[str, Any], best: list[dict[str, Any]]) -> list[str]:
         if not first or (i + 1 < len(found) and found[i + 1][1] == first):
             continue
         verb = "loses" if len(first) == 1 else "lose"
-        out.append(f"With {limit} bits a value or fewer {_names(first)} {verb} least: {_loss(first[0])}.")
+        out.append(f"With {limit} bit{'' if limit == 1 else 's'} a value or fewer {_names(first)} {verb} least: {_loss(first[0])}.")
     return out
 
 
