@@ -4,14 +4,12 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <algorithm>
 #include <array>
 #include <chrono>
-#include <functional>
 #include <string>
-#include <unordered_map>
 
 #include "analysis/replay.h"
+#include "bindings/columns.h"
 #include "bindings/exchange_types.h"
 #include "bindings/result_columns.h"
 #include "bindings/row_device_capsule.h"
@@ -21,99 +19,15 @@ using namespace apscope;
 
 namespace {
 
-// The texts of a list, one string each, put into an array of objects by their number in the list.
-class Texts {
-public:
-    template <class List, class Get>
-    Texts(const List& list, Get get) {
-        for (const auto& one : list) strings_.append(py::str(get(one)));
-    }
-    PyObject* operator[](std::size_t i) const { return PyList_GET_ITEM(strings_.ptr(), static_cast<py::ssize_t>(i)); }
-
-private:
-    py::list strings_;
-};
-
-// Texts as they come, one string for all that are equal.
-class TextPool {
-public:
-    PyObject* operator()(const std::string& text) {
-        if (last_ == nullptr || last_->first != text) last_ = &*known_.try_emplace(text, text).first;
-        return last_->second.ptr();
-    }
-
-private:
-    std::unordered_map<std::string, py::str> known_;
-    const std::pair<const std::string, py::str>* last_ = nullptr;
-};
-
-// Columns of rows, filled some rows at a time, which stay in cache meanwhile.
-template <class Row>
-class Columns {
-public:
-    explicit Columns(const std::vector<Row>& rows) : rows_(rows) {}
-
-    template <class T, class Get>
-    void plain(const char* name, Get get) {
-        py::array_t<T> values(length());
-        dict_[name] = values;
-        fill([out = values.mutable_data(), get](const Row& row, std::size_t i) { out[i] = get(row); });
-    }
-    // Integers with empty places: values and a mask of the empty ones.
-    template <class Get>
-    void integers(const char* name, Get get) {
-        py::array_t<std::int64_t> values(length());
-        py::array_t<bool> empty(length());
-        dict_[name] = py::make_tuple(values, empty);
-        fill([out = values.mutable_data(), mask = empty.mutable_data(), get](const Row& row, std::size_t i) {
-            const std::optional<std::int64_t> v = get(row);
-            out[i] = v.value_or(0);
-            mask[i] = !v;
-        });
-    }
-    // get gives a string object that lives as long as this object.
-    template <class Get>
-    void texts(const char* name, Get get) {
-        py::array objects(py::dtype("O"), py::array::ShapeContainer{length()});
-        dict_[name] = objects;
-        fill([out = static_cast<PyObject**>(objects.mutable_data()), get](const Row& row, std::size_t i) mutable {
-            PyObject* text = get(row);
-            Py_INCREF(text);
-            Py_XDECREF(out[i]);
-            out[i] = text;
-        });
-    }
-    py::dict take() {
-        constexpr std::size_t some = 256;
-        for (std::size_t begin = 0; begin < rows_.size(); begin += some) {
-            for (const auto& fill : fills_) fill(begin, std::min(begin + some, rows_.size()));
-        }
-        return dict_;
-    }
-
-private:
-    py::ssize_t length() const { return static_cast<py::ssize_t>(rows_.size()); }
-    template <class One>
-    void fill(One one) {
-        fills_.push_back([this, one](std::size_t begin, std::size_t end) mutable {
-            for (std::size_t i = begin; i < end; ++i) one(rows_[i], i);
-        });
-    }
-
-    const std::vector<Row>& rows_;
-    py::dict dict_;
-    std::vector<std::function<void(std::size_t, std::size_t)>> fills_;
-};
-
 const std::string& name_of(const TensorInfo& t) { return t.name; }
 const std::string& role_of(const TensorInfo& t) { return t.role; }
 
 py::dict columns(const Trace& trace, const ReplayOptions& options, const std::vector<ResultRow>& rows) {
     const Manifest& manifest = trace.manifest();
-    const Texts names(manifest.tensors, name_of), roles(manifest.tensors, role_of), specs(options.schemes, [](const Scheme& s) { return s.spec; });
-    const Texts stages(std::array{"reduced", "wire"}, [](const char* stage) { return stage; });
-    TextPool formats, topologies, notes;
-    Columns<ResultRow> c(rows);
+    const python::Texts names(manifest.tensors, name_of), roles(manifest.tensors, role_of), specs(options.schemes, [](const Scheme& s) { return s.spec; });
+    const python::Texts stages(std::array{"reduced", "wire"}, [](const char* stage) { return stage; });
+    python::TextPool formats, topologies, notes;
+    python::Columns<ResultRow> c(rows);
     c.integers("step", [&](const ResultRow& r) { return std::optional(manifest.steps[r.step_index].number); });
     c.texts("tensor", [&](const ResultRow& r) { return names[r.tensor_index]; });
     c.texts("role", [&](const ResultRow& r) { return roles[r.tensor_index]; });
@@ -155,9 +69,9 @@ py::dict histogram_columns(const Trace& trace, const std::vector<ItemHistogram>&
         add("infinite", {}, h.infinite);
         add("nan", {}, h.nan);
     }
-    const Texts names(manifest.tensors, name_of), roles(manifest.tensors, role_of);
-    TextPool kinds;
-    Columns<Bin> c(bins);
+    const python::Texts names(manifest.tensors, name_of), roles(manifest.tensors, role_of);
+    python::TextPool kinds;
+    python::Columns<Bin> c(bins);
     c.plain<std::int64_t>("step", [&](const Bin& b) { return manifest.steps[b.item->step_index].number; });
     c.texts("tensor", [&](const Bin& b) { return names[b.item->tensor_index]; });
     c.texts("role", [&](const Bin& b) { return roles[b.item->tensor_index]; });

@@ -1,6 +1,6 @@
 """Tick labels as plain text: powers of ten in Unicode's superscripts.
 
-Matplotlib's own would go through its parser of formulas, which takes longer than the rest of a small figure.
+Matplotlib's own go through its parser of formulas, label by label and figure by figure.
 """
 
 from __future__ import annotations
