@@ -8,6 +8,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def bench(
     threads : int
         DRAM jobs run with 1 and with this many.
     peers : bool
-        Casts of ml_dtypes and torch on an array of 65536 numbers too, where they are installed.
+        Casts of ml_dtypes, torch, gfloat and pychop on an array of 65536 numbers too, where they are installed.
     progress : callable, optional
         Called with visits done and their number.
 
@@ -121,6 +122,21 @@ def _peers(rounds: int, visit_seconds: float) -> list[dict[str, Any]]:
         for name in ("float8_e4m3fn", "float8_e5m2", "bfloat16"):
             dtype = getattr(torch, name)
             jobs.append((f"torch.{name} {torch.__version__}", x, lambda dtype=dtype: t.to(dtype).to(torch.float32)))
+    except ImportError:
+        pass
+    try:
+        import gfloat
+        from gfloat.formats import format_info_ocp_e4m3
+
+        jobs.append((f"gfloat.round_ndarray e4m3fn {version('gfloat')}", x, lambda: gfloat.round_ndarray(format_info_ocp_e4m3, x)))
+    except ImportError:
+        pass
+    try:
+        import pychop
+
+        pychop.backend("numpy")
+        chop = pychop.Chop(exp_bits=4, sig_bits=3, rmode=1)
+        jobs.append((f"pychop.Chop e4m3 {version('pychop')}", x, lambda: chop(x)))
     except ImportError:
         pass
     rows = [

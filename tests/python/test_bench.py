@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import sys
+import types
 
 import pytest
 
@@ -30,6 +32,23 @@ def test_every_job_has_a_time_and_a_floor_of_the_same_run(found):
     floors = {(r["name"], r["where"]) for r in rows if not r["floor"]}
     assert {("memcpy", "L2"), ("memcpy", "DRAM"), ("fp32 multiply-add peak", "CPU")} <= floors
     assert found["machine"]["simd"] == apscope._core.simd_level() and found["created"].endswith("+00:00")
+
+
+def test_casts_of_others_are_timed_where_they_are_installed(monkeypatch):
+    """Stand-ins for two packages that the tests do not install."""
+    given = []
+    gfloat, formats, pychop = (types.ModuleType(name) for name in ("gfloat", "gfloat.formats", "pychop"))
+    formats.format_info_ocp_e4m3 = "its e4m3"
+    gfloat.round_ndarray = lambda info, x: given.append((info, x.size))
+    pychop.backend = lambda name: given.append(name)
+    pychop.Chop = lambda exp_bits, sig_bits, rmode: lambda x: given.append((exp_bits, sig_bits, rmode, x.size))
+    for module in (gfloat, formats, pychop):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(sys.modules["apscope.bench"], "version", lambda package: "7.0")
+    rows = apscope.bench("e4m3", rounds=1, visit_seconds=0.0001, elements=2**14)["rows"]
+    names = {r["name"] for r in rows if r["where"] == "peer"}
+    assert {"gfloat.round_ndarray e4m3fn 7.0", "pychop.Chop e4m3 7.0"} <= names
+    assert {"numpy", ("its e4m3", 2**16), (4, 3, 1, 2**16)} <= set(given)
 
 
 def test_a_ratio_is_the_floors_time_a_byte_over_the_jobs():

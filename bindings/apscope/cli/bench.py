@@ -16,7 +16,7 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument("--rounds", type=int, default=9, metavar="N", help="interleaved rounds; default %(default)s")
     parser.add_argument("--elements", type=int, default=2**25, metavar="N", help="fp32 numbers that stand for main memory; default %(default)s")
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="DRAM jobs run with 1 and with N threads; default %(default)s")
-    parser.add_argument("--no-peers", action="store_true", help="leave out the casts of ml_dtypes and torch")
+    parser.add_argument("--no-peers", action="store_true", help="leave out the casts of ml_dtypes, torch, gfloat and pychop")
     parser.set_defaults(run=run)
 
 
