@@ -11,7 +11,7 @@ from .pooling import frame_of, groups, is_own, losses, numbers, quotient, total,
 from .schemes import as_scheme
 from .summary import cosines, step_losses
 
-__all__ = ["COLUMNS", "compare"]
+__all__ = ["COLUMNS", "compare", "compare_steps"]
 
 #: Of `compare`, in this order.
 COLUMNS = (
@@ -64,22 +64,30 @@ def compare(results: Any, a: Any, b: Any, topology: str | None = None, layers: b
     ValueError
         A scheme or topology that the results do not hold, schemes without a common topology.
     """
-    frame = frame_of(results).reset_index(drop=True)
-    a, b = (scheme_in(frame, s) for s in (a, b))
     tables = []
+    for trace, cells, names in _traces(results, a, b, topology):
+        table = pd.concat([_rows(cells, "trace"), _rows(cells, "tensor")] if layers else [_rows(cells, "trace")])
+        table.insert(0, "trace", trace)
+        tables.append(table.assign(topology_a=names[0], topology_b=names[1]))
+    return pd.concat(tables, ignore_index=True)[list(COLUMNS)]
+
+
+def _traces(results: Any, a: Any, b: Any, topology: str | None) -> list[tuple[str, pd.DataFrame, tuple[str, str]]]:
+    """Of every trace that has both schemes: its name, the cells of both beside each other, the topologies of the two."""
+    frame = frame_of(results)
+    a, b = (scheme_in(frame, s) for s in (a, b))
+    frame = frame[frame["scheme"].isin([a, b])].reset_index(drop=True)
+    found = []
     for trace in frame["trace"].unique():
         rows = frame[frame["trace"] == trace]
         one, other = rows[rows["scheme"] == a], rows[rows["scheme"] == b]
         if len(one) and len(other):
             names = _topologies(one, other, a, b, topology)
             cells = _cells(one, names[0]).merge(_cells(other, names[1]), on=_CELL, suffixes=("_a", "_b"))
-            cells = cells[cells["error_a"].notna() & cells["error_b"].notna()]
-            table = pd.concat([_rows(cells, "trace"), _rows(cells, "tensor")] if layers else [_rows(cells, "trace")])
-            table.insert(0, "trace", trace)
-            tables.append(table.assign(topology_a=names[0], topology_b=names[1]))
-    if not tables:
+            found.append((trace, cells[cells["error_a"].notna() & cells["error_b"].notna()], names))
+    if not found:
         raise ValueError(f"no trace of the results holds both '{a}' and '{b}'")
-    return pd.concat(tables, ignore_index=True)[list(COLUMNS)]
+    return found
 
 
 def scheme_in(frame: pd.DataFrame, scheme: Any) -> str:
@@ -204,3 +212,35 @@ def _geometric(cells: pd.DataFrame, group: np.ndarray, count: int) -> np.ndarray
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(_ratio(one[there], other[there]))
         return np.exp(quotient(total(logs, group[there], count), np.bincount(group[there], minlength=count)))
+
+
+def compare_steps(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.DataFrame:
+    """Scheme `a` against scheme `b`, step by step: when `a` loses less.
+
+    Parameters
+    ----------
+    results, a, b, topology
+        As of `compare`.
+
+    Returns
+    -------
+    DataFrame
+        One row a trace and step that `compare` counts: ``trace``, ``step``, ``nmse_a``, ``nmse_b`` (all layers of the step
+        together, L of `compare`), and the numbers of layers in which `a` loses less, more or as much: ``layers_won``,
+        ``layers_lost``, ``layers_level``.
+
+    Raises
+    ------
+    ValueError
+        As `compare`.
+    """
+    tables = []
+    for trace, cells, _ in _traces(results, a, b, topology):
+        step, first = groups(cells, ["step"])
+        whole = [_step_nmse(cells, s, step, len(first)) for s in "ab"]
+        every = [_step_nmse(cells, s, np.arange(len(cells)), len(cells)) for s in "ab"]
+        table = pd.DataFrame({"trace": trace, "step": cells["step"].to_numpy()[first], "nmse_a": whole[0], "nmse_b": whole[1]})
+        for name, which in (("won", every[0] < every[1]), ("lost", every[0] > every[1]), ("level", every[0] == every[1])):
+            table[f"layers_{name}"] = np.bincount(step[which], minlength=len(first))
+        tables.append(table[table["nmse_a"].notna() & table["nmse_b"].notna()])
+    return pd.concat(tables, ignore_index=True)

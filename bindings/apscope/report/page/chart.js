@@ -14,7 +14,8 @@ export const FAMILIES = {
 };
 export const colourOf = (family) => (FAMILIES[family] ?? FAMILIES.other)[0];
 export const symbolOf = (family) => (FAMILIES[family] ?? FAMILIES.other)[1];
-export const A_COLOUR = "#3b82d6", B_COLOUR = "#e8871e";
+export const A_COLOUR = "#3b82d6";
+export const B_COLOUR = "#e8871e";
 
 // Options of Plot, themed; `says` is what the chart shows, in a sentence.
 export function chart(place, says, options) {
