@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from .pooling import frame_of, groups, is_own, losses, numbers, quotient, total,
 from .schemes import as_scheme
 from .summary import cosines, step_losses
 
-__all__ = ["COLUMNS", "compare"]
+__all__ = ["COLUMNS", "compare", "ratios", "scheme_in"]
 
 #: Of `compare`, in this order.
 COLUMNS = (
@@ -64,39 +65,79 @@ def compare(results: Any, a: Any, b: Any, topology: str | None = None, layers: b
     ValueError
         A scheme or topology that the results do not hold, schemes without a common topology.
     """
-    frame = frame_of(results).reset_index(drop=True)
-    a, b = (scheme_in(frame, s) for s in (a, b))
     tables = []
+    for trace, cells, names in _pairs(frame_of(results).reset_index(drop=True), a, b, topology):
+        table = pd.concat([_rows(cells, "trace"), _rows(cells, "tensor")] if layers else [_rows(cells, "trace")])
+        table.insert(0, "trace", trace)
+        tables.append(table.assign(topology_a=names[0], topology_b=names[1]))
+    return pd.concat(tables, ignore_index=True)[list(COLUMNS)]
+
+
+def ratios(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.DataFrame:
+    """The ratio of two schemes' NMSE at every layer and step; arguments and errors as of `compare`.
+
+    Returns
+    -------
+    DataFrame
+        trace, layer, step, ``nmse_a``, ``nmse_b`` (L of `compare`), ``ratio`` (of a over b; 1 where both are 0), ``topology_a``,
+        ``topology_b``; NaN where the reference is zero.
+    """
+    tables = []
+    for trace, cells, names in _pairs(frame_of(results).reset_index(drop=True), a, b, topology):
+        every = np.arange(len(cells))
+        one, other = (_step_nmse(cells, s, every, len(cells)) for s in "ab")
+        table = cells[["tensor", "step"]].rename(columns={"tensor": "layer"}).reset_index(drop=True)
+        table.insert(0, "trace", trace)
+        tables.append(table.assign(nmse_a=one, nmse_b=other, ratio=_ratio(one, other), topology_a=names[0], topology_b=names[1]))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _pairs(frame: pd.DataFrame, a: Any, b: Any, topology: str | None) -> list[tuple[str, pd.DataFrame, tuple[str, str]]]:
+    """Trace, the cells of both schemes side by side, and what is compared, of every trace that has both."""
+    a, b = (scheme_in(frame, s) for s in (a, b))
+    pairs = []
     for trace in frame["trace"].unique():
         rows = frame[frame["trace"] == trace]
         one, other = rows[rows["scheme"] == a], rows[rows["scheme"] == b]
         if len(one) and len(other):
             names = _topologies(one, other, a, b, topology)
             cells = _cells(one, names[0]).merge(_cells(other, names[1]), on=_CELL, suffixes=("_a", "_b"))
-            cells = cells[cells["error_a"].notna() & cells["error_b"].notna()]
-            table = pd.concat([_rows(cells, "trace"), _rows(cells, "tensor")] if layers else [_rows(cells, "trace")])
-            table.insert(0, "trace", trace)
-            tables.append(table.assign(topology_a=names[0], topology_b=names[1]))
-    if not tables:
+            pairs.append((trace, cells[cells["error_a"].notna() & cells["error_b"].notna()], names))
+    if not pairs:
         raise ValueError(f"no trace of the results holds both '{a}' and '{b}'")
-    return pd.concat(tables, ignore_index=True)[list(COLUMNS)]
+    return pairs
 
 
 def scheme_in(frame: pd.DataFrame, scheme: Any) -> str:
-    """The spec under which a table holds the scheme.
+    """The spec under which a table holds the scheme, given in any spelling.
 
     Raises
     ------
+    TypeError
+        Neither a Scheme nor a str.
     ValueError
-        It does not.
+        The table has no rows of it; the sentence names what it has.
     """
     held = list(frame["scheme"].unique())
-    if scheme in held:  # of another process, perhaps, that knew more schemes
+    if isinstance(scheme, str) and scheme in held:  # of another process, perhaps, that knew more schemes
         return scheme
-    spec = as_scheme(scheme).spec
-    if spec not in held:
-        raise ValueError(f"the results hold no scheme '{spec}'; they hold {', '.join(held) or 'none'}")
-    return spec
+    try:
+        spec = as_scheme(scheme).spec
+    except ValueError:  # no spec, such as the bare name of a scheme that needs a format: what is held says more
+        spec = str(scheme)
+    if spec in held:
+        return spec
+    raise ValueError(f"the results hold no scheme '{scheme}'; {hint(str(scheme), held)}")
+
+
+def hint(word: str, held: list[str], most: int = 6) -> str:
+    """The nearest of the names that there are, else the first of them."""
+    near = [name for name in held if name.startswith(word)][:1] or difflib.get_close_matches(word, held, n=1, cutoff=0.5)
+    if near:
+        return f"did you mean '{near[0]}'?"
+    more = f" and {len(held) - most} more" if len(held) > most else ""
+    names = [name if len(name) <= 80 else f"{name[:60]}…{name[-19:]}" for name in held[:most]]
+    return f"they hold {', '.join(names) or 'none'}{more}"
 
 
 def _topologies(one: pd.DataFrame, other: pd.DataFrame, a: str, b: str, wanted: str | None) -> tuple[str, str]:
