@@ -178,7 +178,7 @@ def step_time(
     if collective_of(baseline) is None:
         raise ValueError(f"baseline='{baseline}' has no model; use a topology such as ring")
     frame = frame_of(results)
-    frame = frame[frame["stage"] == "reduced"]
+    frame = frame.loc[frame["stage"] == "reduced", [c for c in _READ if c in frame]]
     if elements is not None and not (elements > 0 and math.isfinite(elements)):
         raise ValueError(f"elements={elements} is no number of parameters; give one above 0")
     if bucket_bytes is not None and not bucket_bytes >= 0:
@@ -202,6 +202,8 @@ _NUMBERS = (
     "messages", "payload_bytes", "intra_bytes", "side_bytes", "side_seconds", "pass_seconds", "seconds", "side_share", "fp32_seconds", "speedup",
 )  # fmt: skip
 _COLUMNS = ["trace", "scheme", "topology", "workers", *_NUMBERS]
+#: Columns of the results that the model reads.
+_READ = ("trace", "scheme", "topology", "format", "workers", "step", "count", "wire_bits", "side_bits", "note")
 
 
 def _row(
@@ -227,7 +229,7 @@ def _row(
         if way is None:
             return empty
         cost = _cost(way, workers, way["side"])
-        buckets = part.groupby("step", sort=False)["count"].agg(lambda sizes: _buckets(factor * sizes, bucket_bytes)).sum() / steps
+        buckets = _messages(factor * part["count"], part["step"], bucket_bytes) / steps
         sums["messages"] += buckets * cost.messages
         sums["intra_messages"] += buckets * cost.intra_messages
         sums["bytes"] += cost.bytes
@@ -265,15 +267,20 @@ def _row(
 
 def _fp32_seconds(counts: pd.Series, rows: pd.DataFrame, steps: int, network: Network, bucket_bytes: float | None, baseline: str) -> float:
     name, group = collective_of(baseline) or ("ring", 1)
-    buckets = counts.groupby(rows["step"], sort=False).agg(lambda s: _buckets(s, bucket_bytes)).sum() / steps
+    buckets = _messages(counts, rows["step"], bucket_bytes) / steps
     one = collective(name, 4 * counts.sum() / steps, int(rows["workers"].iloc[0]), group=group)
     return replace(one, messages=buckets * one.messages, intra_messages=buckets * one.intra_messages).seconds(network)
 
 
-def _buckets(sizes: pd.Series, bucket_bytes: float | None) -> int:
-    """How many messages the tensors of one step become."""
+def _messages(sizes: pd.Series, step: pd.Series, bucket_bytes: float | None) -> int:
+    """How many messages the tensors of all steps become."""
     if bucket_bytes is None:
-        return 1
+        return step.nunique()
+    return int(sizes.groupby(step, sort=False).agg(lambda one: _buckets(one, bucket_bytes)).sum())
+
+
+def _buckets(sizes: pd.Series, bucket_bytes: float) -> int:
+    """How many messages the tensors of one step become."""
     count, held = 0, math.inf
     for size in sizes:
         if held >= bucket_bytes:
