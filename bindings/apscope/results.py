@@ -50,7 +50,14 @@ class Results:
         self.states: dict[str, dict[str, dict[str, Any]]] = {}
 
     def __repr__(self) -> str:
-        return f"<Results: {len(self.frame)} rows of {', '.join(t['name'] for t in self.provenance['traces'])}>"
+        from .show import results_text
+
+        return results_text(self)
+
+    def _repr_html_(self) -> str:
+        from .show import results_html
+
+        return results_html(self)
 
     def summary(self, *, network: Network | None = None, elements: float | None = 25.6e6) -> pd.DataFrame:
         """Which scheme lost least: one row a trace, scheme and topology, ranked; `apscope.summary.summary`."""
