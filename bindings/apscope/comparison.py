@@ -12,7 +12,7 @@ from .pooling import frame_of, groups, is_own, losses, numbers, quotient, total,
 from .schemes import as_scheme
 from .summary import cosines, step_losses
 
-__all__ = ["COLUMNS", "compare", "ratios", "scheme_in"]
+__all__ = ["COLUMNS", "compare", "compare_steps", "hint", "ratios", "scheme_in"]
 
 #: Of `compare`, in this order.
 COLUMNS = (
@@ -35,8 +35,8 @@ def compare(results: Any, a: Any, b: Any, topology: str | None = None, layers: b
         Specs in any spelling.
     topology : str, optional
         Of both; by default the first that both have and that is not ``exact``. A scheme with a reduction of its own
-        takes that, whatever is said, but for ``exact`` and ``wire``: what each worker sent, before any sum, which is
-        also what traces without reduced rows compare.
+        takes that, whatever is said, but for ``exact`` and ``wire``: what each worker sent, before any sum. Traces
+        without reduced rows compare the wire.
     layers : bool
         Whether the layers follow the whole.
 
@@ -45,8 +45,8 @@ def compare(results: Any, a: Any, b: Any, topology: str | None = None, layers: b
     DataFrame
         `COLUMNS`: per trace that has both schemes a row for all layers (``layer`` is ``all``) and one a layer, in the
         trace's order. Let L be the NMSE at one step of the layer, or of all layers together; 1 where the scheme
-        skipped the step, at least 1 with overflow. Steps where the reference is zero, or where one of the schemes
-        has no numbers, are left out.
+        skipped the step, at least 1 with overflow. Left out are steps where the reference is zero, and layers and
+        steps of which one of the schemes has no numbers, because the trace lacks what it needs.
 
         - ``steps``, of which ``wins`` (L of a below that of b), ``losses`` and ``ties``;
         - ``median_ratio``, ``worst_ratio``: of L of a over L of b, over the steps; 1 where both are 0;
@@ -66,8 +66,8 @@ def compare(results: Any, a: Any, b: Any, topology: str | None = None, layers: b
         A scheme or topology that the results do not hold, schemes without a common topology.
     """
     tables = []
-    for trace, cells, names in _pairs(frame_of(results).reset_index(drop=True), a, b, topology):
-        table = pd.concat([_rows(cells, "trace"), _rows(cells, "tensor")] if layers else [_rows(cells, "trace")])
+    for trace, cells, names in _pairs(results, a, b, topology):
+        table = pd.concat([_rows(cells, whole) for whole in ((True, False) if layers else (True,))])
         table.insert(0, "trace", trace)
         tables.append(table.assign(topology_a=names[0], topology_b=names[1]))
     return pd.concat(tables, ignore_index=True)[list(COLUMNS)]
@@ -83,18 +83,51 @@ def ratios(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.Data
         ``topology_b``; NaN where the reference is zero.
     """
     tables = []
-    for trace, cells, names in _pairs(frame_of(results).reset_index(drop=True), a, b, topology):
-        every = np.arange(len(cells))
-        one, other = (_step_nmse(cells, s, every, len(cells)) for s in "ab")
+    for trace, cells, names in _pairs(results, a, b, topology):
+        one, other = _layer_nmse(cells)
         table = cells[["tensor", "step"]].rename(columns={"tensor": "layer"}).reset_index(drop=True)
         table.insert(0, "trace", trace)
         tables.append(table.assign(nmse_a=one, nmse_b=other, ratio=_ratio(one, other), topology_a=names[0], topology_b=names[1]))
     return pd.concat(tables, ignore_index=True)
 
 
-def _pairs(frame: pd.DataFrame, a: Any, b: Any, topology: str | None) -> list[tuple[str, pd.DataFrame, tuple[str, str]]]:
-    """Trace, the cells of both schemes side by side, and what is compared, of every trace that has both."""
+def compare_steps(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.DataFrame:
+    """Scheme `a` against scheme `b`, step by step: when `a` loses less.
+
+    Parameters
+    ----------
+    results, a, b, topology
+        As of `compare`.
+
+    Returns
+    -------
+    DataFrame
+        One row a trace and step that `compare` counts: ``trace``, ``step``, ``nmse_a``, ``nmse_b`` (all layers of the step
+        together, L of `compare`), and the numbers of layers in which `a` loses less, more or as much: ``layers_won``,
+        ``layers_lost``, ``layers_level``.
+
+    Raises
+    ------
+    ValueError
+        As `compare`.
+    """
+    tables = []
+    for trace, cells, _ in _pairs(results, a, b, topology):
+        step, first = groups(cells, ["step"])
+        whole = [_step_nmse(cells, s, step, len(first)) for s in "ab"]
+        one, other = _layer_nmse(cells)
+        table = pd.DataFrame({"trace": trace, "step": cells["step"].to_numpy()[first], "nmse_a": whole[0], "nmse_b": whole[1]})
+        for name, which in (("won", one < other), ("lost", one > other), ("level", one == other)):
+            table[f"layers_{name}"] = np.bincount(step[which], minlength=len(first))
+        tables.append(table[table["nmse_a"].notna() & table["nmse_b"].notna()].sort_values("step"))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _pairs(results: Any, a: Any, b: Any, topology: str | None) -> list[tuple[str, pd.DataFrame, tuple[str, str]]]:
+    """Of every trace that has both schemes: its name, their cells side by side, layer by layer, and what is compared."""
+    frame = frame_of(results)
     a, b = (scheme_in(frame, s) for s in (a, b))
+    frame = frame[frame["scheme"].isin([a, b])].reset_index(drop=True)
     pairs = []
     for trace in frame["trace"].unique():
         rows = frame[frame["trace"] == trace]
@@ -102,7 +135,9 @@ def _pairs(frame: pd.DataFrame, a: Any, b: Any, topology: str | None) -> list[tu
         if len(one) and len(other):
             names = _topologies(one, other, a, b, topology)
             cells = _cells(one, names[0]).merge(_cells(other, names[1]), on=_CELL, suffixes=("_a", "_b"))
-            pairs.append((trace, cells[cells["error_a"].notna() & cells["error_b"].notna()], names))
+            cells = cells[cells["error_a"].notna() & cells["error_b"].notna()]
+            places = {layer: place for place, layer in enumerate(rows["tensor"].unique())}
+            pairs.append((trace, cells.sort_values("tensor", key=lambda names: names.map(places), kind="stable"), names))
     if not pairs:
         raise ValueError(f"no trace of the results holds both '{a}' and '{b}'")
     return pairs
@@ -145,7 +180,7 @@ def _topologies(one: pd.DataFrame, other: pd.DataFrame, a: str, b: str, wanted: 
     held = {}
     for spec, rows in ((a, one), (b, other)):
         held[spec] = list(whole_sums(rows[rows["stage"] == "reduced"])["topology"].unique())
-    if wanted == "wire" or (wanted is None and not (held[a] and held[b])):
+    if wanted == "wire" or not (held[a] and held[b]):
         return "wire", "wire"
     crossing = [[t for t in held[spec] if t != "exact" and not is_own(t)] for spec in (a, b)]
     if wanted is None:
@@ -190,13 +225,14 @@ def _underflow(rows: pd.DataFrame, stage: str) -> pd.DataFrame:
     return rows[_CELL].assign(**{f"{name}_{stage}": values for name, values in counts.items()})
 
 
-def _rows(cells: pd.DataFrame, by: str) -> pd.DataFrame:
-    """One row a layer (`by` is ``tensor``), or one for all (``trace``)."""
-    group, first = groups(cells, [by])
-    count = len(first)
-    step, step_first = groups(cells, [by, "step"])
+def _rows(cells: pd.DataFrame, whole: bool) -> pd.DataFrame:
+    """One row a layer, or one for all of them."""
+    by = [] if whole else ["tensor"]
+    group, first = groups(cells, by)
+    out: dict[str, Any] = {"layer": ["all"] if whole else cells["tensor"].to_numpy(object)[first]}
+    count = len(out["layer"])
+    step, step_first = groups(cells, [*by, "step"])
     owner = group[step_first]
-    out: dict[str, Any] = {"layer": cells["tensor"].to_numpy(object)[first] if by == "tensor" else ["all"] * count}
 
     of_step = [_step_nmse(cells, s, step, len(owner)) for s in "ab"]
     there = ~np.isnan(of_step[0]) & ~np.isnan(of_step[1])
@@ -232,6 +268,11 @@ def _step_nmse(cells: pd.DataFrame, scheme: str, step: np.ndarray, count: int) -
     return np.where(present, value, np.nan)
 
 
+def _layer_nmse(cells: pd.DataFrame) -> list[np.ndarray]:
+    """Of both schemes, at every layer and step."""
+    return [_step_nmse(cells, s, np.arange(len(cells)), len(cells)) for s in "ab"]
+
+
 def _ratio(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(one == other, 1.0, one / other)
@@ -239,8 +280,7 @@ def _ratio(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 def _geometric(cells: pd.DataFrame, group: np.ndarray, count: int) -> np.ndarray:
     """The geometric mean over layers and steps of the ratio."""
-    every = np.arange(len(cells))
-    one, other = (_step_nmse(cells, s, every, len(cells)) for s in "ab")
+    one, other = _layer_nmse(cells)
     there = ~np.isnan(one) & ~np.isnan(other)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(_ratio(one[there], other[there]))
