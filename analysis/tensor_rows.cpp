@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/draw_samples.h"
 #include "analysis/error_statistics.h"
 #include "core/fixed_shape_sum.h"
 
@@ -26,6 +27,31 @@ void add(ErrorStatistics& statistics, const Compared& c) {
     statistics.merge(row);
 }
 
+// A row of one part, or of several, whose statistics add up; results[d][p] is what draw d gave for part p.
+DrawSamples sample(std::span<const Row> truth, const std::vector<std::vector<const double*>>& results) {
+    DrawSamples samples(results.size());
+    for (std::size_t p = 0; p < truth.size(); ++p) {
+        DrawSamples part(results.size());
+        for (std::size_t first = 0; first < truth[p].size(); first += sum_block) {
+            part.add_block(std::span(truth[p]).subspan(first, std::min(sum_block, truth[p].size() - first)),
+                           [&](std::size_t d) { return results[d][p] + first; });
+        }
+        samples.merge(part);
+    }
+    return samples;
+}
+
+// The largest error of the reduced result in units in the last place, where the workers share a scale.
+std::optional<double> reduced_max_ulp(const TensorScheme& scheme, const Row& scales, const Row& x, const Row& y, double units) {
+    if (!scheme.limits || scales.empty()) return std::nullopt;
+    double most = 0.0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        if (!std::isfinite(x[i]) || !std::isfinite(y[i])) continue;
+        most = std::max(most, in_ulps(x[i], y[i] - x[i], scales[scales.size() == 1 ? 0 : i], units, *scheme.limits));
+    }
+    return most;
+}
+
 std::uint64_t mean_up(const std::vector<Message>& sent, std::uint64_t Message::*bits) {
     std::uint64_t total = 0;
     for (const Message& m : sent) total += m.*bits;
@@ -39,6 +65,51 @@ std::vector<std::string> topology_names(const TensorScheme& scheme, const Exchan
     return names;
 }
 
+void fill_grid_use(ResultRow& wire, const std::vector<Message>& sent) {
+    GridUse use;
+    for (const Message& m : sent) {
+        if (!m.grid_use) return;
+        use.merge(*m.grid_use);
+    }
+    wire.subnormal = static_cast<std::int64_t>(use.subnormal);
+    wire.saturated = static_cast<std::int64_t>(use.saturated);
+    if (wire.counted > 0) wire.max_ulp = use.max_ulp;
+}
+
+// Rows that have no closed form, from K draws. reference: of the reduced rows, empty if there are none.
+void sample_rows(std::vector<ResultRow>& rows, const TensorScheme& tensor, const Exchange& e, const Rows& truth, const Row& reference,
+                 const ExchangeContext& context) {
+    const auto lacks = [&](const ResultRow& row) { return std::isnan(row.expected_bias) && row.count > 0 && row.counted == row.count; };
+    if (context.draws == 1 || !tensor.draws || e.skipped || std::none_of(rows.begin(), rows.end(), lacks)) return;
+    const double divisor = context.divide ? static_cast<double>(truth.size()) : 1.0;
+    std::vector<Rows> sent, reduced;  // per draw: a row a worker, or a row a reduced row
+    for (int d = 0; d < context.draws; ++d) {
+        Exchange other;
+        if (d > 0) other = context.redraw(d);
+        const Exchange& drawn = d == 0 ? e : other;
+        Rows& sums = reduced.emplace_back();
+        if (!reference.empty()) {
+            sums.push_back(exact_sum(drawn.sent));
+            sums.insert(sums.end(), drawn.reduced.begin(), drawn.reduced.end());
+        }
+        for (Row& sum : sums) {
+            for (double& y : sum) y /= divisor;
+        }
+        Rows& messages = sent.emplace_back();
+        if (!lacks(rows[0])) continue;
+        for (const Message& m : drawn.sent) messages.push_back(m.values);
+    }
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+        if (!lacks(rows[r])) continue;
+        std::vector<std::vector<const double*>> results(sent.size());
+        for (std::size_t d = 0; d < sent.size(); ++d) {
+            if (r > 0) results[d].push_back(reduced[d].at(r - 1).data());
+            else for (const Row& values : sent[d]) results[d].push_back(values.data());
+        }
+        sample(r == 0 ? std::span<const Row>(truth) : std::span<const Row>(&reference, 1), results).fill(rows[r]);
+    }
+}
+
 }  // namespace
 
 std::vector<ResultRow> tensor_rows(const Scheme& scheme, const Exchange& e, std::span<const std::span<const float>> gradients,
@@ -49,7 +120,14 @@ std::vector<ResultRow> tensor_rows(const Scheme& scheme, const Exchange& e, std:
     for (std::size_t w = 0; w < workers && !tensor.compares_asked; ++w) recorded.emplace_back(gradients[w].begin(), gradients[w].end());
     const Rows& truth = tensor.compares_asked ? e.asked : recorded;
     const bool known = std::all_of(e.sent.begin(), e.sent.end(), [n](const Message& m) { return m.variance.size() == n; });
-    const Moments drawn = !tensor.draws ? Moments::deterministic : known ? Moments::closed_form : Moments::none;
+    const bool certain = !tensor.draws || std::all_of(e.sent.begin(), e.sent.end(), [](const Message& m) { return m.certain; });
+    const Moments drawn = certain ? Moments::deterministic : known ? Moments::closed_form : Moments::none;
+    // Moments are of what was asked; rows speak of the truth.
+    const auto bias_of = [&](std::size_t w) {
+        Row bias = e.sent[w].bias;
+        for (std::size_t i = 0; i < n; ++i) bias[i] += e.asked[w][i] - truth[w][i];
+        return bias;
+    };
 
     std::vector<ResultRow> rows;
     const auto start = [&](bool wire, const std::string& topology) -> ResultRow& {
@@ -69,13 +147,16 @@ std::vector<ResultRow> tensor_rows(const Scheme& scheme, const Exchange& e, std:
         ErrorStatistics total;
         for (std::size_t w = 0; w < workers; ++w) {
             const Message& m = e.sent[w];
-            add(total, {truth[w], m.values, known ? std::span<const double>(m.bias) : std::span<const double>{},
-                        known ? std::span<const double>(m.variance) : std::span<const double>{}});
+            const Row bias = known ? bias_of(w) : Row{};
+            add(total, {truth[w], m.values, bias, known ? std::span<const double>(m.variance) : std::span<const double>{}});
         }
         fill_columns(wire, total, drawn, false);
+        fill_grid_use(wire, e.sent);
     }
-    if (!context.reduces) return rows;
-
+    if (!context.reduces) {
+        sample_rows(rows, tensor, e, truth, {}, context);
+        return rows;
+    }
     Row reference = truth[0], sum = exact_sum(e.sent), bias, variance;
     for (std::size_t w = 1; w < workers; ++w) {
         for (std::size_t i = 0; i < n; ++i) reference[i] += truth[w][i];
@@ -84,28 +165,33 @@ std::vector<ResultRow> tensor_rows(const Scheme& scheme, const Exchange& e, std:
     if (known) {
         bias.assign(n, 0.0);
         variance.assign(n, 0.0);
-        for (const Message& m : e.sent) {
+        for (std::size_t w = 0; w < workers; ++w) {
+            const Row of_worker = bias_of(w);
             for (std::size_t i = 0; i < n; ++i) {
-                bias[i] += m.bias[i];
-                variance[i] += m.variance[i];
+                bias[i] += of_worker[i];
+                variance[i] += e.sent[w].variance[i];
             }
         }
         for (double& b : bias) b /= divisor;
         for (double& v : variance) v /= divisor * divisor;
     }
     for (double& x : reference) x /= divisor;
-    const auto reduced = [&](const std::string& topology, Row y, bool moments) {
+    const auto reduced = [&](const std::string& topology, Row y, bool is_sum) {
+        const bool moments = known && is_sum;
         ResultRow& row = start(false, topology);
         if (e.skipped) return;
         for (double& v : y) v /= divisor;
         ErrorStatistics statistics;
         add(statistics, {reference, y, moments ? std::span<const double>(bias) : std::span<const double>{},
                          moments ? std::span<const double>(variance) : std::span<const double>{}});
-        fill_columns(row, statistics, moments || !tensor.draws ? drawn : Moments::none, false);
+        // Of certain messages only a reduction that draws makes something uncertain.
+        fill_columns(row, statistics, is_sum || (certain && !tensor.reduction_draws) ? drawn : Moments::none, false);
+        if (const auto ulp = reduced_max_ulp(tensor, e.scales, reference, y, divisor); ulp && statistics.counted > 0) row.max_ulp = *ulp;
     };
     const std::vector<std::string> names = topology_names(tensor, context);
-    reduced(names[0], std::move(sum), known);
-    for (std::size_t t = 1; t < names.size(); ++t) reduced(names[t], e.reduced.at(t - 1), known && tensor.is_exact_sum);
+    reduced(names[0], std::move(sum), true);
+    for (std::size_t t = 1; t < names.size(); ++t) reduced(names[t], e.reduced.at(t - 1), tensor.is_exact_sum);
+    sample_rows(rows, tensor, e, truth, reference, context);
     return rows;
 }
 

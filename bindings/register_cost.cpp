@@ -4,11 +4,12 @@
 #include <string>
 
 #include "analysis/cost_model.h"
+#include "bindings/guarded.h"
 
 namespace py = pybind11;
 using namespace apscope;
 
-void register_cost(py::module_& m) {
+void register_cost(apscope::python::Module& m) {
     m.def("collective_cost", [](const std::string& collective, double sent, double partial, double result, int workers, int group) {
         const Cost cost = collective_cost(parse_collective(collective), {sent, partial, result}, workers, group);
         py::dict d;

@@ -18,6 +18,7 @@ import pandas as pd
 from . import _core
 from ._core import FloatFormat
 from .checks import integer, text
+from .float_environment import guarded
 from .pooling import OWN_REDUCTIONS, frame_of
 from .schemes import Scheme, as_scheme
 
@@ -90,6 +91,7 @@ class CollectiveCost:
         )  # fmt: skip
 
 
+@guarded
 def collective(
     name: str, sent: float, workers: int, *, group: int = 1, partial: float | None = None, result: float | None = None, messages: int = 1
 ) -> CollectiveCost:
@@ -142,6 +144,7 @@ _COLLECTIVES = {
 }  # fmt: skip
 
 
+@guarded
 def step_time(
     results: Any,
     network: Network = Network(),
