@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/cost_model.h"
 #include "analysis/draw_samples.h"
 #include "analysis/error_statistics.h"
 #include "core/fixed_shape_sum.h"
@@ -116,9 +117,8 @@ std::vector<ResultRow> tensor_rows(const Scheme& scheme, const Exchange& e, std:
                                    const ExchangeContext& context) {
     const TensorScheme& tensor = *scheme.tensor;
     const std::size_t n = gradients[0].size(), workers = gradients.size();
-    Rows recorded;
-    for (std::size_t w = 0; w < workers && !tensor.compares_asked; ++w) recorded.emplace_back(gradients[w].begin(), gradients[w].end());
-    const Rows& truth = tensor.compares_asked ? e.asked : recorded;
+    Rows truth;
+    for (std::size_t w = 0; w < workers; ++w) truth.emplace_back(gradients[w].begin(), gradients[w].end());
     const bool known = std::all_of(e.sent.begin(), e.sent.end(), [n](const Message& m) { return m.variance.size() == n; });
     const bool certain = !tensor.draws || std::all_of(e.sent.begin(), e.sent.end(), [](const Message& m) { return m.certain; });
     const Moments drawn = certain ? Moments::deterministic : known ? Moments::closed_form : Moments::none;
@@ -136,32 +136,49 @@ std::vector<ResultRow> tensor_rows(const Scheme& scheme, const Exchange& e, std:
         row.topology = topology;
         row.wire_bits = static_cast<std::int64_t>(mean_up(e.sent, &Message::payload_bits));
         row.side_bits = static_cast<std::int64_t>(mean_up(e.sent, &Message::side_bits));
+        const Volume volume = volume_of(tensor.transport, topology, static_cast<double>(n), static_cast<double>(row.wire_bits),
+                                        static_cast<double>(row.side_bits), static_cast<int>(workers));
+        row.volume = volume.inter;
+        row.intra_volume = volume.intra;
         row.scale_exponent = e.scale_exponent;
         row.skipped = e.skipped;
         row.note = scheme.note;
-        row.count = static_cast<std::int64_t>(n * (wire ? workers : 1));
         return row;
     };
     ResultRow& wire = start(true, "");
-    if (!e.skipped) {
-        ErrorStatistics total;
-        for (std::size_t w = 0; w < workers; ++w) {
-            const Message& m = e.sent[w];
-            const Row bias = known ? bias_of(w) : Row{};
-            add(total, {truth[w], m.values, bias, known ? std::span<const double>(m.variance) : std::span<const double>{}});
+    ErrorStatistics total, own;
+    for (std::size_t w = 0; w < workers; ++w) {
+        const Message& m = e.sent[w];
+        if (e.skipped) {
+            add(total, {truth[w], truth[w], {}, {}});
+            continue;
         }
+        const Row bias = known ? bias_of(w) : Row{};
+        add(total, {truth[w], m.values, bias, known ? std::span<const double>(m.variance) : std::span<const double>{}});
+        if (tensor.compares_asked) add(own, {e.asked[w], m.values, {}, {}});
+    }
+    if (e.skipped) {
+        fill_skipped(wire, total);
+    } else {
         fill_columns(wire, total, drawn, false);
         fill_grid_use(wire, e.sent);
+        if (tensor.compares_asked) fill_own(wire, own);
     }
     if (!context.reduces) {
         sample_rows(rows, tensor, e, truth, {}, context);
         return rows;
     }
-    Row reference = truth[0], sum = exact_sum(e.sent), bias, variance;
-    for (std::size_t w = 1; w < workers; ++w) {
-        for (std::size_t i = 0; i < n; ++i) reference[i] += truth[w][i];
-    }
     const double divisor = context.divide ? static_cast<double>(workers) : 1.0;
+    const auto mean_of = [&](const Rows& each) {
+        Row mean = each[0];
+        for (std::size_t w = 1; w < workers; ++w) {
+            for (std::size_t i = 0; i < n; ++i) mean[i] += each[w][i];
+        }
+        for (double& x : mean) x /= divisor;
+        return mean;
+    };
+    const Row reference = mean_of(truth), own_reference = tensor.compares_asked ? mean_of(e.asked) : Row{};
+    Row sum = exact_sum(e.sent), bias, variance;
     if (known) {
         bias.assign(n, 0.0);
         variance.assign(n, 0.0);
@@ -175,11 +192,15 @@ std::vector<ResultRow> tensor_rows(const Scheme& scheme, const Exchange& e, std:
         for (double& b : bias) b /= divisor;
         for (double& v : variance) v /= divisor * divisor;
     }
-    for (double& x : reference) x /= divisor;
     const auto reduced = [&](const std::string& topology, Row y, bool is_sum) {
         const bool moments = known && is_sum;
         ResultRow& row = start(false, topology);
-        if (e.skipped) return;
+        if (e.skipped) {
+            ErrorStatistics statistics;
+            add(statistics, {reference, reference, {}, {}});
+            fill_skipped(row, statistics);
+            return;
+        }
         for (double& v : y) v /= divisor;
         ErrorStatistics statistics;
         add(statistics, {reference, y, moments ? std::span<const double>(bias) : std::span<const double>{},
@@ -187,6 +208,10 @@ std::vector<ResultRow> tensor_rows(const Scheme& scheme, const Exchange& e, std:
         // Of certain messages only a reduction that draws makes something uncertain.
         fill_columns(row, statistics, is_sum || (certain && !tensor.reduction_draws) ? drawn : Moments::none, false);
         if (const auto ulp = reduced_max_ulp(tensor, e.scales, reference, y, divisor); ulp && statistics.counted > 0) row.max_ulp = *ulp;
+        if (!tensor.compares_asked) return;
+        ErrorStatistics own_statistics;
+        add(own_statistics, {own_reference, y, {}, {}});
+        fill_own(row, own_statistics);
     };
     const std::vector<std::string> names = topology_names(tensor, context);
     reduced(names[0], std::move(sum), true);

@@ -74,6 +74,7 @@ void set_parts(TensorScheme& t, const py::dict& parts, int bits) {
         };
         t.draws = true;  // it may have drawn; its moments are not known
         t.limits.reset();
+        t.transport = {};
         if (t.crosses_topologies && !parts.contains("reduce")) {  // values of its own are not numbers of the base's format
             t.crosses_topologies = false;
             t.reduce = {};
@@ -204,6 +205,7 @@ void register_exchange(apscope::python::Module& m) {
         tensor.compares_asked = tensor.compares_asked || compares_asked;
         if (!grid.empty()) tensor.grid = grid;
         scheme.spec = scheme.name = name;
+        scheme.family = "other";
         scheme.tensor = std::make_shared<const TensorScheme>(std::move(tensor));
         add_made_scheme(std::move(scheme));
     }, py::arg("name"), py::arg("base"), py::arg("parts"), py::arg("keeps_state"), py::arg("compares_asked"), py::arg("bits"), py::arg("grid"));

@@ -21,6 +21,7 @@ void register_schemes(apscope::python::Module& m) {
             row["summary"] = d.summary;
             row["source"] = d.source;
             row["needs"] = d.needs;
+            row["family"] = d.family;
             row["takes_format"] = d.takes_format;
             row["keys"] = keys;
             row["body"] = d.body == SchemeDefinition::Body::none ? "" : d.body == SchemeDefinition::Body::scheme ? "scheme" : "policy";
@@ -33,6 +34,7 @@ void register_schemes(apscope::python::Module& m) {
         py::dict d;
         d["spec"] = s.spec;
         d["name"] = s.name;
+        d["family"] = s.family;
         d["format"] = s.format;
         d["keys"] = s.keys;
         d["grid"] = s.grid_name();

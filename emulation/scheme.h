@@ -107,6 +107,7 @@ using SideBits = std::function<std::uint64_t(std::size_t elements)>;
 struct Scheme {
     std::string spec;    // canonical: parses back to this scheme
     std::string name;    // the registered name
+    std::string family;  // what it competes as: SchemeDefinition::family, or that of the scheme inside
     std::string format;  // format name as given in the spec; empty for grids that take keys only
     std::map<std::string, std::string> keys;  // every key, defaults included
     std::string note;    // written into every row
@@ -114,15 +115,17 @@ struct Scheme {
     Reduction reduction;
     Select select;
     SideBits side_bits;
+    Transport transport;       // of the codes
     bool wants_sums = false;   // of AgreedStatistics
     bool keeps_state = false;  // select() remembers something from step to step
 
-    // If set, the scheme works on whole tensors and the grid, reduction, select and side_bits above are unused.
+    // If set, the scheme works on whole tensors and the grid, reduction, select, side_bits and transport above are unused.
     std::shared_ptr<const TensorScheme> tensor;
     // If not empty, every item goes to the first branch whose condition holds (emulation/policy.h).
     std::vector<PolicyBranch> policy;
 
     std::string grid_name() const;  // column `format`
+    const Transport& sends() const { return tensor ? tensor->transport : transport; }
 };
 
 // The registry -------------------------------------------------------------------------------------
@@ -153,6 +156,9 @@ struct SchemeDefinition {
     std::vector<SchemeKey> keys;
     void (*build)(const SchemeArguments&, Scheme&);  // fills in what the scheme is
     enum class Body { none, scheme, policy } body = Body::none;  // what its parentheses hold
+    // APS, loss scaling, ...: schemes that a summary chooses the best of. From its group (schemes/groups.h); empty for
+    // combinators, which are of the family of what they hold.
+    std::string_view family = {};
 };
 
 std::span<const SchemeDefinition> scheme_definitions();

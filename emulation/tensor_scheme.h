@@ -31,6 +31,7 @@
 #include "core/philox.h"
 #include "emulation/codecs/grid_use.h"
 #include "emulation/topology.h"
+#include "emulation/transport.h"
 
 namespace apscope {
 
@@ -103,6 +104,7 @@ struct TensorScheme {
     bool reduction_draws = false;      // in reduce() too, not in encode() alone
     bool sees_special = false;         // elements that are not finite do not bypass it
     std::optional<GridLimits> limits;  // of the float grid under the agreed scale that select() names: scale or scales
+    Transport transport;               // of its messages
     std::vector<std::string> needs;    // of weights, full_batch, loss, learning_rate
 
     std::function<void(const TensorStep&, State&, Rows&)> compensate;
