@@ -13,7 +13,7 @@ COLUMNS = {
     "wire_bits": "one worker's packed payload: n times the bits of a code; at `reduced` the same",
     "side_bits": "one worker's side information (scales, norms)",
     "scale_exponent": "s where S = 2^s is a power of two and the same for the whole tensor; empty otherwise",
-    "skipped": "the scheme dropped this step; only `count`, `format`, the bits and `scale_exponent` are filled",
+    "skipped": "the scheme dropped this step; filled are `count`, `counted` (of finite x), `nonzero`, `sum_squared_reference`, `sum_absolute_reference`, `format`, bits, volumes and `scale_exponent`, no column of an error",
 }
 
 #: Other words, in the report's own.
