@@ -46,8 +46,16 @@ def one_trace(table: pd.DataFrame, trace: str | None) -> pd.DataFrame:
 
 
 def numbers(table: pd.DataFrame, column: str) -> np.ndarray:
-    """A column as float64, NaN where it is empty; a table may lack it."""
-    return table[column].to_numpy(float, na_value=np.nan) if column in table else np.full(len(table), np.nan)
+    """A column as float64, NaN where it is empty.
+
+    Raises
+    ------
+    ValueError
+        There is no such column: an older version wrote the table.
+    """
+    if column not in table:
+        raise ValueError(f"the results have no column '{column}': an older apscope wrote them; replay the trace again")
+    return table[column].to_numpy(float, na_value=np.nan)
 
 
 def groups(table: pd.DataFrame, by: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:

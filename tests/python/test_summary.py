@@ -235,6 +235,12 @@ def test_families_formats_and_times(results):
     assert slow.time.sum() > 10 * results.summary().time.sum()
 
 
+def test_results_of_an_older_version_are_refused_in_a_sentence(results):
+    old = results.frame.drop(columns="sum_signed_error")
+    with pytest.raises(ValueError, match="no column 'sum_signed_error': an older apscope wrote them; replay the trace again"):
+        summary.summary(old)
+
+
 def test_one_step_and_no_rows():
     frame = table()
     one = frame[(frame.step == 0) & (frame.trace == "first")]
