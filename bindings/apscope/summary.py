@@ -15,7 +15,7 @@ from .cost import Network, step_time
 from .pooling import compared_rows, frame_of, groups, headline_topology, is_own, losses, numbers, pool, quotient, total
 from .schemes import as_scheme
 
-__all__ = ["COLUMNS", "headline", "ranked", "summary"]
+__all__ = ["COLUMNS", "family_of", "headline", "ranked", "summary"]
 
 #: Of `summary`, in this order.
 COLUMNS = (
@@ -103,7 +103,7 @@ def summary(results: Any, *, network: Network | None = None, elements: float | N
     return out.iloc[order].reset_index(drop=True)[list(COLUMNS)]
 
 
-def headline(summary: pd.DataFrame, topology: str) -> pd.DataFrame:
+def headline(table: pd.DataFrame, topology: str) -> pd.DataFrame:
     """The rows of a summary that stand for their schemes: one a trace and scheme, in the order of rank.
 
     A reduction of the scheme's own, else `topology`, else its first other, else ``exact`` or the wire.
@@ -112,8 +112,8 @@ def headline(summary: pd.DataFrame, topology: str) -> pd.DataFrame:
     def preference(name: str) -> int:
         return 0 if name and is_own(name) else 1 if name == topology else 3 if name in ("exact", "") else 2
 
-    order = summary.assign(preference=summary["topology"].map(preference)).sort_values("preference", kind="stable")
-    return summary.loc[order.drop_duplicates(["trace", "scheme"]).index.sort_values()]
+    order = table.assign(preference=table["topology"].map(preference)).sort_values("preference", kind="stable")
+    return table.loc[order.drop_duplicates(["trace", "scheme"]).index.sort_values()]
 
 
 def ranked(results: Any) -> pd.DataFrame:
