@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/nearest_names.h"
+
 namespace apscope {
 
 namespace {

@@ -20,15 +20,19 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
 
+std::string list(std::span<const std::string_view> names) {
+    std::string all;
+    for (const std::string_view name : names) all += (all.empty() ? "" : ", ") + std::string(name);
+    return all;
+}
+
 // What follows "unknown ...": the nearest of the rows' names, else all of them after `words`.
 template <class Rows>
 std::string instead_of(std::string_view word, const Rows& rows, const std::string& words) {
     std::vector<std::string_view> names;
     for (const auto& row : rows) names.push_back(row.name);
-    if (std::string near = did_you_mean(word, names); !near.empty()) return near;
-    std::string all;
-    for (const std::string_view name : names) all += (all.empty() ? "" : ", ") + std::string(name);
-    return words + all;
+    const std::string near = did_you_mean(word, names);
+    return near.empty() ? words + list(names) : near;
 }
 
 }  // namespace
@@ -104,7 +108,7 @@ std::string_view SchemeArguments::choice(std::string_view key, std::span<const s
     const std::string& value = text(key);
     const auto found = std::find(choices.begin(), choices.end(), value);
     if (found == choices.end()) {
-        refuse(std::string(key) + "=" + value + " is not one of " + list(choices, [](std::string_view c) { return c; }));
+        refuse(std::string(key) + "=" + value + " is not one of " + list(choices));
     }
     return *found;
 }
