@@ -107,6 +107,11 @@ class Scheme:
     def __repr__(self) -> str:
         return f"Scheme({self.spec!r})"
 
+    def _repr_html_(self) -> str:
+        from .show import scheme_html
+
+        return scheme_html(self)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scheme) and self.spec == other.spec
 
