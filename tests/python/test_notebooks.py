@@ -16,6 +16,9 @@ NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 every = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
+ANSWER = re.compile(r'Markdown\(f"""(.*)"""\)', re.DOTALL)
+
+
 def code_of(notebook) -> list[str]:
     return [cell.source for cell in notebook.cells if cell.cell_type == "code"]
 
@@ -38,24 +41,26 @@ def test_it_is_short_and_asks_a_question_that_it_answers(path):
     notebook = nbformat.read(path, 4)
     title = notebook.cells[0].source.splitlines()[0]
     assert title.startswith("# ") and title.endswith("?"), title
-    assert sum(line.strip() != "" for source in code_of(notebook) for line in source.splitlines()) < 60
-    assert max(len(line) for source in code_of(notebook) for line in source.splitlines()) <= 180
-    assert notebook.cells[-2].source == "## Answer" and notebook.cells[-1].metadata.tags == ["answer"]
+    lines = [line for source in code_of(notebook) for line in ANSWER.sub("Markdown(text)", source).splitlines() if line.strip()]
+    assert len(lines) < 60
+    assert max(len(line) for cell in notebook.cells for line in cell.source.splitlines()) <= 150
+    assert notebook.cells[-2].source == "## Answer" and "answer" in notebook.cells[-1].metadata.tags
 
 
 @every
 def test_its_answer_holds_no_number_but_computed_ones(path):
     """What stands in the answer's text outside of braces: no decimals, so that a number which changes cannot stay behind."""
-    text = re.search(r'Markdown\(f"""(.*)"""\)', code_of(nbformat.read(path, 4))[-1], re.DOTALL).group(1)
+    text = ANSWER.search(code_of(nbformat.read(path, 4))[-1]).group(1)
     prose = re.sub(r"\{[^{}]*\}", "", re.sub(r"\[[^\[\]]*\]\([^()]*\)", "", text))
-    assert not re.search(r"\d\.\d|\d%", prose), prose
+    assert not re.search(r"\d\.\d|\d ?%", prose), prose
     assert re.search(r"\{[^{}]*:[.,\d]*[fge%]\}", text), text
 
 
 @every
 def test_links_lead_to_files(path):
-    for cell in nbformat.read(path, 4).cells:
-        for target in re.findall(r"\]\(([^)]+)\)", cell.source) if cell.cell_type == "markdown" or "answer" in cell.metadata.get("tags", []) else []:
+    cells = nbformat.read(path, 4).cells
+    for cell in [cell for cell in cells if cell.cell_type == "markdown"]:
+        for target in re.findall(r"\]\(([^)]+)\)", cell.source):
             assert (FOLDER / target).exists(), target
 
 
