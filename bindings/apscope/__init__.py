@@ -5,6 +5,7 @@ projections: `p3109`. Which path serves a request, and why it is exact: `plan`.
 Arrays: `quantize`, `encode`, `decode`, `allreduce`; what a cast loses: `cast_statistics`.
 Arithmetic, one rounding each: `add`, `subtract`, `multiply`, `divide`, `sqrt`, `fma`;
 in a stated order: `sum`, `dot`, `matmul`.
+A seed that advances from call to call, for stochastic rounding: `Draws`.
 Blocks that share a scale: `BlockFormat`, `quantize_blocks`, `encode_blocks`, `decode_blocks`; codes
 without gaps: `pack`, `unpack`.
 A scheme on one step's gradients: `exchange`.
@@ -27,6 +28,7 @@ from .bench import bench
 from .blocks import EncodedBlocks, decode_blocks, encode_blocks, named_block_formats, pack, quantize_blocks, unpack
 from .cast_statistics import cast_statistics
 from .double_sampling import DoubleSampling, double_sampling
+from .draws import Draws
 from .exchange import Exchange, exchange
 from .fingerprint import Fingerprint, fingerprint
 from .formats import named_formats
@@ -45,6 +47,7 @@ from .weight_updates import WeightResidual, sgd_updates, underflow_curve, update
 __all__ = [
     "BlockFormat",
     "DoubleSampling",
+    "Draws",
     "EncodedBlocks",
     "Exchange",
     "Fingerprint",

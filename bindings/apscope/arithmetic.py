@@ -9,6 +9,7 @@ import numpy as np
 from . import _core
 from ._core import FloatFormat
 from .checks import settings
+from .draws import Draws
 from .inputs import _input, _is_torch, _narrow, _run, _widened, as_format
 
 __all__ = ["add", "divide", "fma", "multiply", "sqrt", "subtract"]
@@ -95,7 +96,7 @@ def add(
     rounding: str = "ties_to_even",
     overflow: str = "ieee",
     underflow: str = "gradual",
-    seed: int = 0,
+    seed: int | Draws = 0,
     random_bits: int = 32,
     out: Any = None,
     threads: int = 1,
@@ -117,7 +118,8 @@ def add(
     underflow : str
         As for `quantize`; with ``flush_input`` operands below the smallest normal number of `format`
         count as zeros.
-    seed, random_bits : int
+    seed : int or Draws
+    random_bits : int
         As for `quantize`: element ``i`` of the result (in C order) draws word ``i``.
     out : array or tensor, optional
         Written instead of a new array: the result's shape and dtype; an operand is allowed.
@@ -162,7 +164,7 @@ def subtract(
     rounding: str = "ties_to_even",
     overflow: str = "ieee",
     underflow: str = "gradual",
-    seed: int = 0,
+    seed: int | Draws = 0,
     random_bits: int = 32,
     out: Any = None,
     threads: int = 1,
@@ -188,7 +190,7 @@ def multiply(
     rounding: str = "ties_to_even",
     overflow: str = "ieee",
     underflow: str = "gradual",
-    seed: int = 0,
+    seed: int | Draws = 0,
     random_bits: int = 32,
     out: Any = None,
     threads: int = 1,
@@ -214,7 +216,7 @@ def divide(
     rounding: str = "ties_to_even",
     overflow: str = "ieee",
     underflow: str = "gradual",
-    seed: int = 0,
+    seed: int | Draws = 0,
     random_bits: int = 32,
     out: Any = None,
     threads: int = 1,
@@ -241,7 +243,7 @@ def sqrt(
     rounding: str = "ties_to_even",
     overflow: str = "ieee",
     underflow: str = "gradual",
-    seed: int = 0,
+    seed: int | Draws = 0,
     random_bits: int = 32,
     out: Any = None,
     threads: int = 1,
@@ -269,7 +271,7 @@ def fma(
     rounding: str = "ties_to_even",
     overflow: str = "ieee",
     underflow: str = "gradual",
-    seed: int = 0,
+    seed: int | Draws = 0,
     random_bits: int = 32,
     out: Any = None,
     threads: int = 1,

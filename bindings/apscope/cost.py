@@ -15,6 +15,7 @@ import pandas as pd
 
 from . import _core
 from .checks import integer, text
+from .float_environment import guarded
 from .pooling import OWN_REDUCTIONS, frame_of
 from .schemes import as_scheme
 
@@ -88,6 +89,7 @@ class CollectiveCost:
         )  # fmt: skip
 
 
+@guarded
 def collective(
     name: str, sent: float, workers: int, *, group: int = 1, partial: float | None = None, result: float | None = None, messages: int = 1
 ) -> CollectiveCost:
@@ -126,6 +128,7 @@ def collective_of(topology: str) -> tuple[str, int] | None:
     return _core.collective_of(text("topology", topology))
 
 
+@guarded
 def step_time(
     results: Any,
     network: Network = Network(),

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .float_environment import guarded
+
 #: Columns that are added up; a table may lack some.
 SUMMED = (
     "counted", "nonzero", "underflow", "subnormal", "saturated", "overflow", "nan", "infinite",
@@ -43,6 +45,7 @@ def one_trace(table: pd.DataFrame, trace: str | None) -> pd.DataFrame:
     return table[table["trace"] == trace]
 
 
+@guarded
 def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """One row a group, errors pooled.
 

@@ -19,6 +19,9 @@ from tests.reference.topologies import rank_order_sum
 DATA = Path(__file__).parents[2] / "notebooks" / "data"
 TOPOLOGIES = ["sequential", "ring", "tree", "hierarchical:3", "sequential+kahan", "hierarchical:4+kahan"]
 SCHEMES = [
+    "none:fp32",
+    "none:bf16",
+    "none:fp16",
     "none:e4m3",
     "none:e3m0,overflow=saturate",
     "none:e2m1fn",
@@ -30,12 +33,17 @@ SCHEMES = [
     "loss_scaling:e4m3,scale=best",
     "loss_scaling:e5m2,scale=best,headroom=sqrt_workers",
     "loss_scaling:e5m2,scale=best,headroom=one",
+    "loss_scaling:e4m3,scale=best,rule=tight",
+    "loss_scaling:e3m0,scale=best,headroom=sqrt_workers,rule=tight",
     "loss_scaling:e4m3,scale=1000,rounding=stochastic,random_bits=5",
     "dynamic_loss_scaling:fp16,growth_interval=1",
+    "dynamic_loss_scaling:e4m3",
+    "dynamic_loss_scaling:e3m4,growth_interval=2",
     "aps:e4m3",
     "aps:fp32",
     "aps:e5m2,headroom=sqrt_workers",
     "aps:e3m0,headroom=one",
+    "aps:e4m3,rule=tight",
     "aps:e4m3,rounding=toward_negative",
     "aps:e4m3fn,rounding=toward_positive",
     "aps:e4m3fnuz,rounding=toward_zero",
