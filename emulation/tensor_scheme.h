@@ -103,8 +103,8 @@ struct TensorScheme {
     bool draws = false;                // random words decide something
     bool reduction_draws = false;      // in reduce() too, not in encode() alone
     bool sees_special = false;         // elements that are not finite do not bypass it
-    Transport transport;               // of its messages
     std::optional<GridLimits> limits;  // of the float grid under the agreed scale that select() names: scale or scales
+    Transport transport;               // of its messages
     std::vector<std::string> needs;    // of weights, full_batch, loss, learning_rate
 
     std::function<void(const TensorStep&, State&, Rows&)> compensate;

@@ -12,6 +12,7 @@ import numpy as np
 from . import _core
 from .checks import integer, taken, text
 from .draws import Draws
+from .inputs import _as_array
 from .schemes import Scheme, as_scheme
 
 __all__ = ["Exchange", "exchange"]
@@ -84,7 +85,7 @@ def exchange(
         x is not float32.
     """
     chosen = as_scheme(scheme)
-    a = np.asarray(x)
+    a = _as_array(x, "x")
     if a.dtype.newbyteorder("=") != np.float32:
         raise TypeError(f"x has dtype {a.dtype}; exchange takes float32")
     if a.ndim == 0 or a.shape[0] == 0:

@@ -6,18 +6,22 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
+
+from .csv_table import write_csv
+from .folders import FILES, check_readable, check_results_folder, what_is
+from .pooling import compared_rows, headline_rows, pool
+
+if TYPE_CHECKING:
+    from .cost import Network
+    from .schemes import Scheme
 
 __all__ = ["Results", "merge"]
 
 TEXT_COLUMNS = ["trace", "tensor", "role", "scheme", "format", "topology", "stage", "note"]
-FILES = ["results.parquet", "results.csv", "histograms.parquet", "provenance.json"]
 
 
 class Results:
@@ -44,33 +48,92 @@ class Results:
         self.states: dict[str, dict[str, dict[str, Any]]] = {}
 
     def __repr__(self) -> str:
-        return f"<Results: {len(self.frame)} rows of {', '.join(t['name'] for t in self.provenance['traces'])}>"
+        from .show import results_text
 
-    def save(self, folder: str | os.PathLike[str]) -> Path:
+        return results_text(self)
+
+    def _repr_html_(self) -> str:
+        from .show import results_html
+
+        return results_html(self)
+
+    @property
+    def incomplete(self) -> str:
+        """A sentence about the shards that are missing; empty for a whole replay."""
+        shard, count = self.provenance.get("shard", [0, 1])
+        return "" if count == 1 else f"these results are shard {shard}/{count} alone; join all {count} with apscope merge before you quote a number"
+
+    def summary(self, *, network: Network | None = None, elements: float | None = 25.6e6) -> pd.DataFrame:
+        """Which scheme lost least: one row a trace, scheme and topology, ranked; `apscope.summary.summary`."""
+        from .summary import summary
+
+        return summary(self, network=network, elements=elements)
+
+    def compare(self, a: Scheme | str, b: Scheme | str, topology: str | None = None, layers: bool = True) -> pd.DataFrame:
+        """Scheme `a` against `b`, as a whole and layer by layer; `apscope.comparison.compare`."""
+        from .comparison import compare
+
+        return compare(self, a, b, topology, layers)
+
+    def pool(self, by: Sequence[str]) -> pd.DataFrame:
+        """Errors pooled over all that `by` does not name: sums are added, then divided.
+
+        Parameters
+        ----------
+        by : sequence of str
+            Columns that name a group, such as ``["scheme", "tensor"]``. Without ``stage`` and ``topology`` the rows
+            are those that schemes are ranked by: reduced ones, of a reduction of the scheme's own, else of the ring,
+            else of the first topology; the wire's of traces without. With ``stage``, those and the wire's. With
+            ``topology``, all of them, every one with all tensors.
+
+        Returns
+        -------
+        DataFrame
+            One row a group; the columns of `apscope.pooling.pool`.
+
+        Raises
+        ------
+        ValueError
+            No such column; `by` lacks ``scheme`` though there are several, whose errors do not add.
+        """
+        by = [by] if isinstance(by, str) else list(by)
+        schemes = self.frame["scheme"].nunique()
+        if "scheme" not in by and schemes > 1:
+            raise ValueError(f"by={by} pools {schemes} schemes into one number, which means nothing; add 'scheme'")
+        table = self.frame.reset_index(drop=True)
+        compared = compared_rows(table) if "topology" in by else headline_rows(table)
+        if "stage" in by or "topology" in by:
+            compared = pd.concat([table[table["stage"] == "wire"], compared[compared["stage"] != "wire"]])
+        return pool(compared, by)
+
+    def save(self, folder: str | os.PathLike[str], *, force: bool = False) -> Path:
         """Write the RESULTS folder: results.parquet, results.csv, histograms.parquet, provenance.json.
 
         Every file is written under another name first; all are renamed at the end, so an error
-        leaves nothing half-written. Other files in the folder stay.
+        leaves nothing half-written. Other files in the folder stay, earlier results are replaced.
+
+        Parameters
+        ----------
+        folder : path
+        force : bool
+            Whether files of these names that are no results may be replaced too.
 
         Raises
         ------
         OSError
             The folder cannot be written.
         ValueError
-            `folder` is a file, or a folder stands where one of its files belongs.
+            `folder` is a file or a trace, a folder stands where one of its files belongs, or, without `force`, a file
+            that is none of apscope's.
         """
-        folder = Path(folder)
-        if folder.exists() and not folder.is_dir():
-            raise ValueError(f"{folder} is a file; give a folder for the results")
-        for name in FILES:
-            if (folder / name).is_dir():
-                raise ValueError(f"{folder / name} is a folder; a file of the results belongs there")
+        folder = check_results_folder(folder, force)
         made = [p for p in [folder, *folder.parents] if not p.exists()]
         parts = {name: folder / f".{name}.part" for name in FILES}
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self.frame.to_parquet(parts["results.parquet"], index=False)
-            write_csv(self.frame, parts["results.csv"])
+            with parts["results.csv"].open("wb") as file:
+                write_csv(self.frame, file)
             self.histograms.to_parquet(parts["histograms.parquet"], index=False)
             parts["provenance.json"].write_text(json.dumps(self.provenance, indent=1, allow_nan=False) + "\n")
             for name in FILES:
@@ -95,16 +158,18 @@ class Results:
         ValueError
             A file of the folder is missing or is not what it should be.
         """
-        folder = Path(folder)
+        folder = check_readable(folder)
         for name in FILES:
             if not (folder / name).is_file():
-                raise ValueError(f"{folder} is no RESULTS folder: it has no {name}")
+                raise ValueError(f"{folder} is no RESULTS folder: {what_is(folder, name)}")
         try:
             frame = pd.read_parquet(folder / "results.parquet")
             histograms = pd.read_parquet(folder / "histograms.parquet")
             provenance = json.loads((folder / "provenance.json").read_text())
         except Exception as error:
             raise ValueError(f"{folder} holds a damaged file: {str(error).splitlines()[0]}") from None
+        if lacking := [c for c in ("sum_signed_error", "volume") if c not in frame]:
+            raise ValueError(f"{folder} was written by an older apscope, without the column {lacking[0]}; replay the trace again")
         # Parquet gives text a dtype of its own; in memory it is object, read back or not.
         for table in (frame, histograms):
             for name in [c for c in TEXT_COLUMNS + ["kind"] if c in table]:
@@ -146,20 +211,6 @@ def in_order(frame: pd.DataFrame, provenance: dict[str, Any]) -> pd.DataFrame:
         keys["scheme"] = frame["scheme"].map({s: i for i, s in enumerate(provenance["schemes"])})
     order = np.lexsort([np.asarray(key) for key in reversed(keys.values())])
     return frame.iloc[order].reset_index(drop=True)
-
-
-def write_csv(frame: pd.DataFrame, path: Path) -> None:
-    """The table as CSV: numbers in the fewest digits that give them back, text in quotes, what is missing empty."""
-    table = pa.Table.from_pandas(frame, preserve_index=False)
-    for i, name in enumerate(table.column_names):
-        column = table.column(i)
-        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-            table = table.set_column(i, name, pc.if_else(pc.equal(column, ""), pa.scalar(None, column.type), column))
-        elif pa.types.is_boolean(column.type):
-            table = table.set_column(i, name, pc.if_else(column, "True", "False"))
-    with path.open("wb") as file:
-        file.write((",".join(table.column_names) + "\n").encode())
-        pa_csv.write_csv(table, file, pa_csv.WriteOptions(include_header=False))
 
 
 def _concatenate(parts: list[Results], provenance: dict[str, Any]) -> Results:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from apscope import _core
+from apscope.folders import check_readable, what_is
 
 KINDS = ("gradient", "weights", "full_batch", "activation_gradient", "layer_input")
 
@@ -127,6 +128,11 @@ class Trace:
             f"{len(self.tensors)} tensors, stage {self.manifest.stage}, reduction {self.manifest.reduction}>"
         )
 
+    def _repr_html_(self) -> str:
+        from .show import trace_html
+
+        return trace_html(self)
+
 
 def open_trace(path: str | os.PathLike) -> Trace:
     """Opens a trace: a folder with a manifest.json (docs/trace_format.md).
@@ -141,7 +147,10 @@ def open_trace(path: str | os.PathLike) -> Trace:
     OSError
         A file cannot be read.
     """
-    return Trace(_core.Trace.open(Path(path)))
+    path = check_readable(path)
+    if not (path / "manifest.json").exists():
+        raise ValueError(f"{path} is no trace: {what_is(path, 'manifest.json')}")
+    return Trace(_core.Trace.open(path))
 
 
 def _few(values: tuple[int, ...]) -> str:

@@ -68,8 +68,8 @@ TensorScheme in_units(const Scheme& scheme, const ShiftRule& rule, std::size_t u
     t.grid = scheme.grid_name();
     t.crosses_topologies = true;
     t.keeps_state = rule.remembers();
-    t.transport = scheme.transport;
     t.limits = limits_of(grid.format, make_cast<double>(grid.format, grid.projection));
+    t.transport = scheme.transport;
     t.reduction_draws = is_stochastic(scheme.reduction.projection.rounding);
     t.draws = is_stochastic(scheme.grid) || t.reduction_draws;
     t.select = [rule, unit](const TensorStep& step, State& state, const Rows& rows) {
