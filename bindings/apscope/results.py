@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from .csv_table import write_csv
-from .folders import FILES, check_readable, check_results_folder
+from .folders import FILES, check_readable, check_results_folder, what_is
 from .pooling import compared_rows, headline_rows, pool
 
 if TYPE_CHECKING:
@@ -161,13 +161,15 @@ class Results:
         folder = check_readable(folder)
         for name in FILES:
             if not (folder / name).is_file():
-                raise ValueError(f"{folder} is no RESULTS folder: it has no {name}")
+                raise ValueError(f"{folder} is no RESULTS folder: {what_is(folder, name)}")
         try:
             frame = pd.read_parquet(folder / "results.parquet")
             histograms = pd.read_parquet(folder / "histograms.parquet")
             provenance = json.loads((folder / "provenance.json").read_text())
         except Exception as error:
             raise ValueError(f"{folder} holds a damaged file: {str(error).splitlines()[0]}") from None
+        if lacking := [c for c in ("sum_signed_error", "volume") if c not in frame]:
+            raise ValueError(f"{folder} was written by an older apscope, without the column {lacking[0]}; replay the trace again")
         # Parquet gives text a dtype of its own; in memory it is object, read back or not.
         for table in (frame, histograms):
             for name in [c for c in TEXT_COLUMNS + ["kind"] if c in table]:
