@@ -201,6 +201,7 @@ void register_exchange(py::module_& m) {
         tensor.compares_asked = tensor.compares_asked || compares_asked;
         if (!grid.empty()) tensor.grid = grid;
         scheme.spec = scheme.name = name;
+        scheme.family = "other";
         scheme.tensor = std::make_shared<const TensorScheme>(std::move(tensor));
         add_made_scheme(std::move(scheme));
     }, py::arg("name"), py::arg("base"), py::arg("parts"), py::arg("keeps_state"), py::arg("compares_asked"), py::arg("bits"), py::arg("grid"));

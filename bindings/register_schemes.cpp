@@ -20,6 +20,7 @@ void register_schemes(py::module_& m) {
             row["summary"] = d.summary;
             row["source"] = d.source;
             row["needs"] = d.needs;
+            row["family"] = d.family;
             row["takes_format"] = d.takes_format;
             row["keys"] = keys;
             row["body"] = d.body == SchemeDefinition::Body::none ? "" : d.body == SchemeDefinition::Body::scheme ? "scheme" : "policy";
@@ -32,6 +33,7 @@ void register_schemes(py::module_& m) {
         py::dict d;
         d["spec"] = s.spec;
         d["name"] = s.name;
+        d["family"] = s.family;
         d["format"] = s.format;
         d["keys"] = s.keys;
         d["grid"] = s.grid_name();

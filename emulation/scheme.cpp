@@ -143,6 +143,13 @@ std::shared_ptr<const Scheme> find_made_scheme(std::string_view name) {
 
 // Parsing ------------------------------------------------------------------------------------------
 
+std::vector<SchemeDefinition> in_family(std::string_view family, std::vector<SchemeDefinition> definitions) {
+    for (SchemeDefinition& d : definitions) {
+        if (d.body != SchemeDefinition::Body::scheme) d.family = d.body == SchemeDefinition::Body::policy ? "mixed" : family;
+    }
+    return definitions;
+}
+
 std::span<const SchemeDefinition> scheme_definitions() {
     static const std::vector<SchemeDefinition> definitions = [] {
         std::vector<SchemeDefinition> all;
@@ -243,6 +250,7 @@ Scheme parse_scheme(std::string_view spec) {
         arguments.keys[key] = setting.substr(equals + 1);
     }
     scheme.keys = arguments.keys;
+    scheme.family = arguments.inner ? std::string_view(arguments.inner->family) : definition->family;
     definition->build(arguments, scheme);
 
     // Canonical: the keys that differ from their defaults, in the definition's order.

@@ -106,6 +106,7 @@ using SideBits = std::function<std::uint64_t(std::size_t elements)>;
 struct Scheme {
     std::string spec;    // canonical: parses back to this scheme
     std::string name;    // the registered name
+    std::string family;  // what it competes as: SchemeDefinition::family, or that of the scheme inside
     std::string format;  // format name as given in the spec; empty for grids that take keys only
     std::map<std::string, std::string> keys;  // every key, defaults included
     std::string note;    // written into every row
@@ -152,6 +153,9 @@ struct SchemeDefinition {
     std::vector<SchemeKey> keys;
     void (*build)(const SchemeArguments&, Scheme&);  // fills in what the scheme is
     enum class Body { none, scheme, policy } body = Body::none;  // what its parentheses hold
+    // APS, loss scaling, ...: schemes that a summary chooses the best of. From its group (schemes/groups.h); empty for
+    // combinators, which are of the family of what they hold.
+    std::string_view family = {};
 };
 
 std::span<const SchemeDefinition> scheme_definitions();

@@ -1,8 +1,8 @@
-"""How rows of several layers and steps become one number: sums are added, then divided.
+"""Which rows of a RESULTS table belong together, and how several become one number: sums are added, then divided.
 
 A pooled NMSE is the sum of ``sum_squared_error`` over the sum of ``sum_squared_reference``, a pooled
 rate a sum of counts over a sum of counts. So every element counts once, and large gradients weigh
-more than small ones; skipped rows carry no errors and are left out, and counted.
+more than small ones. A skipped row is a lost gradient: y = 0. docs/definitions.md, section 14.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-#: Columns that are added up; a table may lack some.
-SUMMED = (
-    "counted", "nonzero", "underflow", "subnormal", "saturated", "overflow", "nan", "infinite",
-    "sum_error", "sum_squared_error", "sum_squared_reference",
-)
+#: Columns that are added up over the rows that were sent.
+SUMMED = ("counted", "nonzero", "underflow", "subnormal", "saturated", "overflow", "nan", "infinite", "sum_error")
+
+#: Reductions that belong to a scheme and cross with no topology.
+OWN_REDUCTIONS = ("gather", "vote", "code_sum", "two_phase", "linear")
 
 
 def frame_of(results: Any) -> pd.DataFrame:
@@ -43,6 +43,59 @@ def one_trace(table: pd.DataFrame, trace: str | None) -> pd.DataFrame:
     return table[table["trace"] == trace]
 
 
+def numbers(table: pd.DataFrame, column: str) -> np.ndarray:
+    """A column as float64, NaN where it is empty; a table may lack it."""
+    return table[column].to_numpy(float, na_value=np.nan) if column in table else np.full(len(table), np.nan)
+
+
+def groups(table: pd.DataFrame, by: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """The group of every row, numbered in order of appearance, and the place of each group's first row."""
+    codes = np.zeros(len(table), np.int64)
+    for column in by:
+        own, distinct = pd.factorize(table[column])
+        codes = pd.factorize(codes * (len(distinct) + 1) + own)[0]
+    return codes, np.unique(codes, return_index=True)[1]
+
+
+def total(values: np.ndarray, codes: np.ndarray, count: int) -> np.ndarray:
+    """Sums of groups, in row order; NaN where a row of the group has none."""
+    return np.bincount(codes, values, count)
+
+
+def total_of_present(values: np.ndarray, codes: np.ndarray, count: int) -> np.ndarray:
+    """Sums of groups over the rows that have a value; NaN where none has."""
+    there = ~np.isnan(values)
+    return np.where(np.bincount(codes[there], minlength=count) > 0, np.bincount(codes[there], values[there], count), np.nan)
+
+
+def quotient(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
+    """NaN where the denominator is 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(denominator == 0, np.nan, numerator / denominator)
+
+
+def losses(table: pd.DataFrame) -> dict[str, np.ndarray]:
+    """What every row lost, where a skipped row is a gradient of which nothing arrived: y = 0.
+
+    Returns
+    -------
+    dict of float64 arrays
+        ``skipped`` (bool), ``overflow``, ``reference`` and ``absolute`` (sums of x x and abs(x)), ``error`` (sum of e e; of
+        a skipped row that of x x) and ``signed_error`` (sum of sign(x) e; of a skipped row minus that of abs(x)). A row
+        without numbers, because the trace lacks an input of the scheme, has NaN.
+    """
+    skipped = table["skipped"].to_numpy(bool)
+    reference, absolute = numbers(table, "sum_squared_reference"), numbers(table, "sum_absolute_reference")
+    return {
+        "skipped": skipped,
+        "overflow": np.nan_to_num(numbers(table, "overflow")),
+        "reference": reference,
+        "absolute": absolute,
+        "error": np.where(skipped, reference, numbers(table, "sum_squared_error")),
+        "signed_error": np.where(skipped, -absolute, numbers(table, "sum_signed_error")),
+    }
+
+
 def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """One row a group, errors pooled.
 
@@ -57,51 +110,64 @@ def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        The columns of `by` in order of appearance; the sums (float64, NaN where no row has the
-        count); ``underflow_rate``, ``bias``, ``mse``, ``variance``, ``nmse``, ``sqnr_db`` (``inf`` for
-        no error) from them, NaN where a denominator is 0; ``bits_per_value`` = (wire_bits + side_bits)
-        of one worker an element; ``steps`` and ``skipped_steps``, numbers of distinct steps.
+        The columns of `by` in order of appearance; ``steps`` and ``skipped_steps``, numbers of distinct steps;
+        ``bits_per_value`` = (wire_bits + side_bits) of one worker an element; ``volume``, the mean weighed by the
+        elements, NaN where a row has none; sums (float64, NaN where no row has the number) of the counts and
+        ``sum_error`` over the rows that were sent, and of ``sum_signed_error``, ``sum_absolute_reference``,
+        ``sum_squared_error``, ``sum_squared_reference`` over all rows, y = 0 in skipped ones; from these
+        ``nmse``, ``sqnr_db`` (``inf`` for no error), ``relative_bias``; and ``underflow_rate``, ``bias``,
+        ``mse``, ``variance`` of the rows that were sent, for a row that was skipped has no sum of errors. NaN
+        where a denominator is 0.
+
+    Raises
+    ------
+    ValueError
+        The table lacks a column of `by`.
     """
     by = list(by)
-    present = [c for c in SUMMED if c in table]
-    kept = table[~table["skipped"].astype(bool)]
-    sums = kept[by].copy()
-    for column in present:
-        sums[column] = kept[column].astype("Float64").astype(float)
-    grouped = sums.groupby(by, sort=False, observed=True)[present].sum(min_count=1)
+    for column in by:
+        if column not in table:
+            raise ValueError(f"the results have no column '{column}' to pool by; they have {', '.join(table.columns)}")
+    codes, first = groups(table, by)
+    count = len(first)
+    lost = losses(table)
+    sent = ~lost["skipped"]
+    out = table[by].iloc[first].reset_index(drop=True)
+    step = groups(table.assign(group=codes), ["group", "step"])[0]
+    out["steps"] = _distinct(codes, step, count)
+    out["skipped_steps"] = _distinct(codes[~sent], step[~sent], count)
 
-    elements = table["count"].astype("Float64").astype(float)
-    elements = elements.where(table["stage"] != "wire", elements / table["workers"].astype(float))
-    sizes = table[by].copy()
-    sizes["elements"] = elements
-    sizes["bits"] = table["wire_bits"].astype(float) + table["side_bits"].astype(float)
-    sizes = sizes.groupby(by, sort=False, observed=True)[["elements", "bits"]].sum(min_count=1)
-
-    steps = table.groupby(by, sort=False, observed=True)["step"].nunique().rename("steps")
-    skipped = table[table["skipped"].astype(bool)].groupby(by, sort=False, observed=True)["step"].nunique()
-    out = sizes.join(grouped).join(steps)
-    out["skipped_steps"] = skipped.reindex(out.index).fillna(0).astype(int)
-    out["bits_per_value"] = _quotient(out["bits"], out["elements"])
+    elements = numbers(table, "count")
+    elements = np.where(table["stage"] == "wire", elements / numbers(table, "workers"), elements)
+    bits = numbers(table, "wire_bits") + numbers(table, "side_bits")
+    out["bits_per_value"] = quotient(total_of_present(bits, codes, count), total_of_present(elements, codes, count))
+    out["volume"] = quotient(total(numbers(table, "volume") * elements, codes, count), total(elements, codes, count))
     for column in SUMMED:
-        if column not in out:
-            out[column] = np.nan
-    out["underflow_rate"] = _quotient(out["underflow"], out["nonzero"])
-    out["bias"] = _quotient(out["sum_error"], out["counted"])
-    out["mse"] = _quotient(out["sum_squared_error"], out["counted"])
+        out[column] = total_of_present(np.where(sent, numbers(table, column), np.nan), codes, count)
+    for column, values in (("sum_signed_error", "signed_error"), ("sum_absolute_reference", "absolute"),
+                           ("sum_squared_error", "error"), ("sum_squared_reference", "reference")):
+        out[column] = total_of_present(lost[values], codes, count)
+    squared = total_of_present(np.where(sent, lost["error"], np.nan), codes, count)
+    out["underflow_rate"] = quotient(out["underflow"], out["nonzero"])
+    out["bias"] = quotient(out["sum_error"], out["counted"])
+    out["relative_bias"] = quotient(out["sum_signed_error"], out["sum_absolute_reference"])
+    out["mse"] = quotient(squared, out["counted"])
     out["variance"] = (out["mse"] - out["bias"] ** 2).clip(lower=0.0)
-    out["nmse"] = _quotient(out["sum_squared_error"], out["sum_squared_reference"])
+    out["nmse"] = quotient(out["sum_squared_error"], out["sum_squared_reference"])
     out["sqnr_db"] = decibels(out["nmse"])
-    return out.drop(columns=["elements", "bits"]).reset_index()
+    return out
+
+
+def _distinct(codes: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
+    """How many different values every group has."""
+    _, first = np.unique(values, return_index=True)
+    return np.bincount(codes[first], minlength=count)
 
 
 def decibels(nmse: pd.Series) -> pd.Series:
     """SQNR in dB of an NMSE; ``inf`` for 0."""
     with np.errstate(divide="ignore"):
         return -10.0 * np.log10(nmse)
-
-
-def _quotient(numerator: pd.Series, denominator: pd.Series) -> pd.Series:
-    return numerator / denominator.where(denominator != 0)
 
 
 def topologies_of(table: pd.DataFrame) -> list[str]:
@@ -115,38 +181,49 @@ def headline_topology(table: pd.DataFrame) -> str:
     return "ring" if "ring" in adding else adding[0] if adding else "exact"
 
 
-#: Reductions that belong to a scheme and cross with no topology.
-OWN_REDUCTIONS = ("gather", "vote", "code_sum", "two_phase", "linear")
+def is_own(topology: str) -> bool:
+    """Whether a scheme brought this reduction along; a policy of such schemes has several, joined by ``+``."""
+    return all(part in OWN_REDUCTIONS for part in topology.split("+"))
 
 
 def whole_sums(reduced: pd.DataFrame) -> pd.DataFrame:
     """Reduced rows in which every topology covers all tensors.
 
     Of a policy some tensors may have a reduction of their own: these stand beside the others under each
-    topology, no longer under their own name.
+    topology, no longer under their own name. Where all have one, but not the same, its name is all of theirs
+    (``gather+linear``).
     """
     own = reduced["topology"].isin(OWN_REDUCTIONS)
-    crossing = ~own & (reduced["topology"] != "exact")
-    mixed = set(reduced.loc[own, "scheme"]) & set(reduced.loc[crossing, "scheme"])
-    if not mixed:
-        return reduced
-    moved = reduced["scheme"].isin(mixed) & own
-    copies = []
-    for scheme in dict.fromkeys(reduced.loc[moved, "scheme"]):
-        topologies = dict.fromkeys(reduced.loc[crossing & (reduced["scheme"] == scheme), "topology"])
-        copies += [reduced[moved & (reduced["scheme"] == scheme)].assign(topology=t) for t in topologies]
-    return pd.concat([reduced[~moved], *copies])
+    moved, copies = pd.Series(False, reduced.index), []
+    pairs = reduced.loc[reduced["topology"] != "exact", ["trace", "scheme", "topology"]].drop_duplicates()
+    for (trace, scheme), topologies in pairs.groupby(["trace", "scheme"], sort=False)["topology"]:
+        alone = [t for t in topologies if t in OWN_REDUCTIONS]
+        crossing = [t for t in topologies if t not in OWN_REDUCTIONS] or ["+".join(alone)]
+        if alone and [*crossing] != alone:
+            mine = own & (reduced["trace"] == trace) & (reduced["scheme"] == scheme)
+            moved |= mine
+            copies += [reduced[mine].assign(topology=t) for t in crossing]
+    return pd.concat([reduced[~moved], *copies]).sort_index(kind="stable") if copies else reduced
+
+
+def compared_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows that schemes are compared by: reduced ones, every topology with all tensors; of traces without, the wire's."""
+    reduced = table["stage"] == "reduced"
+    having = table.loc[reduced, "trace"].unique()
+    return pd.concat([whole_sums(table[reduced]), table[~reduced & ~table["trace"].isin(having)]]).sort_index(kind="stable")
 
 
 def headline_rows(table: pd.DataFrame) -> pd.DataFrame:
-    """The reduced rows that summaries speak of, one a scheme, tensor and step.
+    """The rows that summaries speak of, one a trace, scheme, tensor and step.
 
     Its own reduction where the scheme has one, else the headline topology, else another that it has, else
-    ``exact``. A policy's tensors may differ in that.
+    ``exact``; the wire's rows of a trace without reduced ones. A policy's tensors may differ in that.
     """
-    reduced = table[table["stage"] == "reduced"]
+    reduced = (table["stage"] == "reduced").to_numpy()
     others = [t for t in topologies_of(table) if t not in ("exact", *OWN_REDUCTIONS)]
-    order = [*OWN_REDUCTIONS, *dict.fromkeys([headline_topology(table), *others, "exact"])]
-    rank = reduced["topology"].map({name: place for place, name in enumerate(order)}).dropna().sort_values(kind="stable")
-    chosen = reduced.loc[rank.index, ["trace", "scheme", "tensor", "step"]].drop_duplicates()
-    return reduced.loc[chosen.index.sort_values()]
+    order = [*OWN_REDUCTIONS, *dict.fromkeys([headline_topology(table), *others, "exact", ""])]
+    rank = table["topology"].map({name: place for place, name in enumerate(order)}).to_numpy()
+    kept = np.flatnonzero(reduced | ~table["trace"].isin(table.loc[reduced, "trace"].unique()).to_numpy())
+    kept = kept[np.argsort(rank[kept], kind="stable")]
+    rows = table.iloc[kept]
+    return table.iloc[np.sort(kept[groups(rows, ["trace", "scheme", "tensor", "step"])[1]])]

@@ -6,13 +6,19 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
+
+from .pooling import compared_rows, headline_rows, pool
+
+if TYPE_CHECKING:
+    from .cost import Network
+    from .schemes import Scheme
 
 __all__ = ["Results", "merge"]
 
@@ -45,6 +51,49 @@ class Results:
 
     def __repr__(self) -> str:
         return f"<Results: {len(self.frame)} rows of {', '.join(t['name'] for t in self.provenance['traces'])}>"
+
+    def summary(self, *, network: Network | None = None, elements: float | None = 25.6e6) -> pd.DataFrame:
+        """Which scheme lost least: one row a trace, scheme and topology, ranked; `apscope.summary.summary`."""
+        from .summary import summary
+
+        return summary(self, network=network, elements=elements)
+
+    def compare(self, a: Scheme | str, b: Scheme | str, topology: str | None = None, layers: bool = True) -> pd.DataFrame:
+        """Scheme `a` against `b`, as a whole and layer by layer; `apscope.comparison.compare`."""
+        from .comparison import compare
+
+        return compare(self, a, b, topology, layers)
+
+    def pool(self, by: Sequence[str]) -> pd.DataFrame:
+        """Errors pooled over all that `by` does not name: sums are added, then divided.
+
+        Parameters
+        ----------
+        by : sequence of str
+            Columns that name a group, such as ``["scheme", "tensor"]``. Without ``stage`` and ``topology`` the rows
+            are those that schemes are ranked by: reduced ones, of a reduction of the scheme's own, else of the ring,
+            else of the first topology; the wire's of traces without. With ``stage``, those and the wire's. With
+            ``topology``, all of them, every one with all tensors.
+
+        Returns
+        -------
+        DataFrame
+            One row a group; the columns of `apscope.pooling.pool`.
+
+        Raises
+        ------
+        ValueError
+            No such column; `by` lacks ``scheme`` though there are several, whose errors do not add.
+        """
+        by = [by] if isinstance(by, str) else list(by)
+        schemes = self.frame["scheme"].nunique()
+        if "scheme" not in by and schemes > 1:
+            raise ValueError(f"by={by} pools {schemes} schemes into one number, which means nothing; add 'scheme'")
+        table = self.frame.reset_index(drop=True)
+        compared = compared_rows(table) if "topology" in by else headline_rows(table)
+        if "stage" in by or "topology" in by:
+            compared = pd.concat([table[table["stage"] == "wire"], compared[compared["stage"] != "wire"]])
+        return pool(compared, by)
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write the RESULTS folder: results.parquet, results.csv, histograms.parquet, provenance.json.

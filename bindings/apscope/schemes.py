@@ -45,6 +45,16 @@ class Scheme:
         return self._parsed["name"]
 
     @property
+    def family(self) -> str:
+        """What it competes as, for summaries that show the best of each family.
+
+        ``baseline`` (``none`` in fp32, bf16 or fp16), ``unscaled`` (``none`` in other formats), ``loss scaling``,
+        ``APS``, ``stochastic``, ``recipe``, ``one bit``, ``transform``, ``mixed`` (``hybrid``), ``other`` (made with
+        `define`). A combinator has the family of the scheme inside.
+        """
+        return self._parsed["family"]
+
+    @property
     def format(self) -> str:
         """The format's name; empty for schemes without one."""
         return self._parsed["format"]
@@ -119,7 +129,10 @@ def as_scheme(scheme: Union[Scheme, str]) -> Scheme:
 
 
 def definitions() -> list[dict[str, Any]]:
-    """The registry: name, class_name, summary, source, needs, takes_format, keys of every scheme."""
+    """The registry: name, class_name, summary, source, needs, takes_format, family, keys of every scheme.
+
+    ``family`` is empty for combinators, whose family is that of the scheme inside (`Scheme.family`).
+    """
     return _core.scheme_definitions()
 
 

@@ -6,6 +6,6 @@ namespace apscope {
 SchemeDefinition aps_definition();
 SchemeDefinition cpd_definition();
 
-std::vector<SchemeDefinition> aps_group() { return {aps_definition(), cpd_definition()}; }
+std::vector<SchemeDefinition> aps_group() { return in_family("APS", {aps_definition(), cpd_definition()}); }
 
 }  // namespace apscope

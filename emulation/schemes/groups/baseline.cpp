@@ -7,6 +7,6 @@ SchemeDefinition none_definition();
 SchemeDefinition hybrid_definition();
 SchemeDefinition error_feedback_definition();
 
-std::vector<SchemeDefinition> baseline_group() { return {none_definition(), hybrid_definition(), error_feedback_definition()}; }
+std::vector<SchemeDefinition> baseline_group() { return in_family("unscaled", {none_definition(), hybrid_definition(), error_feedback_definition()}); }
 
 }  // namespace apscope

@@ -11,8 +11,8 @@ SchemeDefinition adaptive_loss_scaling_definition();
 SchemeDefinition hfp8_definition();
 
 std::vector<SchemeDefinition> loss_scaling_group() {
-    return {loss_scaling_definition(),          dynamic_loss_scaling_definition(),  deepspeed_loss_scaling_definition(),
-            enhanced_loss_scaling_definition(), adaptive_loss_scaling_definition(), hfp8_definition()};
+    return in_family("loss scaling", {loss_scaling_definition(), dynamic_loss_scaling_definition(), deepspeed_loss_scaling_definition(),
+                                      enhanced_loss_scaling_definition(), adaptive_loss_scaling_definition(), hfp8_definition()});
 }
 
 }  // namespace apscope

@@ -11,8 +11,8 @@ SchemeDefinition residual_definition();
 SchemeDefinition multipoint_definition();
 
 std::vector<SchemeDefinition> one_bit_group() {
-    return {sign_definition(),   sign_vote_definition(), onebit_adam_definition(),
-            birder_definition(), residual_definition(),  multipoint_definition()};
+    return in_family("one bit", {sign_definition(), sign_vote_definition(), onebit_adam_definition(), birder_definition(),
+                                 residual_definition(), multipoint_definition()});
 }
 
 }  // namespace apscope

@@ -10,7 +10,7 @@ SchemeDefinition mx_definition();
 SchemeDefinition nvfp4_definition();
 
 std::vector<SchemeDefinition> recipes_group() {
-    return {delayed_scaling_definition(), current_scaling_definition(), fp8_allreduce_definition(), mx_definition(), nvfp4_definition()};
+    return in_family("recipe", {delayed_scaling_definition(), current_scaling_definition(), fp8_allreduce_definition(), mx_definition(), nvfp4_definition()});
 }
 
 }  // namespace apscope

@@ -12,8 +12,8 @@ SchemeDefinition bit_centering_definition();
 SchemeDefinition fractrain_definition();
 
 std::vector<SchemeDefinition> stochastic_grids_group() {
-    return {stochastic_definition(), natural_definition(),       qsgd_definition(),     terngrad_definition(),
-            zipml_definition(),      bit_centering_definition(), fractrain_definition()};
+    return in_family("stochastic", {stochastic_definition(), natural_definition(), qsgd_definition(), terngrad_definition(),
+                                    zipml_definition(), bit_centering_definition(), fractrain_definition()});
 }
 
 }  // namespace apscope

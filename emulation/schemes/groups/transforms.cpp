@@ -11,8 +11,8 @@ SchemeDefinition thc_definition();
 SchemeDefinition integer_allreduce_definition();
 
 std::vector<SchemeDefinition> transforms_group() {
-    return {fft_sparse_definition(), top_k_definition(), zero_blocks_definition(),
-            powersgd_definition(),   thc_definition(),   integer_allreduce_definition()};
+    return in_family("transform", {fft_sparse_definition(), top_k_definition(), zero_blocks_definition(), powersgd_definition(),
+                                   thc_definition(), integer_allreduce_definition()});
 }
 
 }  // namespace apscope
