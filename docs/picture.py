@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import matplotlib
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -36,26 +35,16 @@ def replay() -> apscope.Results:
 
 
 def ratios(results: apscope.Results) -> pd.DataFrame:
-    """NMSE of APS over that of the loss scale after a ring, by trace and format: `typical`, `pooled`.
+    """NMSE of APS over that of the loss scale after a ring, by trace and format.
 
-    `typical` is the geometric mean over layers and steps, without those that one of the two sends without
-    error; `pooled` compares the NMSEs of all layers and steps together.
+    `typical` is the geometric mean over layers and steps, `pooled` compares the NMSEs of all of them together.
     """
     found = []
-    ring = results.pool(by=["trace", "scheme", "topology"]), results.pool(by=["trace", "scheme", "topology", "tensor", "step"])
-    for trace in TRACES:
-        for name in FORMATS:
-            pairs = []
-            for table in ring:
-                keys = [c for c in ("tensor", "step") if c in table]
-                of = [
-                    table[(table["trace"] == trace) & (table["topology"] == "ring") & (table["scheme"] == scheme.format(name))]
-                    for scheme in (APS, LOSS_SCALING)
-                ]
-                of = [t.set_index(keys)["nmse"] if keys else t["nmse"].reset_index(drop=True) for t in of]
-                pairs.append((of[0] / of[1])[(of[0] > 0) & (of[1] > 0)])
-            found.append({"trace": trace, "format": name, "pooled": pairs[0].item(), "typical": np.exp(np.log(pairs[1]).mean())})
-    return pd.DataFrame(found)
+    for name in FORMATS:
+        table = results.compare(APS.format(name), LOSS_SCALING.format(name), topology="ring", layers=False)
+        pooled = table["nmse_a"] / table["nmse_b"]
+        found.append(pd.DataFrame({"trace": table["trace"], "format": name, "typical": table["geometric_ratio"], "pooled": pooled}))
+    return pd.concat(found, ignore_index=True)
 
 
 def draw_ratios(ax: Axes, table: pd.DataFrame) -> None:
@@ -74,9 +63,9 @@ def draw_ratios(ax: Axes, table: pd.DataFrame) -> None:
     ax.set_xlabel("8-bit format, its exponent bits")
     ax.set_ylabel("NMSE of APS / NMSE of one loss scale")
     ax.text(0, 3, "all layers and steps pooled", color=POOLED, fontweight="bold")
-    ax.text(0, 0.38, "every layer and step alike\n(geometric mean)", color=TYPICAL, fontweight="bold")
-    ax.text(0, 1.1, "one loss scale loses less ↑", color="#666666")
-    ax.text(0, 0.9, "APS loses less ↓", color="#666666", va="top")
+    ax.text(0, 0.37, "each layer\nand step alike\n(geometric mean)", color=TYPICAL, fontweight="bold", va="center")
+    ax.text(-0.1, 1.15, "one loss scale\nloses less ↑", color="#666666")
+    ax.text(-0.1, 0.87, "APS\nloses less ↓", color="#666666", va="top")
     ax.legend(loc="lower left", handletextpad=0.1)
     ax.set_title("APS against the best single loss scale")
 
@@ -100,12 +89,12 @@ def draw_orders(ax: Axes, summary: pd.DataFrame) -> None:
 def main() -> None:
     results = replay()
     with matplotlib.rc_context(STYLE | {"font.size": 10, "axes.titlesize": 11, "legend.fontsize": 9.5}):
-        figure = Figure(figsize=(10, 4.2), layout="constrained")
+        figure = Figure(figsize=(9, 4), layout="constrained")
         FigureCanvasAgg(figure)
         left, right = figure.subplots(1, 2, width_ratios=[1.1, 1])
         draw_ratios(left, ratios(results))
         draw_orders(right, results.summary())
-        figure.savefig(sys.argv[1], dpi=130)
+        figure.savefig(sys.argv[1], dpi=140)
 
 
 if __name__ == "__main__":
