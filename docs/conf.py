@@ -7,6 +7,7 @@ or reading.
 
 from __future__ import annotations
 
+import logging
 import re
 import shutil
 from pathlib import Path
@@ -35,6 +36,7 @@ include_patterns = ["README.md", "CHANGELOG.md", "docs/*.md", "notebooks/*.ipynb
 suppress_warnings = ["config.cache"]
 
 myst_heading_anchors = 4
+logging.getLogger("traitlets").setLevel(logging.ERROR)  # that a kernel starts
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(ROOT / "build" / "docs-notebooks")
 nb_execution_timeout = 120
