@@ -23,6 +23,7 @@ from pathlib import Path
 import page
 
 import apscope
+from apscope.scheme_lists import schemes_of
 
 BEGIN, END = "<!-- replay: written by docs/replay_cost.py -->", "<!-- end of replay -->"
 TRACES = [f"notebooks/data/{name}" for name in ("digits", "digits_w64", "characters")]
@@ -150,7 +151,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--elements", type=int, default=2**20, help="of the tensor on which one and two threads are compared")
     parser.add_argument("--schemes", nargs="+", default=["all"], metavar="SPEC")
     args = parser.parse_args(arguments)
-    specs = [c.spec for s in args.schemes for c in (apscope.all_schemes() if s == "all" else [apscope.schemes.as_scheme(s)])]
+    specs = [scheme.spec for scheme in schemes_of(args.schemes)]
     specs = list(dict.fromkeys(specs))
     with tempfile.TemporaryDirectory() as place:
         taken: dict[int, list[tuple[float, float, int]]] = {1: [], 2: []}

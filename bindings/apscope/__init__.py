@@ -34,9 +34,10 @@ from .fractrain import FracTrainCost, fractrain_cost
 from .identify import identify
 from .levels import optimal_levels
 from .plan import Plan, plan
-from .replay import all_schemes, default_schemes, replay
+from .replay import replay
 from .report import report
 from .results import Results, merge
+from .scheme_lists import all_schemes, main_schemes
 from .sums import dot, matmul, sum
 from .trace import Trace, open_trace
 from .unit_scaling import unit_scales, unit_scaling
@@ -65,7 +66,6 @@ __all__ = [
     "cost",
     "decode",
     "decode_blocks",
-    "default_schemes",
     "divide",
     "dot",
     "double_sampling",
@@ -80,6 +80,7 @@ __all__ = [
     "join_scales",
     "layer_scale",
     "loss_change",
+    "main_schemes",
     "matmul",
     "merge",
     "multiply",

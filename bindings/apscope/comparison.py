@@ -34,8 +34,8 @@ def compare(results: Any, a: Any, b: Any, topology: str | None = None, layers: b
         Specs in any spelling.
     topology : str, optional
         Of both; by default the first that both have and that is not ``exact``. A scheme with a reduction of its own
-        takes that, whatever is said, but for ``exact`` and ``wire``: what each worker sent, before any sum, which is
-        also what traces without reduced rows compare.
+        takes that, whatever is said, but for ``exact`` and ``wire``: what each worker sent, before any sum. Traces
+        without reduced rows compare the wire.
     layers : bool
         Whether the layers follow the whole.
 
@@ -44,8 +44,8 @@ def compare(results: Any, a: Any, b: Any, topology: str | None = None, layers: b
     DataFrame
         `COLUMNS`: per trace that has both schemes a row for all layers (``layer`` is ``all``) and one a layer, in the
         trace's order. Let L be the NMSE at one step of the layer, or of all layers together; 1 where the scheme
-        skipped the step, at least 1 with overflow. Steps where the reference is zero, or where one of the schemes
-        has no numbers, are left out.
+        skipped the step, at least 1 with overflow. Left out are steps where the reference is zero, and layers and
+        steps of which one of the schemes has no numbers, because the trace lacks what it needs.
 
         - ``steps``, of which ``wins`` (L of a below that of b), ``losses`` and ``ties``;
         - ``median_ratio``, ``worst_ratio``: of L of a over L of b, over the steps; 1 where both are 0;
@@ -74,7 +74,9 @@ def compare(results: Any, a: Any, b: Any, topology: str | None = None, layers: b
             names = _topologies(one, other, a, b, topology)
             cells = _cells(one, names[0]).merge(_cells(other, names[1]), on=_CELL, suffixes=("_a", "_b"))
             cells = cells[cells["error_a"].notna() & cells["error_b"].notna()]
-            table = pd.concat([_rows(cells, "trace"), _rows(cells, "tensor")] if layers else [_rows(cells, "trace")])
+            places = {layer: place for place, layer in enumerate(rows["tensor"].unique())}
+            cells = cells.sort_values("tensor", key=lambda names: names.map(places), kind="stable")
+            table = pd.concat([_rows(cells, whole) for whole in ((True, False) if layers else (True,))])
             table.insert(0, "trace", trace)
             tables.append(table.assign(topology_a=names[0], topology_b=names[1]))
     if not tables:
@@ -104,7 +106,7 @@ def _topologies(one: pd.DataFrame, other: pd.DataFrame, a: str, b: str, wanted: 
     held = {}
     for spec, rows in ((a, one), (b, other)):
         held[spec] = list(whole_sums(rows[rows["stage"] == "reduced"])["topology"].unique())
-    if wanted == "wire" or (wanted is None and not (held[a] and held[b])):
+    if wanted == "wire" or not (held[a] and held[b]):
         return "wire", "wire"
     crossing = [[t for t in held[spec] if t != "exact" and not is_own(t)] for spec in (a, b)]
     if wanted is None:
@@ -149,13 +151,14 @@ def _underflow(rows: pd.DataFrame, stage: str) -> pd.DataFrame:
     return rows[_CELL].assign(**{f"{name}_{stage}": values for name, values in counts.items()})
 
 
-def _rows(cells: pd.DataFrame, by: str) -> pd.DataFrame:
-    """One row a layer (`by` is ``tensor``), or one for all (``trace``)."""
-    group, first = groups(cells, [by])
-    count = len(first)
-    step, step_first = groups(cells, [by, "step"])
+def _rows(cells: pd.DataFrame, whole: bool) -> pd.DataFrame:
+    """One row a layer, or one for all of them."""
+    by = [] if whole else ["tensor"]
+    group, first = groups(cells, by)
+    out: dict[str, Any] = {"layer": ["all"] if whole else cells["tensor"].to_numpy(object)[first]}
+    count = len(out["layer"])
+    step, step_first = groups(cells, [*by, "step"])
     owner = group[step_first]
-    out: dict[str, Any] = {"layer": cells["tensor"].to_numpy(object)[first] if by == "tensor" else ["all"] * count}
 
     of_step = [_step_nmse(cells, s, step, len(owner)) for s in "ab"]
     there = ~np.isnan(of_step[0]) & ~np.isnan(of_step[1])

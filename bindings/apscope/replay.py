@@ -13,86 +13,16 @@ from .checks import integer, text
 from .progress import Bar
 from .record.writer import json_number
 from .results import Results, frame_of, in_order
-from .schemes import Scheme, as_scheme
+from .scheme_lists import schemes_of
+from .schemes import Scheme
 from .trace import Trace, open_trace
 
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["DEFAULT_TOPOLOGIES", "all_schemes", "default_schemes", "replay"]
+__all__ = ["DEFAULT_TOPOLOGIES", "replay"]
 
 DEFAULT_TOPOLOGIES = ("sequential", "ring", "tree", "hierarchical:4")
-
-
-def default_schemes() -> list[Scheme]:
-    """What a report replays when it is given a trace.
-
-    The rivals on e4m3; APS on e5m2 too, and with sums in fp32, so that the gathering schemes, whose
-    sums are in fp32, meet it on their own ground; GradScaler on fp16 too, as training systems run
-    it; QSGD with 4 bits.
-    """
-    return [
-        Scheme(spec)
-        for spec in (
-            "none:e4m3",
-            "loss_scaling:e4m3,scale=best",
-            "loss_scaling:e4m3,scale=best,headroom=one",
-            "dynamic_loss_scaling:e4m3",
-            "dynamic_loss_scaling:fp16",
-            "aps:e4m3",
-            "aps:e5m2",
-            "aps:e4m3,rounding=stochastic",
-            "aps:e4m3,accumulate=fp32",
-            "stochastic:e4m3",
-            "qsgd",
-        )
-    ]
-
-
-def all_schemes() -> list[Scheme]:
-    """Every scheme of the registry, as it is usually run: those of `default_schemes`, then the others.
-
-    In specs, ``all`` stands for these.
-    """
-    return [
-        *default_schemes(),
-        *(
-            Scheme(spec)
-            for spec in (
-                "hybrid(last=none:fp16;else=aps:e4m3)",
-                "cpd:e4m3",
-                "deepspeed_loss_scaling:fp16",
-                "enhanced_loss_scaling:e5m2",
-                "adaptive_loss_scaling:fp16",
-                "hfp8:e5m2",
-                "delayed_scaling:e5m2",
-                "current_scaling:e5m2",
-                "fp8_allreduce:e4m3fn",
-                "mx",
-                "nvfp4",
-                "natural",
-                "terngrad",
-                "zipml:bucket=512",
-                "bit_centering",
-                "fractrain",
-                "error_feedback(sign)",
-                "sign",
-                "sign_vote",
-                "onebit_adam",
-                "birder",
-                "multipoint",
-                "residual(sign)",
-                "fft_sparse",
-                "top_k",
-                "error_feedback(top_k)",
-                "error_feedback(powersgd)",
-                "powersgd",
-                "thc",
-                "integer_allreduce:bits=8",
-                "zero_blocks",
-            )
-        ),
-    ]
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -225,7 +155,7 @@ def replay(
     traces : Trace, path, or a sequence of them
         Recorded traces.
     schemes : Scheme, spec, or a sequence of them
-        By default those of `default_schemes`; ``all`` stands for those of `all_schemes`.
+        ``main``, the default, stands for `main_schemes`, ``all`` for `all_schemes`. Nothing is added to others.
     topology : str or sequence of str
         Reduction orders; ``exact`` is always among the rows. They cross with schemes that sum in a
         format; gathering schemes give one row ``gather`` instead.
@@ -298,8 +228,7 @@ def replay(
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"two traces are named '{name}'; give them different folder names")
-    chosen = default_schemes() if schemes is None else [c for s in _as_list(schemes) for c in (all_schemes() if s == "all" else [as_scheme(s)])]
-    chosen = list(dict.fromkeys(chosen))
+    chosen = schemes_of(["main"] if schemes is None else _as_list(schemes))
     if not chosen:
         raise ValueError("there is no scheme to replay; give at least one, such as 'aps:e4m3'")
     topologies = list(dict.fromkeys(_core.parse_topology(text("topology", t)) for t in _as_list(topology)))

@@ -18,6 +18,10 @@ from .checks import integer, text
 __all__ = ["Scheme", "as_scheme", "define", "definitions"]
 
 
+#: Words that stand for lists of schemes where specs are given: `apscope.main_schemes`, `apscope.all_schemes`.
+LISTS = ("main", "all")
+
+
 class Scheme:
     """A scheme: a spec, parsed and checked.
 
@@ -211,8 +215,8 @@ def define(
     for part, f in parts.items():
         if not callable(f):
             raise TypeError(f"{part}={f!r} is no function")
-    if name == "all":
-        raise ValueError("'all' cannot name a new scheme: it stands for every scheme of the registry; give another word")
+    if name in LISTS:
+        raise ValueError(f"'{name}' cannot name a new scheme: it stands for a list of schemes; give another word")
     if keeps_state is None and "update" in parts:
         keeps_state = True
     _core.make_scheme(text("name", name), as_scheme(base).spec, parts, keeps_state, compares_asked, integer("bits", bits, 0, 64), grid)

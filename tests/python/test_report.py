@@ -334,7 +334,7 @@ def test_the_verb_takes_results_and_traces(results, tmp_path, request, capsys, m
     monkeypatch.setattr(sys.modules["apscope.report.figures"], "figures", lambda *a: [])
     assert main(["report", str(trace), "-o", str(tmp_path / "b.html")]) == 0
     text = (tmp_path / "b.html").read_text()
-    for scheme in apscope.default_schemes():
+    for scheme in apscope.main_schemes():
         assert f"<code>{scheme.spec}</code>" in text
     assert capsys.readouterr().err == ""
 

@@ -16,7 +16,7 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser("replay", help="put recorded gradients through schemes and topologies", allow_abbrev=False)
     parser.add_argument("traces", nargs="+", metavar="TRACE", help="a recorded trace's folder")
     parser.add_argument("-o", "--output", required=True, metavar="RESULTS", help="the folder to write")
-    parser.add_argument("--scheme", action="append", metavar="SPEC", help="all, or name[:format][,key=value...], repeatable; see apscope schemes")
+    parser.add_argument("--scheme", action="append", metavar="SPEC", help="name[:format][,key=value...], main or all; repeatable; by default main; see apscope schemes")
     parser.add_argument("--topology", action="append", metavar="NAME",
                         help=f"reduction order, repeatable; by default {', '.join(DEFAULT_TOPOLOGIES)}")
     parser.add_argument("--workers", type=int, metavar="N", help="ranks 0..N-1 only")
