@@ -41,7 +41,7 @@ def chosen(table: pd.DataFrame) -> pd.DataFrame:
 def markdown(table: pd.DataFrame) -> list[str]:
     lines = ["| scheme | " + " | ".join(COLUMNS.values()) + " |", "|---" * (len(COLUMNS) + 1) + "|"]
     for row in table.to_dict("records"):
-        dropped = [f"{row[name]} steps {name}" for name in ("skipped", "overflowed") if row[name]]
+        dropped = [f"{row[name]} {'step' if row[name] == 1 else 'steps'} {name}" for name in ("skipped", "overflowed") if row[name]]
         cells = [
             f"`{row['scheme']}`" + (f" ({', '.join(dropped)})" if dropped else ""), figure(row["step_nmse"], 2), cosine(row["layer_cosine"]),
             f"`{row['worst_layer']}` {figure(row['worst_nmse'], 2)}" if isinstance(row["worst_layer"], str) else "–",
@@ -67,11 +67,12 @@ def share(value: float) -> str:
 def verdict(results: apscope.Results) -> str:
     """The sentence above README.md's table: the pair at e3m4, by both readings."""
     table = rows_of(results).set_index("scheme")
-    (whole,) = results.compare(*PAIR).query("layer == 'all'").to_dict("records")
+    layers = results.compare(*PAIR).query("layer != 'all'")
+    wins, losses, every = (layers[name].sum() for name in ("wins", "losses", "steps"))
     aps, scaled = (table.loc[spec] for spec in PAIR)
     return (
-        f"At e3m4 `{PAIR[0]}` loses less than `{PAIR[1]}` in {whole['wins']} of the {whole['wins'] + whole['losses'] + whole['ties']} layer-steps, "
-        f"more in {whole['losses']}; the NMSE of a step is {figure(aps['step_nmse'], 2)} against {figure(scaled['step_nmse'], 2)}, the worst layer's "
+        f"At e3m4 `{PAIR[0]}` loses less than `{PAIR[1]}` in {wins} of {every} layers and steps, "
+        f"more in {losses}; the NMSE of a step is {figure(aps['step_nmse'], 2)} against {figure(scaled['step_nmse'], 2)}, the worst layer's "
         f"{figure(aps['worst_nmse'], 2)} against {figure(scaled['worst_nmse'], 2)}. Pooled over all layers and steps it would read "
         f"{figure(aps['nmse'], 2)} against {figure(scaled['nmse'], 2)}."
     )

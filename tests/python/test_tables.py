@@ -39,7 +39,7 @@ def test_the_answer_of_the_readme_is_what_its_command_writes(tables):
     rows = tables.markdown(tables.chosen(tables.rows_of(results)))
     assert between(tables, "README.md", "answer") == [tables.verdict(results), "", *rows], "run make tables"
     specs = [re.findall(r"^\| `([^`]+)`", row)[0] for row in rows[2:]]
-    assert specs[:3] == ["none:fp32", "none:bf16", "none:fp16"] and len(specs) == 12
+    assert set(specs[:3]) == {"none:fp32", "none:bf16", "none:fp16"} and len(specs) == 12
     assert {apscope.schemes.as_scheme(spec).family for spec in specs[3:]} == set(tables.FAMILIES)
 
 
