@@ -9,7 +9,7 @@ import numpy as np
 from . import _core
 from ._core import FloatFormat
 from .checks import settings
-from .inputs import _input, _is_torch, _narrow, _run, _widened, as_format
+from .inputs import _input, _is_torch, _narrow, _pandas_kind, _run, _widened, as_format
 
 __all__ = ["add", "divide", "fma", "multiply", "sqrt", "subtract"]
 
@@ -42,8 +42,22 @@ def _in_storage(result: np.ndarray, f: FloatFormat) -> np.ndarray:
 
 
 def _like_one_of(operands: tuple) -> Any:
-    """The operand whose kind the result takes: a tensor if there is one, else an array, else a number."""
-    for is_kind in (_is_torch, lambda x: isinstance(x, (np.ndarray, np.generic)), lambda x: not isinstance(x, (int, float))):
+    """The operand whose kind the result takes: a tensor if there is one, else a DataFrame, a Series, an array, else a number.
+
+    Raises
+    ------
+    ValueError
+        Two Series, or two DataFrames, with different labels: places are added here, never labels.
+    """
+    labelled = [x for x in operands if _pandas_kind(x)]
+    for x in labelled[1:]:
+        if _pandas_kind(x) == _pandas_kind(labelled[0]) and not all(a.equals(b) for a, b in zip(x.axes, labelled[0].axes)):
+            raise ValueError(f"the operands are {_pandas_kind(x)}s with different labels; align them first: a, b = a.align(b)")
+    kinds = (
+        _is_torch, lambda x: _pandas_kind(x) == "DataFrame", lambda x: _pandas_kind(x) == "Series",
+        lambda x: isinstance(x, (np.ndarray, np.generic)), lambda x: not isinstance(x, (int, float)),
+    )  # fmt: skip
+    for is_kind in kinds:
         for x in operands:
             if is_kind(x):
                 return x

@@ -10,7 +10,9 @@ import numpy as np
 from . import _core
 from ._core import FloatFormat
 from .checks import flag, integer, settings, text
-from .inputs import _as_array, _input, _is_torch, _like, _narrow, _on_gpu, _run, _torch_to_numpy, _widened, as_format, beyond_float64
+from .inputs import (
+    _as_array, _input, _is_torch, _like, _narrow, _on_gpu, _run, _torch_to_numpy, _widened, _without_gradient, as_format, beyond_float64,
+)  # fmt: skip
 
 __all__ = ["allreduce", "decode", "encode", "quantize"]
 
@@ -104,12 +106,13 @@ def quantize(
 
     Parameters
     ----------
-    x : array_like or torch.Tensor, any shape
+    x : array_like, torch.Tensor, Series or DataFrame, any shape
         float32 or float64 (rounded once, never through float32); float16, bfloat16, float8 and
         integers are taken exactly, 64-bit integers too. Not changed. Arrays in a GPU's memory are
-        rounded there: `apscope.cuda`.
-    format : FloatFormat or str
-        The target.
+        rounded there: `apscope.cuda`. A tensor that requires grad is refused outside of
+        ``torch.no_grad()``: the result carries no gradient.
+    format : FloatFormat, str or dtype
+        The target; a floating-point dtype of NumPy, ml_dtypes or torch is the format of its codes.
     rounding : str
         To nearest: ``ties_to_even``, ``ties_to_away``, ``ties_to_zero``. Directed: ``toward_zero``,
         ``toward_positive``, ``toward_negative``, ``away_from_zero``. ``to_odd``: what is not exact
@@ -145,7 +148,7 @@ def quantize(
     Returns
     -------
     array or tensor of x's shape
-        Same kind of array as `x`; float32 for float32 and narrower inputs if the format's values
+        Same kind of array as `x`, with the labels of a Series or DataFrame; float32 for float32 and narrower inputs if the format's values
         are float32 numbers (``format.fits_fp32``), else float64. Every element is a value of
         `format`, an infinity or NaN.
 
@@ -270,7 +273,7 @@ def decode(codes: Any, format: FloatFormat | str, *, keep_payload: bool = False,
     if _is_torch(codes) and str(codes.dtype).startswith(("torch.bfloat16", "torch.float8")):
         import torch
 
-        codes = codes.detach().view(torch.uint16 if codes.dtype == torch.bfloat16 else torch.uint8)
+        codes = _without_gradient(codes, "codes").view(torch.uint16 if codes.dtype == torch.bfloat16 else torch.uint8)
     a = _torch_to_numpy(codes, "codes") if _is_torch(codes) else np.asarray(codes)
     if a.dtype.kind == "V" or a.dtype.name.startswith(("float8_", "bfloat16", "float4_", "float6_")):
         a = np.ascontiguousarray(a).view(f"u{a.dtype.itemsize}")

@@ -10,42 +10,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["cast_of", "dtype_bits", "is_dtype", "load", "name_of", "numpy_dtype", "is_torch_dtype", "run_cast", "same"]
+from .dtypes import is_dtype, is_torch_dtype, numpy_dtype
 
-
-def is_torch_dtype(what: Any) -> bool:
-    return type(what).__module__ == "torch" and type(what).__name__ == "dtype" and what.is_floating_point
-
-
-def numpy_dtype(what: Any) -> np.dtype | None:
-    """The floating-point dtype of NumPy or ml_dtypes that `what` is, if it is one."""
-    if not isinstance(what, (np.dtype, type)) or what in (float, int, bool, complex, object, str, bytes):
-        return None
-    try:
-        dtype = np.dtype(what)
-    except TypeError:
-        return None
-    # ml_dtypes' scalar types come from a module of that name; a class of anybody's is dtype object.
-    known = dtype.kind == "f" or dtype.type.__module__.split(".")[0] == "ml_dtypes"
-    return dtype if known and not dtype.name.startswith(("int", "uint", "complex", "bcomplex")) else None
-
-
-def is_dtype(what: Any) -> bool:
-    """Whether `what` is a floating-point dtype of NumPy, ml_dtypes or torch."""
-    return is_torch_dtype(what) or numpy_dtype(what) is not None
-
-
-def dtype_bits(what: Any) -> int:
-    """The bits of one code of a dtype; ml_dtypes keeps narrower ones in a byte."""
-    if is_torch_dtype(what):
-        return 8 * what.itemsize
-    dtype = numpy_dtype(what)
-    assert dtype is not None
-    if dtype.type.__module__.split(".")[0] == "ml_dtypes":
-        import ml_dtypes
-
-        return int(ml_dtypes.finfo(dtype).bits)
-    return 8 * dtype.itemsize
+__all__ = ["cast_of", "load", "name_of", "run_cast", "same"]
 
 
 def name_of(what: Any) -> str:

@@ -13,9 +13,11 @@ import numpy as np
 
 from ._core import FloatFormat
 from .arrays import decode, quantize
-from .blackbox import cast_of, is_dtype, name_of, run_cast, same
+from .blackbox import cast_of, name_of, run_cast, same
+from .dtypes import is_dtype
 from .formats import named_formats
 from .identify import identify
+from .inputs import as_format
 
 __all__ = ["OVERFLOWS", "ROUNDINGS", "Check", "check", "inputs_of", "pack_formats", "write"]
 
@@ -61,7 +63,7 @@ def inputs_of(format: FloatFormat | str) -> np.ndarray:
         Chosen are all magnitudes of a format of up to 8 bits; of a wider one those next to a power
         of two, the lowest and the highest 64, and every eighth of the others.
     """
-    f = FloatFormat(format) if isinstance(format, str) else format
+    f = as_format(format)
     if f.storage_bits > 16:
         raise ValueError(f"{f.name} has {f.storage_bits} bits; the conformance pack covers formats of at most 16")
     codes = np.arange(2 ** (f.storage_bits - f.is_signed), dtype=np.uint16)
@@ -202,7 +204,7 @@ def check(
     cast : callable or dtype
         Takes a float32 array and gives one of the same shape: values, or integers, which are codes
         of the format. Or a dtype of NumPy, ml_dtypes or torch, whose conversion from float32 is run.
-    format : str, optional
+    format : FloatFormat, str or dtype, optional
         A format of the pack. By default what `identify` finds for a dtype; needed for a callable.
     rounding, overflow : str
         Which results: one of `ROUNDINGS` and of `OVERFLOWS`.
@@ -218,7 +220,7 @@ def check(
         if not is_dtype(cast):
             raise ValueError(f"the format of {name_of(cast)} is not known; name it (--format NAME)")
         format = identify(cast)[0].name
-    name = FloatFormat(format).name
+    name = as_format(format).name
     entry = manifest["formats"].get(name)
     if entry is None:
         raise ValueError(f"the pack {directory} has no format '{name}'; it has {', '.join(manifest['formats'])}")

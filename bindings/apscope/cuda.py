@@ -22,7 +22,7 @@ from . import device_arrays
 from ._core import BlockFormat, FloatFormat
 from .checks import flag, integer, text
 from .device_arrays import DeviceArray, DeviceView, device_view
-from .inputs import _is_torch, _on_gpu
+from .inputs import _is_torch, _on_gpu, _without_gradient
 
 __all__ = ["DeviceArray", "device_view", "is_available", "require", "row_device"]
 
@@ -54,7 +54,7 @@ def _floats(x: Any, what: str = "x", narrow: bool = False) -> DeviceView:
         if x.dtype in (torch.float16, torch.bfloat16) or str(x.dtype).startswith("torch.float8"):
             x = x.float()
         if x.dtype in (torch.float32, torch.float64):
-            x = x.detach().contiguous()
+            x = _without_gradient(x, what).contiguous()
         else:
             raise TypeError(f"{what} has dtype {x.dtype}; give floating-point numbers on a GPU")
     view = device_view(x, what)
@@ -137,7 +137,7 @@ def _codes(codes: Any, what: str) -> DeviceView:
     if _is_torch(codes):
         import torch
 
-        codes = codes.detach().contiguous()
+        codes = _without_gradient(codes, "codes").contiguous()
         if codes.dtype == torch.bfloat16 or str(codes.dtype).startswith("torch.float8"):
             codes = codes.view(torch.uint16 if codes.element_size() == 2 else torch.uint8)
     view = device_view(codes, what)

@@ -11,6 +11,7 @@ import numpy as np
 
 from . import _core
 from .checks import integer, text
+from .inputs import _as_array
 from .schemes import Scheme, as_scheme
 
 __all__ = ["Exchange", "exchange"]
@@ -83,7 +84,7 @@ def exchange(
         x is not float32.
     """
     chosen = as_scheme(scheme)
-    a = np.asarray(x)
+    a = _as_array(x, "x")
     if a.dtype.newbyteorder("=") != np.float32:
         raise TypeError(f"x has dtype {a.dtype}; exchange takes float32")
     if a.ndim == 0 or a.shape[0] == 0:

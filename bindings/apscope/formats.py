@@ -6,6 +6,7 @@ import pandas as pd
 
 from . import _core
 from ._core import FloatFormat
+from .inputs import as_format
 
 __all__ = ["FloatFormat", "format_table", "named_formats"]
 
@@ -44,7 +45,7 @@ def format_table(names: list[str] | None = None) -> pd.DataFrame:
         smallest_normal, smallest_subnormal (NaN without subnormals), specials, aliases.
     """
     rows = {row["name"]: row for row in _core.named_formats()}
-    chosen = [FloatFormat(n) for n in names] if names else [row["format"] for row in rows.values()]
+    chosen = [as_format(n) for n in names] if names else [row["format"] for row in rows.values()]
     table = []
     for f in chosen:
         row = rows.get(f.name)

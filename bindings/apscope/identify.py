@@ -9,7 +9,8 @@ import numpy as np
 
 from ._core import FloatFormat
 from .arrays import decode
-from .blackbox import dtype_bits, is_dtype, is_torch_dtype, name_of, numpy_dtype, same
+from .blackbox import name_of, same
+from .dtypes import dtype_bits, is_dtype, is_torch_dtype, numpy_dtype
 from .formats import named_formats
 
 __all__ = ["identify", "table_of"]

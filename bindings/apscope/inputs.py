@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,17 +11,29 @@ import numpy as np
 
 from . import _core
 from ._core import FloatFormat
+from .dtypes import dtype_name, is_dtype, numpy_dtype
 
 __all__ = ["as_format", "beyond_float64"]
 
 
-def as_format(format: FloatFormat | str) -> FloatFormat:
-    """The format itself, or the one a name stands for."""
+def as_format(format: Any) -> FloatFormat:
+    """The format itself, or the one that a name or a floating-point dtype of NumPy, ml_dtypes or torch stands for.
+
+    Raises
+    ------
+    TypeError
+        Anything else, an integer dtype too.
+    ValueError
+        A name that no format has.
+    """
     if isinstance(format, FloatFormat):
         return format
     if isinstance(format, str):
         return _named(format)
-    raise TypeError(f"format is {type(format).__name__}; give a FloatFormat or a format's name")
+    if is_dtype(format):
+        return _named(dtype_name(format))
+    what = repr(format) if isinstance(format, (type, np.dtype)) or type(format).__name__ == "dtype" else f"of type {type(format).__name__}"
+    raise TypeError(f"format is {what}; give a FloatFormat, a format's name such as 'e4m3', or a floating-point dtype of NumPy, ml_dtypes or torch")
 
 
 @functools.lru_cache(maxsize=1024)
@@ -30,6 +43,27 @@ def _named(name: str) -> FloatFormat:
 
 def _is_torch(x: Any) -> bool:
     return type(x).__module__.split(".")[0] == "torch" and hasattr(x, "detach")
+
+
+def _pandas_kind(x: Any) -> str:
+    """``DataFrame``, ``Series``, or empty for what is none of pandas'."""
+    pandas = sys.modules.get("pandas")  # whoever gives one has imported it
+    if pandas is None:
+        return ""
+    return "DataFrame" if isinstance(x, pandas.DataFrame) else "Series" if isinstance(x, pandas.Series) else ""
+
+
+def _without_gradient(x: Any, what: str) -> Any:
+    """The tensor apart from autograd, which must not be watching: no result here carries a gradient.
+
+    Raises
+    ------
+    ValueError
+        A tensor that requires grad, outside of ``torch.no_grad()``.
+    """
+    if x.requires_grad and sys.modules["torch"].is_grad_enabled():
+        raise ValueError(f"{what} requires grad, which no result here would carry on; give {what}.detach(), or call under torch.no_grad()")
+    return x.detach()
 
 
 def _on_gpu(x: Any) -> bool:
@@ -47,9 +81,10 @@ def _torch_to_numpy(x: Any, what: str) -> np.ndarray:
     """A view of a CPU tensor's memory."""
     if x.device.type != "cpu":
         raise ValueError(f"{what} is a tensor on {x.device}; this takes CPU tensors, so call .cpu() first")
+    x = _without_gradient(x, what)
     if str(x.dtype).startswith(("torch.bfloat16", "torch.float8")):  # NumPy has no such dtypes
-        return x.detach().float().numpy()  # exact, and a copy
-    return x.detach().numpy()
+        return x.float().numpy()  # exact, and a copy
+    return x.numpy()
 
 
 def _widen(a: np.ndarray, what: str) -> np.ndarray:
@@ -60,13 +95,13 @@ def _widen(a: np.ndarray, what: str) -> np.ndarray:
         return _widen(a.astype(a.dtype.newbyteorder("=")), what)
     if a.dtype == object:
         raise TypeError(f"{what} is an object array; give numbers of one floating-point dtype")
-    if a.dtype == np.float16 or a.dtype.name == "bfloat16" or a.dtype.name.startswith("float8"):
+    if a.dtype.itemsize <= 2 and numpy_dtype(a.dtype) is not None:  # float16 and those of ml_dtypes
         return a.astype(np.float32)
     if a.dtype.kind in "iu":
         if beyond_float64(a):
             raise ValueError(f"{what} holds integers beyond 2^53, which float64 cannot hold exactly")
         return a.astype(np.float64)
-    raise TypeError(f"{what} has dtype {a.dtype}; use float32, float64, float16 or integers")
+    raise TypeError(f"{what} has dtype {a.dtype}; use float64, float32, float16, bfloat16, a float8 or narrower, or integers")
 
 
 def beyond_float64(a: np.ndarray) -> bool:
@@ -116,11 +151,17 @@ def _widened(a: np.ndarray) -> np.ndarray:
 
 
 def _like(x: Any, result: np.ndarray) -> Any:
-    """The result as the kind of array that came in."""
+    """The result as the kind of array that came in; a Series or DataFrame of the same shape keeps its labels."""
     if _is_torch(x):
         import torch
 
         return torch.from_numpy(result)
+    if (kind := _pandas_kind(x)) and x.shape == result.shape:
+        import pandas as pd
+
+        if kind == "Series":
+            return pd.Series(result, index=x.index, name=x.name)
+        return pd.DataFrame(result, index=x.index, columns=x.columns)
     if isinstance(x, (float, int)) and not isinstance(x, np.generic):
         return result.item()
     return result if isinstance(x, np.ndarray) or result.ndim else result[()]

@@ -18,6 +18,7 @@ import numpy as np
 from . import _core
 from .arrays import decode, encode, quantize
 from .formats import FloatFormat
+from .inputs import as_format
 
 try:
     from . import _oracle
@@ -126,7 +127,7 @@ def verify(
         For an unknown format, operation, rounding mode or oracle, and where `exhaustive` or `oracle` asks
         for an oracle module that is not there.
     """
-    name = (FloatFormat(format) if isinstance(format, str) else format).name
+    name = as_format(format).name
     modes = _chosen(rounding, ROUNDINGS, "rounding mode")
     operations = _chosen(operation, OPERATIONS, "operation")
     if oracle not in (None, "mpfr"):

@@ -192,9 +192,9 @@ def test_stochastic_bits_follow_the_element_not_the_call():
 
 def test_torch_tensors_come_and_go_without_a_copy():
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    x = torch.tensor([0.1, -247.0, 248.0], requires_grad=True)
+    x = torch.tensor([0.1, -247.0, 248.0])
     got = apscope.quantize(x, "e4m3")
-    assert isinstance(got, torch.Tensor) and got.dtype == torch.float32 and not got.requires_grad
+    assert isinstance(got, torch.Tensor) and got.dtype == torch.float32
     assert got.tolist() == [0.1015625, -240.0, float("inf")]
     out = torch.zeros(3)
     address = out.data_ptr()

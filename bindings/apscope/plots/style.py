@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
+from ..families import FAMILIES
+from ..summary import family_of
+from .names import font_families
 from .numbers import plain_numbers
 
 #: Inches; 4.6 in are 442 CSS pixels, so a phone shows the figure at four fifths of its size.
 WIDTH, HEIGHT = 4.6, 3.0
 
 STYLE = {
-    "font.family": ["DejaVu Sans"],
+    "text.parse_math": False,  # names are no formulas
     "font.size": 9.0,
     "axes.titlesize": 9.5,
     "axes.titleweight": "bold",
@@ -42,17 +47,47 @@ STYLE = {
     "image.cmap": "viridis",
 }
 
-#: Okabe and Ito's colours without the yellow, which white paper swallows; then three of the same darkness.
+#: Of lines that are no schemes (topologies, roles): Okabe and Ito's without the yellow, which white paper swallows; then three as dark.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#882255", "#777777", "#999933")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
+#: Matplotlib's markers for the families' symbols.
+_SYMBOLS = {"square": "s", "times": "x", "triangle": "^", "circle": "o", "diamond": "D", "star": "*", "plus": "P", "cross": "X", "wye": "v", "asterisk": "p"}
+_LINES = ("-", "--", "-.", ":")
+
+
+class SchemeLook(NamedTuple):
+    """How a scheme is drawn."""
+
+    colour: str
+    marker: str
+    line: str
+
+
+def looks(specs: Sequence[str]) -> dict[str, SchemeLook]:
+    """The colour of the scheme's family, in a shade of its own; schemes of one family have markers and dashes of their own too."""
+    families: dict[str, list[str]] = {}
+    for spec in specs:
+        families.setdefault(family_of(spec), []).append(spec)
+    found = {}
+    for family, members in families.items():
+        colour, symbol = FAMILIES[family]
+        for i, spec in enumerate(members):
+            # Shades from 0.65 of the light taken away to 0.45 of it added; one alone has the colour itself.
+            shade = 0.0 if len(members) == 1 else -0.65 + 1.1 * i / (len(members) - 1)
+            ground = np.ones(3) if shade > 0 else np.zeros(3)
+            mixed = (1 - abs(shade)) * np.array(to_rgb(colour)) + abs(shade) * ground
+            first = _SYMBOLS[symbol]
+            markers = [first, *(m for m in MARKERS if m != first)]
+            found[spec] = SchemeLook(to_hex(mixed), markers[i % len(markers)], _LINES[i % len(_LINES)])
+    return {spec: found[spec] for spec in specs}
 
 
 def styled(plot: Callable) -> Callable:
-    """Draws under STYLE and puts the caller's matplotlib settings back."""
+    """Draws under STYLE, in fonts that have the names' letters, and puts the caller's matplotlib settings back."""
 
     @functools.wraps(plot)
     def wrapper(*args, **kwargs):
-        with matplotlib.rc_context(STYLE):
+        with matplotlib.rc_context(STYLE | {"font.family": list(font_families())}):
             return plot(*args, **kwargs)
 
     return wrapper

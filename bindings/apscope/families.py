@@ -1,0 +1,29 @@
+"""Families of schemes, and the colour and shape that stand for each in plots and in the report's page."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["FAMILIES", "Look"]
+
+
+class Look(NamedTuple):
+    """How a family is drawn: an sRGB colour that white and dark grounds both show, and a shape by its name in Observable Plot."""
+
+    colour: str
+    symbol: str
+
+
+#: Every value of `Scheme.family`.
+FAMILIES = {
+    "baseline": Look("#8a8f98", "square"),
+    "unscaled": Look("#b07aa1", "times"),
+    "loss scaling": Look("#e8871e", "triangle"),
+    "APS": Look("#3b82d6", "circle"),
+    "stochastic": Look("#2f9e6e", "diamond"),
+    "recipe": Look("#c9a227", "star"),
+    "one bit": Look("#d1495b", "plus"),
+    "transform": Look("#6c8ebf", "cross"),
+    "mixed": Look("#8d6e63", "wye"),
+    "other": Look("#777777", "asterisk"),
+}

@@ -1,0 +1,57 @@
+"""Names of any kind as labels: short enough, on one line, and in glyphs that a font has."""
+
+from __future__ import annotations
+
+import functools
+import re
+
+from matplotlib import font_manager
+from matplotlib.axis import Axis
+
+#: Letters of a name beside an axis; a longer one keeps its two ends.
+LONGEST = 36
+#: Families that have what DejaVu Sans lacks, used where they are installed.
+_WIDER = (
+    "Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Serif CJK SC", "Noto Serif CJK JP", "Source Han Sans SC", "WenQuanYi Zen Hei",
+    "IPAGothic", "Microsoft YaHei", "Yu Gothic", "Malgun Gothic", "PingFang SC", "Hiragino Sans", "Arial Unicode MS", "Noto Sans Arabic",
+)  # fmt: skip
+
+
+@functools.cache
+def font_families() -> tuple[str, ...]:
+    """DejaVu Sans, which matplotlib brings along, and after it what is installed of `_WIDER`."""
+    installed = {font.name for font in font_manager.fontManager.ttflist}
+    return ("DejaVu Sans", *(name for name in _WIDER if name in installed))
+
+
+@functools.cache
+def _glyphs() -> frozenset[int]:
+    found: set[int] = set()
+    for family in font_families():
+        found |= font_manager.get_font(font_manager.findfont(family)).get_charmap().keys()
+    return frozenset(found)
+
+
+def shown(name: str, most: int = LONGEST) -> str:
+    """The name with its middle left out where it is long; what no font can draw stands as its code."""
+    name = str(name)
+    if len(name) > most:
+        name = f"{name[: most - most // 2 - 1]}…{name[-(most // 2) :]}"
+    return "".join(c if c.isprintable() and ord(c) in _glyphs() else c.encode("unicode_escape").decode() for c in name)
+
+
+def wrapped(spec: str, width: int = 30, lines: int = 4) -> str:
+    """A spec on as few lines as it needs, broken after a comma, a semicolon or a colon; the middle of a very long one is left out."""
+    broken = [""]
+    for piece in re.findall(r"[^,;:(]*[,;:(]|[^,;:(]+", shown(spec, width * lines)):
+        if broken[-1] and len(broken[-1]) + len(piece) > width:
+            broken.append("")
+        broken[-1] += piece
+    return "\n".join(broken)
+
+
+def name_ticks(axis: Axis, names: list[str], most: int = 60) -> None:
+    """Labels the places 0, 1, ... with names; of very many, every second, third, ... has one."""
+    stride = -(-len(names) // most)
+    places = range(0, len(names), stride)
+    axis.set_ticks(places, [shown(names[i]) for i in places], parse_math=False)
