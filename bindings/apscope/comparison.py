@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from .pooling import frame_of, groups, is_own, losses, numbers, quotient, total,
 from .schemes import as_scheme
 from .summary import cosines, step_losses
 
-__all__ = ["COLUMNS", "compare"]
+__all__ = ["COLUMNS", "compare", "compare_steps", "hint", "ratios", "scheme_in"]
 
 #: Of `compare`, in this order.
 COLUMNS = (
@@ -64,9 +65,70 @@ def compare(results: Any, a: Any, b: Any, topology: str | None = None, layers: b
     ValueError
         A scheme or topology that the results do not hold, schemes without a common topology.
     """
-    frame = frame_of(results).reset_index(drop=True)
-    a, b = (scheme_in(frame, s) for s in (a, b))
     tables = []
+    for trace, cells, names in _pairs(results, a, b, topology):
+        table = pd.concat([_rows(cells, whole) for whole in ((True, False) if layers else (True,))])
+        table.insert(0, "trace", trace)
+        tables.append(table.assign(topology_a=names[0], topology_b=names[1]))
+    return pd.concat(tables, ignore_index=True)[list(COLUMNS)]
+
+
+def ratios(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.DataFrame:
+    """The ratio of two schemes' NMSE at every layer and step; arguments and errors as of `compare`.
+
+    Returns
+    -------
+    DataFrame
+        trace, layer, step, ``nmse_a``, ``nmse_b`` (L of `compare`), ``ratio`` (of a over b; 1 where both are 0), ``topology_a``,
+        ``topology_b``; NaN where the reference is zero.
+    """
+    tables = []
+    for trace, cells, names in _pairs(results, a, b, topology):
+        one, other = _layer_nmse(cells)
+        table = cells[["tensor", "step"]].rename(columns={"tensor": "layer"}).reset_index(drop=True)
+        table.insert(0, "trace", trace)
+        tables.append(table.assign(nmse_a=one, nmse_b=other, ratio=_ratio(one, other), topology_a=names[0], topology_b=names[1]))
+    return pd.concat(tables, ignore_index=True)
+
+
+def compare_steps(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.DataFrame:
+    """Scheme `a` against scheme `b`, step by step: when `a` loses less.
+
+    Parameters
+    ----------
+    results, a, b, topology
+        As of `compare`.
+
+    Returns
+    -------
+    DataFrame
+        One row a trace and step that `compare` counts: ``trace``, ``step``, ``nmse_a``, ``nmse_b`` (all layers of the step
+        together, L of `compare`), and the numbers of layers in which `a` loses less, more or as much: ``layers_won``,
+        ``layers_lost``, ``layers_level``.
+
+    Raises
+    ------
+    ValueError
+        As `compare`.
+    """
+    tables = []
+    for trace, cells, _ in _pairs(results, a, b, topology):
+        step, first = groups(cells, ["step"])
+        whole = [_step_nmse(cells, s, step, len(first)) for s in "ab"]
+        one, other = _layer_nmse(cells)
+        table = pd.DataFrame({"trace": trace, "step": cells["step"].to_numpy()[first], "nmse_a": whole[0], "nmse_b": whole[1]})
+        for name, which in (("won", one < other), ("lost", one > other), ("level", one == other)):
+            table[f"layers_{name}"] = np.bincount(step[which], minlength=len(first))
+        tables.append(table[table["nmse_a"].notna() & table["nmse_b"].notna()].sort_values("step"))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _pairs(results: Any, a: Any, b: Any, topology: str | None) -> list[tuple[str, pd.DataFrame, tuple[str, str]]]:
+    """Of every trace that has both schemes: its name, their cells side by side, layer by layer, and what is compared."""
+    frame = frame_of(results)
+    a, b = (scheme_in(frame, s) for s in (a, b))
+    frame = frame[frame["scheme"].isin([a, b])].reset_index(drop=True)
+    pairs = []
     for trace in frame["trace"].unique():
         rows = frame[frame["trace"] == trace]
         one, other = rows[rows["scheme"] == a], rows[rows["scheme"] == b]
@@ -75,30 +137,41 @@ def compare(results: Any, a: Any, b: Any, topology: str | None = None, layers: b
             cells = _cells(one, names[0]).merge(_cells(other, names[1]), on=_CELL, suffixes=("_a", "_b"))
             cells = cells[cells["error_a"].notna() & cells["error_b"].notna()]
             places = {layer: place for place, layer in enumerate(rows["tensor"].unique())}
-            cells = cells.sort_values("tensor", key=lambda names: names.map(places), kind="stable")
-            table = pd.concat([_rows(cells, whole) for whole in ((True, False) if layers else (True,))])
-            table.insert(0, "trace", trace)
-            tables.append(table.assign(topology_a=names[0], topology_b=names[1]))
-    if not tables:
+            pairs.append((trace, cells.sort_values("tensor", key=lambda names: names.map(places), kind="stable"), names))
+    if not pairs:
         raise ValueError(f"no trace of the results holds both '{a}' and '{b}'")
-    return pd.concat(tables, ignore_index=True)[list(COLUMNS)]
+    return pairs
 
 
 def scheme_in(frame: pd.DataFrame, scheme: Any) -> str:
-    """The spec under which a table holds the scheme.
+    """The spec under which a table holds the scheme, given in any spelling.
 
     Raises
     ------
+    TypeError
+        Neither a Scheme nor a str.
     ValueError
-        It does not.
+        The table has no rows of it; the sentence names what it has.
     """
     held = list(frame["scheme"].unique())
-    if scheme in held:  # of another process, perhaps, that knew more schemes
+    if isinstance(scheme, str) and scheme in held:  # of another process, perhaps, that knew more schemes
         return scheme
-    spec = as_scheme(scheme).spec
-    if spec not in held:
-        raise ValueError(f"the results hold no scheme '{spec}'; they hold {', '.join(held) or 'none'}")
-    return spec
+    try:
+        spec = as_scheme(scheme).spec
+    except ValueError:  # no spec, such as the bare name of a scheme that needs a format: what is held says more
+        spec = str(scheme)
+    if spec in held:
+        return spec
+    raise ValueError(f"the results hold no scheme '{scheme}'; {hint(str(scheme), held)}")
+
+
+def hint(word: str, held: list[str], most: int = 6) -> str:
+    """The nearest of the names that there are, else the first of them."""
+    near = [name for name in held if name.startswith(word)][:1] or difflib.get_close_matches(word, held, n=1, cutoff=0.5)
+    if near:
+        return f"did you mean '{near[0]}'?"
+    more = f" and {len(held) - most} more" if len(held) > most else ""
+    return f"they hold {', '.join(held[:most]) or 'none'}{more}"
 
 
 def _topologies(one: pd.DataFrame, other: pd.DataFrame, a: str, b: str, wanted: str | None) -> tuple[str, str]:
@@ -194,6 +267,11 @@ def _step_nmse(cells: pd.DataFrame, scheme: str, step: np.ndarray, count: int) -
     return np.where(present, value, np.nan)
 
 
+def _layer_nmse(cells: pd.DataFrame) -> list[np.ndarray]:
+    """Of both schemes, at every layer and step."""
+    return [_step_nmse(cells, s, np.arange(len(cells)), len(cells)) for s in "ab"]
+
+
 def _ratio(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(one == other, 1.0, one / other)
@@ -201,8 +279,7 @@ def _ratio(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 def _geometric(cells: pd.DataFrame, group: np.ndarray, count: int) -> np.ndarray:
     """The geometric mean over layers and steps of the ratio."""
-    every = np.arange(len(cells))
-    one, other = (_step_nmse(cells, s, every, len(cells)) for s in "ab")
+    one, other = _layer_nmse(cells)
     there = ~np.isnan(one) & ~np.isnan(other)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(_ratio(one[there], other[there]))

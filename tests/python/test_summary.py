@@ -300,6 +300,21 @@ def test_every_number_of_a_comparison_is_that_of_plain_loops(results, a, b, topo
     assert results.compare(a, b, topology, layers=False).equals(found[~found.duplicated("trace")].reset_index(drop=True))
 
 
+@pytest.mark.parametrize(("a", "b"), [("aps:e4m3", "dynamic_loss_scaling:e4m3"), ("none:fp32", MIXED), ("mine(1)", "aps:e4m3")])
+def test_ratios_of_layers_and_steps_are_what_a_comparison_sums_up(results, a, b):
+    whole, cells, steps = results.compare(a, b, "ring"), comparison.ratios(results, a, b, "ring"), comparison.compare_steps(results, a, b, "ring")
+    for trace, part in whole.groupby("trace"):
+        mine, by_step = cells[cells.trace == trace], steps[steps.trace == trace]
+        assert mine.layer.unique().tolist() == part.layer.tolist()[1:] and by_step.step.is_monotonic_increasing
+        for one in part.to_dict("records")[1:]:
+            ratio = mine[mine.layer == one["layer"]].ratio.dropna()
+            assert len(ratio) == one["steps"] and (ratio < 1).sum() == one["wins"] and same(one["worst_ratio"], ratio.max())
+        assert len(by_step) == part.steps.iloc[0] and (by_step.nmse_a < by_step.nmse_b).sum() == part.wins.iloc[0]
+        kept = mine[mine.step.isin(by_step.step)]
+        assert by_step.layers_won.sum() == (kept.nmse_a < kept.nmse_b).sum() and by_step.layers_level.sum() == (kept.nmse_a == kept.nmse_b).sum()
+        assert by_step.layers_lost.sum() == (kept.nmse_a > kept.nmse_b).sum()
+
+
 def test_a_comparison_is_the_reverse_of_its_reverse(results):
     one, other = results.compare("aps:e4m3", LOSS_SCALING, "ring"), results.compare(LOSS_SCALING, "aps:e4m3", "ring")
     assert (one.wins == other.losses).all() and (one.ties == other.ties).all() and (one.nmse_a == other.nmse_b).all()
@@ -309,8 +324,12 @@ def test_a_comparison_is_the_reverse_of_its_reverse(results):
 def test_any_spelling_of_a_scheme_is_taken_and_an_absent_one_told(results):
     assert results.compare("aps:e4m3,headroom=workers", apscope.schemes.LossScaling("e4m3", scale="best")).equals(results.compare("aps:e4m3", LOSS_SCALING))
     assert len(results.compare("mine(1)", "aps:e4m3"))  # no scheme of this process
-    with pytest.raises(ValueError, match="the results hold no scheme 'aps:e5m2'; they hold none:fp32, aps:e4m3"):
-        results.compare("aps:e5m2", "aps:e4m3")
+    with pytest.raises(ValueError, match="the results hold no scheme 'aps:e4m2'; did you mean 'aps:e4m3'"):
+        results.compare("aps:e4m2", "aps:e4m3")
+    with pytest.raises(ValueError, match=r"no scheme 'thc'; they hold none:fp32, aps:e4m3, .* and 2 more"):
+        results.compare("thc", "aps:e4m3")
+    with pytest.raises(ValueError, match="no scheme 'aps'; did you mean 'aps:e4m3'"):
+        results.compare("aps", "aps:e4m3")
     with pytest.raises(ValueError, match="'aps:e4m3' has no topology 'tree' in the results; use one of exact, sequential, ring, wire"):
         results.compare("aps:e4m3", "none:fp32", topology="tree")
     with pytest.raises(ValueError, match="no trace of the results holds both"):
