@@ -21,8 +21,11 @@ struct ResultRow {
     Count count, counted, nonzero, underflow, subnormal, saturated, overflow, nan, infinite;
     // Missing is NaN: no column can be NaN otherwise.
     double underflow_rate, bias, relative_bias, variance, expected_bias, expected_variance, expected_bias_error,
-        expected_variance_error, mse, nmse, sqnr_db, cosine, max_ulp, sum_error, sum_squared_error, sum_squared_reference;
+        expected_variance_error, mse, nmse, sqnr_db, cosine, rescaled_nmse, max_ulp, sum_error, sum_squared_error,
+        sum_squared_reference, sum_signed_error, sum_absolute_reference;
+    double own_nmse, own_cosine;  // against the scheme's own truth
     std::int64_t wire_bits = 0, side_bits = 0;
+    double volume, intra_volume;
     Count scale_exponent;
     bool skipped = false;
     std::string note;
@@ -39,5 +42,11 @@ enum class Moments {
 
 // Fills the columns that follow from the statistics.
 void fill_columns(ResultRow& row, const ErrorStatistics& statistics, Moments moments, bool float_grid);
+
+// Those of a step that the scheme dropped: what follows from the reference alone, compared with itself.
+void fill_skipped(ResultRow& row, const ErrorStatistics& reference);
+
+// The columns of a comparison with the scheme's own truth.
+void fill_own(ResultRow& row, const ErrorStatistics& statistics);
 
 }  // namespace apscope

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/cost_model.h"
 #include "analysis/row_kernels.h"
 #include "core/fixed_shape_sum.h"
 #include "emulation/row_moments.h"
@@ -243,9 +244,22 @@ void SchemeRun::sample(std::size_t first, std::span<const double> reference) {
     }
 }
 
+// Nothing was sent: what is known is the gradients and their sum, each compared with itself.
+void SchemeRun::add_skipped(std::size_t first, std::span<const double> reference) {
+    const std::span<const double> none;
+    for (std::size_t w = 0; w < wire_.size(); ++w) {
+        const std::span<const float> x = item_.gradients[w].subspan(first, reference.size());
+        wire_[w].add_block<float>(x, x, nullptr, none, none);
+    }
+    if (!reduced_.empty()) reduced_[0].statistics.add_block<double>(reference, reference, nullptr, none, none);
+}
+
 void SchemeRun::block(std::size_t first, std::span<const double> reference) {
-    if (decision_.skipped) return;
     const std::size_t count = reference.size();
+    if (decision_.skipped) {
+        add_skipped(first, reference);
+        return;
+    }
     const bool moments = stochastic_ || hops_draw_;
     if (moments) {
         buffers_.wire_bias.assign(count, 0.0);
@@ -294,21 +308,26 @@ std::vector<ResultRow> SchemeRun::rows() const {
         row.wire_bits = static_cast<std::int64_t>(payload_bits(scheme_.grid, item_.elements));
         row.side_bits = static_cast<std::int64_t>(scheme_.side_bits(item_.elements));
         if (float_grid_ != nullptr) row.scale_exponent = decision_.exponent;
+        const Volume volume = volume_of(scheme_.transport, topology, static_cast<double>(item_.elements), static_cast<double>(row.wire_bits),
+                                        static_cast<double>(row.side_bits), item_.workers);
+        row.volume = volume.inter;
+        row.intra_volume = volume.intra;
         row.skipped = decision_.skipped;
         row.note = scheme_.note;
-        row.count = static_cast<std::int64_t>(item_.elements * (wire ? wire_.size() : 1));
         return row;
     };
     ResultRow& wire_row = add(true, "");
-    if (!decision_.skipped) {
-        ErrorStatistics total;
-        for (const ErrorStatistics& worker : wire_) total.merge(worker);
-        total.moments_defined = wire_moments_defined_;
-        fill_columns(wire_row, total, stochastic_ ? Moments::closed_form : Moments::deterministic, float_grid_ != nullptr);
-    }
+    ErrorStatistics total;
+    for (const ErrorStatistics& worker : wire_) total.merge(worker);
+    total.moments_defined = wire_moments_defined_;
+    if (decision_.skipped) fill_skipped(wire_row, total);
+    else fill_columns(wire_row, total, stochastic_ ? Moments::closed_form : Moments::deterministic, float_grid_ != nullptr);
     for (const Reduced& r : reduced_) {
         ResultRow& row = add(false, r.topology.name());
-        if (decision_.skipped) continue;
+        if (decision_.skipped) {
+            fill_skipped(row, reduced_[0].statistics);
+            continue;
+        }
         fill_columns(row, r.statistics, r.moments, float_grid_ != nullptr);
         fill_sampled(row, r);
     }

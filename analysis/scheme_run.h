@@ -85,6 +85,7 @@ private:
     // The reduced values of the block as they were encoded, in x's units.
     void reduce_into(const Topology& topology, std::size_t first, std::size_t count, std::uint32_t draw, std::span<double> y,
                      HopMoments* moments);
+    void add_skipped(std::size_t first, std::span<const double> reference);
     void add_reduced(Reduced& reduced, std::size_t first, std::span<const double> reference);
     void sample(std::size_t first, std::span<const double> reference);
     void fill_sampled(ResultRow& row, const Reduced& reduced) const;

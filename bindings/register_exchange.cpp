@@ -72,6 +72,7 @@ void set_parts(TensorScheme& t, const py::dict& parts, int bits) {
             return m;
         };
         t.draws = true;  // it may have drawn; its moments are not known
+        t.transport = {};
         if (t.crosses_topologies && !parts.contains("reduce")) {  // values of its own are not numbers of the base's format
             t.crosses_topologies = false;
             t.reduce = {};

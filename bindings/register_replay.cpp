@@ -39,10 +39,14 @@ py::dict columns(const Trace& trace, const ReplayOptions& options, const std::ve
 #define APSCOPE_COUNT(name) c.integers(#name, [](const ResultRow& r) { return r.name; });
 #define APSCOPE_REAL(name) c.plain<double>(#name, [](const ResultRow& r) { return r.name; });
     APSCOPE_STATISTICS_COLUMNS(APSCOPE_COUNT, APSCOPE_REAL)
-#undef APSCOPE_COUNT
-#undef APSCOPE_REAL
+    APSCOPE_REAL(own_nmse)
+    APSCOPE_REAL(own_cosine)
     c.integers("wire_bits", [](const ResultRow& r) { return std::optional(r.wire_bits); });
     c.integers("side_bits", [](const ResultRow& r) { return std::optional(r.side_bits); });
+    APSCOPE_REAL(volume)
+    APSCOPE_REAL(intra_volume)
+#undef APSCOPE_COUNT
+#undef APSCOPE_REAL
     c.integers("scale_exponent", [](const ResultRow& r) { return r.scale_exponent; });
     c.plain<bool>("skipped", [](const ResultRow& r) { return r.skipped; });
     c.texts("note", [&](const ResultRow& r) { return notes(r.note); });

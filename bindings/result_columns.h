@@ -5,4 +5,5 @@
     COUNT(count) COUNT(counted) COUNT(nonzero) COUNT(underflow) REAL(underflow_rate) COUNT(subnormal)               \
     COUNT(saturated) COUNT(overflow) COUNT(nan) COUNT(infinite) REAL(bias) REAL(relative_bias) REAL(variance)       \
     REAL(expected_bias) REAL(expected_variance) REAL(expected_bias_error) REAL(expected_variance_error) REAL(mse)   \
-    REAL(nmse) REAL(sqnr_db) REAL(cosine) REAL(max_ulp) REAL(sum_error) REAL(sum_squared_error) REAL(sum_squared_reference)
+    REAL(nmse) REAL(sqnr_db) REAL(cosine) REAL(rescaled_nmse) REAL(max_ulp) REAL(sum_error) REAL(sum_squared_error)  \
+    REAL(sum_squared_reference) REAL(sum_signed_error) REAL(sum_absolute_reference)

@@ -61,6 +61,7 @@ TensorScheme as_tensor_scheme(const Scheme& scheme) {
     TensorScheme t;
     t.grid = scheme.grid_name();
     t.draws = is_stochastic(scheme.grid);
+    t.transport = scheme.transport;
     if (const auto* uniform = std::get_if<UniformGrid>(&scheme.grid)) {
         t.encode = [grid = *uniform](const TensorStep& step, const State&, std::span<const double> x, int worker) {
             return encode_uniform_row(x, grid, step.stream(worker, grid.random_bits), step.packs);

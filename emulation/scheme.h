@@ -114,15 +114,17 @@ struct Scheme {
     Reduction reduction;
     Select select;
     SideBits side_bits;
+    Transport transport;       // of the codes
     bool wants_sums = false;   // of AgreedStatistics
     bool keeps_state = false;  // select() remembers something from step to step
 
-    // If set, the scheme works on whole tensors and the grid, reduction, select and side_bits above are unused.
+    // If set, the scheme works on whole tensors and the grid, reduction, select, side_bits and transport above are unused.
     std::shared_ptr<const TensorScheme> tensor;
     // If not empty, every item goes to the first branch whose condition holds (emulation/policy.h).
     std::vector<PolicyBranch> policy;
 
     std::string grid_name() const;  // column `format`
+    const Transport& sends() const { return tensor ? tensor->transport : transport; }
 };
 
 // The registry -------------------------------------------------------------------------------------

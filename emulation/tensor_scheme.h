@@ -30,6 +30,7 @@
 
 #include "core/philox.h"
 #include "emulation/topology.h"
+#include "emulation/transport.h"
 
 namespace apscope {
 
@@ -90,6 +91,7 @@ struct TensorScheme {
     bool draws = false;                // random words decide something
     bool sees_special = false;         // elements that are not finite do not bypass it
     bool keeps_norm = false;           // forward() is orthonormal, so variances add up to the same sum
+    Transport transport;               // of its messages
     std::vector<std::string> needs;    // of weights, full_batch, loss, learning_rate
 
     std::function<void(const TensorStep&, State&, Rows&)> compensate;

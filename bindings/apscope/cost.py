@@ -8,18 +8,15 @@ is no measurement.
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import pandas as pd
 
 from . import _core
-from ._core import FloatFormat
 from .checks import integer, text
 from .pooling import OWN_REDUCTIONS, frame_of
-from .schemes import Scheme, as_scheme
+from .schemes import as_scheme
 
 __all__ = ["CollectiveCost", "Network", "collective", "collective_of", "step_time"]
 
@@ -80,6 +77,7 @@ class CollectiveCost:
     intra_bytes: float
     added: float  #: bytes that it adds up
     decoded: float  #: bytes that it decodes
+    busiest: float  #: bytes that the worker which sends most sends between nodes; in a tree less than `bytes`, the way down a branch and up
 
     def seconds(self, network: Network = Network()) -> float:
         """Latencies and transfers, and the passes of the additions; none for encoding and decoding."""
@@ -119,27 +117,13 @@ def collective(
         An unknown name, no worker.
     """
     workers, group = integer("workers", workers, 1, 2**30), integer("group", group, 1, 2**30)
-    c = _core.collective_cost(
-        text("name", name), float(sent), float(sent if partial is None else partial), float(sent if result is None else result), workers, group
-    )
-    c["messages"] *= messages
-    c["intra_messages"] *= messages
-    return CollectiveCost(**c)
+    partial, result = (float(sent if given is None else given) for given in (partial, result))
+    return _in_messages(_core.collective_cost(text("name", name), float(sent), partial, result, 0.0, workers, group), messages)
 
 
 def collective_of(topology: str) -> tuple[str, int] | None:
     """The collective and its group that a row's topology stands for; None for ``exact``, which is no algorithm."""
-    if topology in _COLLECTIVES:
-        return _COLLECTIVES[topology], 1
-    if match := re.fullmatch(r"hierarchical:(\d+)(\+kahan)?", topology):
-        return "hierarchical", int(match[1])
-    return None
-
-
-_COLLECTIVES = {
-    "sequential": "all_gather", "sequential+kahan": "all_gather", "gather": "all_gather", "ring": "ring", "tree": "tree", "linear": "ring",
-    "vote": "shards", "two_phase": "shards", "code_sum": "shards",
-}  # fmt: skip
+    return _core.collective_of(text("topology", topology))
 
 
 def step_time(
@@ -230,31 +214,28 @@ def _row(
     empty = out | dict.fromkeys(_NUMBERS, math.nan)
     if "note" in rows and rows["note"].astype(str).str.startswith("not measurable").any():
         return empty
-    recorded = rows["count"].sum() / steps
+    known, recorded = _known(spec), rows["count"].sum() / steps
     factor = elements / recorded if elements and recorded else 1.0
     sums = dict.fromkeys(("messages", "bytes", "intra_messages", "intra_bytes"), 0.0)
     passes = agreed_bytes = agreed_buckets = travelling_side = 0.0
     # Tensors of one reduction and one grid share messages. The model is linear in the bytes, so those of all steps add up first.
     for (topology, grid), part in rows.groupby(["topology", "format"], sort=False):
-        agreed = topology not in OWN_REDUCTIONS or topology == "code_sum"
-        n, sent = factor * part["count"].sum() / steps, factor * part["wire_bits"].sum() / 8 / steps
-        alike = part["side_bits"].nunique() == 1 and part["side_bits"].max() <= 64  # one a tensor, whatever its size
-        scales = (1.0 if alike else factor) * part["side_bits"].sum() / 8 / steps
-        payload = sent if agreed else sent + scales
-        way = _way(_sender(spec, grid), topology, payload, n, workers)
+        n, payload = factor * part["count"].sum() / steps, factor * part["wire_bits"].sum() / 8 / steps
+        agreed_bits = part["side_bits"].clip(upper=_core.agreed_bits(known, grid))
+        agreed, travelling = (_scaled(bits, factor, steps) for bits in (agreed_bits, part["side_bits"] - agreed_bits))
+        way = _core.way(known, grid, topology, n, payload, travelling, workers)
         if way is None:
             return empty
-        cost = collective(way.name, way.sent, workers, group=way.group, partial=way.partial, result=way.result, messages=way.rounds)
+        cost = _cost(way, workers, way["side"])
         buckets = part.groupby("step", sort=False)["count"].agg(lambda sizes: _buckets(factor * sizes, bucket_bytes)).sum() / steps
         sums["messages"] += buckets * cost.messages
         sums["intra_messages"] += buckets * cost.intra_messages
         sums["bytes"] += cost.bytes
         sums["intra_bytes"] += cost.intra_bytes
-        passes += cost.added + (0.0 if grid == "fp32" else 4 * n + sent + cost.decoded + 4 * n)
-        if not agreed and payload:
-            travelling_side += cost.bytes * scales / payload
-        elif scales:
-            agreed_bytes += scales
+        passes += cost.added + (0.0 if grid == "fp32" else 4 * n + payload + cost.decoded + 4 * n)
+        travelling_side += cost.bytes - _cost(way, workers, 0.0).bytes
+        if agreed:
+            agreed_bytes += agreed
             agreed_buckets += buckets
             passes += 4 * n  # the scan for the statistic
     latency, bandwidth = network._intra
@@ -301,66 +282,25 @@ def _buckets(sizes: pd.Series, bucket_bytes: float | None) -> int:
     return count
 
 
-@dataclass(frozen=True)
-class _Way:
-    """How a reduction goes: the collective, and bytes of a message, a partial sum and the result."""
-
-    name: str
-    group: int
-    sent: float
-    partial: float
-    result: float
-    rounds: int = 1  # one after another, each of a part of the bytes
+def _scaled(bits: pd.Series, factor: float, steps: int) -> float:
+    """Bytes a step of side information; where all tensors have equally much, it is one number a tensor, whatever its size."""
+    one_a_tensor = bits.nunique() == 1 and bits.max() <= 64
+    return float((1.0 if one_a_tensor else factor) * bits.sum() / 8 / steps)
 
 
-def _way(sender: Scheme | None, topology: str, sent: float, n: float, workers: int) -> _Way | None:
-    """None where no algorithm gives that sum."""
-    found = collective_of(topology)
-    if found is None:
-        return None
-    name, group = found
-    kind, keys = (sender.name, sender.keys) if sender else ("", {})
-    if topology == "vote":
-        return _Way(name, 1, sent, sent, n / 8)
-    if topology == "code_sum" and n:
-        return _Way(name, 1, sent, sent, n / 8 * _sum_bits(kind, keys, 8 * sent / n, workers))
-    if kind == "birder" and (each := int(keys["group"])) > 1:  # each worker of a node sends its part of the bits
-        return _Way("hierarchical_shards", each, n / 8, 4 * n, n / 8)
-    if kind == "powersgd":
-        return _Way(name, 1, sent, sent, sent, rounds=2)
-    accumulate = keys.get("accumulate", "format")
-    if topology in OWN_REDUCTIONS or accumulate == "format":
-        return _Way(name, group, sent, sent, sent)
-    if accumulate == "exact":  # partial sums have no width
-        return _Way(name, group, sent, sent, sent) if name == "all_gather" else None
-    wide = n / 8 * FloatFormat(accumulate).storage_bits
-    return _Way(name, group, sent, wide, wide)
+def _cost(way: dict[str, Any], workers: int, side: float) -> CollectiveCost:
+    """Of the messages of `_core.way`, with so much side information in each."""
+    c = _core.collective_cost(way["collective"], way["sent"], way["partial"], way["result"], side, workers, way["group"])
+    return _in_messages(c, way["rounds"])
 
 
-def _sum_bits(kind: str, keys: dict[str, str], bits: float, workers: int) -> float:
-    """Bits of a sum of the workers' codes."""
-    if kind == "integer_allreduce":  # its scale leaves room for the sum
-        return bits
-    if kind == "thc":  # codes stand for 0..granularity
-        return (workers * int(keys["granularity"])).bit_length()
-    if kind == "terngrad":  # -W..W
-        return (2 * workers).bit_length()
-    return bits + (workers - 1).bit_length()
+def _in_messages(c: dict[str, float], messages: int) -> CollectiveCost:
+    return CollectiveCost(**c | {"messages": c["messages"] * messages, "intra_messages": c["intra_messages"] * messages})
 
 
-@lru_cache(maxsize=None)
-def _sender(spec: str, grid: str) -> Scheme | None:
-    """The scheme inside combinators and policies that sends on this grid; None for one made in another process."""
+def _known(spec: str) -> str:
+    """The spec; empty for a scheme that another process defined, of which its rows say all that is known."""
     try:
-        scheme = as_scheme(spec)
+        return as_scheme(spec).spec
     except ValueError:
-        return None
-    if not scheme.body:
-        return scheme
-    inner = [s for _, s in scheme.branches] or [scheme.body]
-    return next((found for s in inner if _may_send(s, grid) and (found := _sender(s, grid))), None)
-
-
-def _may_send(spec: str, grid: str) -> bool:
-    scheme = as_scheme(spec)
-    return bool(scheme.body) or scheme.grid == grid
+        return ""

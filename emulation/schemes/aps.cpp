@@ -69,6 +69,7 @@ TensorScheme in_units(const Scheme& scheme, const ShiftRule& rule, std::size_t u
     t.grid = scheme.grid_name();
     t.crosses_topologies = true;
     t.keeps_state = rule.remembers();
+    t.transport = scheme.transport;
     t.draws = is_stochastic(scheme.grid) || is_stochastic(scheme.reduction.projection.rounding);
     t.select = [rule, unit](const TensorStep& step, State& state, const Rows& rows) {
         return State{{"scales", unit_scales(rule, unit, step, state, rows)}};

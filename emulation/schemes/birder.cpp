@@ -117,6 +117,8 @@ SchemeDefinition birder_definition() {
                 t.grid = "sign";
                 t.topology = "two_phase";
                 t.keeps_state = t.compares_asked = t.draws = true;
+                t.transport.code_bits = 1;
+                t.transport.node = static_cast<int>(group);
                 t.compensate = [beta, amsgrad](const TensorStep&, State& state, Rows& rows) {
                     take_ratio(state, rows, beta, amsgrad);
                 };

@@ -93,6 +93,7 @@ TensorScheme cpd_scheme(const Cpd& cpd, std::string grid) {
     t.grid = std::move(grid);
     t.topology = cpd.kahan ? "sequential+kahan" : "sequential";
     t.sees_special = true;
+    t.transport.agreed_bits = all_side_bits;
     t.select = [cpd](const TensorStep&, State&, const Rows& rows) {
         const float scale = cpd.scales ? agreed_scale(cpd, rows) : 1.0f;
         State theta{{"scale", {scale}}};

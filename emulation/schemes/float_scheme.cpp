@@ -47,6 +47,10 @@ void build_float(const SchemeArguments& arguments, Scheme& scheme) {
     scheme.grid = grid;
     scheme.reduction = reduction;
     scheme.side_bits = no_side_bits();
+    scheme.transport.code_bits = grid.format.storage_bits();
+    scheme.transport.sum_bits = [bits = reduction.accumulate.storage_bits()](int) { return bits; };
+    scheme.transport.exact_sums = reduction.exact;
+    scheme.transport.agreed_bits = all_side_bits;  // a scale that all workers share
 }
 
 Select select_by_amax(const FloatFormat& format, std::string_view headroom) {

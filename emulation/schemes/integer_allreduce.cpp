@@ -146,6 +146,7 @@ SchemeDefinition integer_allreduce_definition() {
                 t.topology = "code_sum";
                 t.is_exact_sum = true;
                 t.draws = f.stochastic;
+                t.transport.agreed_bits = all_side_bits;  // sums are as wide as codes: the scale leaves room
                 t.select = [f](const TensorStep& step, State&, const Rows& x) {
                     if (step.workers >= 1 << (f.bits - 1 < 30 ? f.bits - 1 : 30)) {
                         throw std::invalid_argument("integer_allreduce with bits=" + std::to_string(f.bits) + " has no room for " +

@@ -101,6 +101,7 @@ SchemeDefinition nvfp4_definition() {
                 TensorScheme t;
                 t.grid = format.name();
                 t.draws = is_stochastic(projection.rounding);
+                t.transport.agreed_bits = agrees ? 32 : 0;  // the tensor's amax; block scales are each worker's own
                 if (arguments.choice("rht", switches) == "true") {
                     t.keeps_norm = true;
                     t.forward = [](const TensorStep&, const State&, const Rows& rows) {

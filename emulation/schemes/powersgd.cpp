@@ -166,6 +166,7 @@ SchemeDefinition powersgd_definition() {
                 t.grid = "rank:" + std::to_string(rank);
                 t.topology = "linear";
                 t.keeps_state = t.is_exact_sum = true;
+                t.transport.rounds = 2;  // P, then Q
                 t.select = [rank](const TensorStep& step, State& state, const Rows& x) { return select(step, state, x, rank); };
                 t.encode = [rank](const TensorStep& step, const State& theta, std::span<const double> x, int worker) {
                     return encode(step, theta, x, worker, rank);

@@ -47,6 +47,8 @@ SchemeDefinition sign_vote_definition() {
                 TensorScheme t;
                 t.grid = "sign";
                 t.topology = "vote";
+                t.transport.code_bits = 1;
+                t.transport.sum_bits = [tie](int workers) { return tie == 0.0 && workers % 2 == 0 ? 2 : 1; };  // of the answer
                 if (beta != 0.0) {
                     t.keeps_state = t.compares_asked = true;
                     t.compensate = [beta](const TensorStep&, State& state, Rows& rows) { take_momentum(state, rows, beta); };

@@ -84,6 +84,9 @@ SchemeDefinition terngrad_definition() {
                 t.grid = "levels:3";
                 t.topology = "code_sum";
                 t.is_exact_sum = t.draws = true;
+                t.transport.code_bits = 2;
+                t.transport.sum_bits = [](int workers) { return bits_of_sum(workers, 2); };
+                t.transport.agreed_bits = all_side_bits;
                 t.select = [clip](const TensorStep&, State&, const Rows& rows) { return shared_scale(rows, clip); };
                 t.encode = [random_bits](const TensorStep& step, const State& theta, std::span<const double> x, int worker) {
                     return encode_ternary(x, theta.at("limits").at(static_cast<std::size_t>(worker)), number(theta, "scale"),

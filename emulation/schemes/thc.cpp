@@ -150,6 +150,9 @@ SchemeDefinition thc_definition() {
                 t.grid = "levels:" + std::to_string(codes);
                 t.topology = "code_sum";
                 t.draws = t.is_exact_sum = t.keeps_norm = true;
+                t.transport.code_bits = bits;
+                t.transport.sum_bits = [g = thc.g](int workers) { return bits_of_sum(workers, g); };
+                t.transport.agreed_bits = all_side_bits;
                 t.forward = [thc](const TensorStep& step, const State&, const Rows& rows) { return thc.forward(step, rows); };
                 t.inverse = [thc](const TensorStep& step, const State&, const Row& row) {
                     Row back = row;

@@ -17,8 +17,9 @@ inline std::vector<std::uint64_t> numbers(const ResultRow& r) {
         all.push_back(count ? static_cast<std::uint64_t>(*count) : ~std::uint64_t{0});
     }
     for (const double v : {r.underflow_rate, r.bias, r.relative_bias, r.variance, r.expected_bias, r.expected_variance,
-                           r.expected_bias_error, r.expected_variance_error, r.mse, r.nmse, r.sqnr_db, r.cosine, r.max_ulp, r.sum_error,
-                           r.sum_squared_error, r.sum_squared_reference}) {
+                           r.expected_bias_error, r.expected_variance_error, r.mse, r.nmse, r.sqnr_db, r.cosine, r.rescaled_nmse, r.max_ulp,
+                           r.sum_error, r.sum_squared_error, r.sum_squared_reference, r.sum_signed_error, r.sum_absolute_reference, r.own_nmse,
+                           r.own_cosine, r.volume, r.intra_volume}) {
         all.push_back(bits_cast<std::uint64_t>(v));
     }
     return all;

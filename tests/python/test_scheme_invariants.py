@@ -25,11 +25,14 @@ MADE = [
     Case(apscope.schemes.define("made_scale", "none:e4m3", select=lambda step, state, x: {"scale": [2.0 ** -math.ceil(math.log2(np.abs(x).max())) if x.any() else 1.0]}).spec),
     Case(apscope.schemes.define("made_memory", "aps:e5m2", compensate=lambda step, state, x: x + 0.5 * state.get("left", np.zeros(x.size)).reshape(x.shape),
                                 update=lambda step, state, asked, sent, reduced: state.update(left=asked - sent)).spec),
+    Case(apscope.schemes.define("made_doubtful", "none:bf16", select=lambda step, state, x: {"scale": [1.0], "skipped": [float(step.number == 1)]}).spec),
     Case(apscope.schemes.define("made_turned", "qsgd:levels=3,bucket=16", forward=_rotate, inverse=_rotate,
                                 reduce=lambda step, state, theta, values: values.sum(axis=0)).spec, order=False),
 ]  # fmt: skip
 CASES = cases() + MADE
 WORKERS = 5
+ERRORS = ["underflow", "underflow_rate", "overflow", "bias", "relative_bias", "variance", "expected_bias", "expected_variance", "mse", "nmse", "sqnr_db",
+          "cosine", "rescaled_nmse", "own_nmse", "own_cosine", "max_ulp", "sum_error", "sum_squared_error", "sum_signed_error"]  # fmt: skip
 
 
 def each(condition=lambda case: True):
@@ -157,13 +160,15 @@ def test_means_and_variances_of_draws_are_the_stated_ones(case):
 
 @each(lambda c: c.special and not apscope.schemes.Scheme(c.spec).keeps_state)
 def test_feedback_telescopes(case):
-    """sum of sent = sum of gradients - last error, to fp64's rounding."""
+    """sum of sent = sum of gradients - last error, to fp64's rounding, over the steps that are not skipped."""
     scheme, state, sent, given = apscope.schemes.ErrorFeedback(case.spec), {}, 0.0, 0.0
     for step in range(6):
         g = gradients(3, 40, seed=step)
         e = apscope.exchange(scheme, g, step=step, state=state, **also(case, g))
         assert np.isfinite(e.sent).all()
-        state, sent, given = e.state, sent + e.sent, given + g.astype(np.float64)
+        state = e.state
+        if not e.skipped:
+            sent, given = sent + e.sent, given + g.astype(np.float64)
     error = np.stack([state[f"error/{w}"] for w in range(3)])
     assert np.allclose(sent + error, given, rtol=0, atol=1e-12 * np.abs(sent).max())
 
@@ -188,17 +193,17 @@ def test_replayed_rows_are_those_of_the_exchange(tmp_path, case):
         e = apscope.exchange(scheme, g, topology="ring", state=state, step=number, tensor="layer.weight", role=frame.role[0], seed=9, **also(case, g))
         state = e.state
         rows = frame[frame.step == number].set_index("topology", drop=False)
-        if e.skipped:
-            assert rows.skipped.all()
-            continue
-        if not (e.asked == g).all() and np.isclose(rows.loc[""].sum_squared_reference, (e.asked**2).sum(), rtol=1e-12):
-            truth = e.asked
-        else:
-            truth = g.astype(np.float64)
+        truth = g.astype(np.float64)
         pairs = {"": (truth, e.sent), "exact": (truth.mean(axis=0), e.sent.mean(axis=0)), e.reduction: (truth.mean(axis=0), e.reduced / WORKERS)}
         assert set(rows.index) == set(pairs)
         for topology, (x, y) in pairs.items():
             row = rows.loc[topology]
+            assert (row["count"], row.counted, row.nonzero) == (x.size, x.size if e.skipped else np.isfinite(y).sum(), (x != 0).sum())
+            if e.skipped:
+                assert row.skipped and math.isclose(row.sum_squared_reference, (x**2).sum(), rel_tol=1e-12)
+                assert math.isclose(row.sum_absolute_reference, np.abs(x).sum(), rel_tol=1e-12)
+                assert row[ERRORS].isna().all()
+                continue
             finite = np.isfinite(y)
             assert math.isclose(row.sum_squared_error, ((y - x)[finite] ** 2).sum(), rel_tol=1e-9, abs_tol=1e-25), topology
             assert row.overflow == (~finite).sum(), topology

@@ -12,11 +12,12 @@ from .formats import FORMATS
 from .random_words import replay_key
 from .rounding import Format
 from .schemes import Scheme, encode_floats, qsgd_decoded, scales
-from .statistics import max_ulp, quotient, statistics
+from .statistics import max_ulp, of_the_reference, statistics
 from .topologies import rank_order_sum, reduce
+from .traffic import volumes
 
-#: columns that a skipped step still fills
-UNTOUCHED = ("stage", "topology", "count", "format", "wire_bits", "side_bits", "scale_exponent")
+#: columns that a skipped step fills like any other; those of `of_the_reference` are the others
+UNTOUCHED = ("stage", "topology", "format", "wire_bits", "side_bits", "volume", "intra_volume", "scale_exponent")
 
 
 def reduce_codes(codes: np.ndarray, topology: str, scheme: Scheme, key) -> tuple[np.ndarray, Adder]:
@@ -62,8 +63,11 @@ def replay(gradients, spec: str, topologies: list[str], reduction: str = "mean",
     for step, tensors in gradients.items():
         for name, g in tensors.items():
             scale, skipped = plan[step, name]
+            x = g.astype(np.float64)
+            reference = rank_order_sum(x)[None] / (len(x) if reduction == "mean" else 1)
             for row in tensor_rows(g, scheme, scale, replay_key(seed, name, step), topologies, reduction):
-                kept = {k: v for k, v in row.items() if k in UNTOUCHED} if skipped else row
+                row = with_volumes(row, scheme, *g.shape)
+                kept = {k: v for k, v in row.items() if k in UNTOUCHED} | of_the_reference(x if row["stage"] == "wire" else reference) if skipped else row
                 rows.append({"step": step, "tensor": name, "scheme": spec, "skipped": skipped} | dict.fromkeys(row) | kept)
     return rows
 
@@ -125,6 +129,15 @@ def tensor_rows(g, scheme: Scheme, scale: float, key, topologies: list[str], red
         expected(row, b, v, counted, known, drawn or hops)
         rows.append(row)
     return rows
+
+
+def with_volumes(row: dict, scheme: Scheme, workers: int, n: int) -> dict:
+    accumulate = scheme.keys.get("accumulate", "format")
+    f = scheme.f if accumulate == "format" and not scheme.gathers else FORMATS.get(accumulate)
+    wide = f and f.is_signed + f.exponent_bits + f.mantissa_bits
+    volume, intra = volumes(row["topology"], workers, n, row["wire_bits"], row["side_bits"], wide, scheme.name != "qsgd")
+    return row | {"volume": volume, "volume_tolerance": 1e-13 * (volume or 0), "intra_volume": intra, "intra_volume_tolerance": 1e-13 * (intra or 0),
+                  "own_nmse": None, "own_cosine": None}
 
 
 def extras(x, decoded, codes, scale: float, scheme: Scheme) -> dict:

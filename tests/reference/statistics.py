@@ -68,16 +68,18 @@ def statistics(x: np.ndarray, y: np.ndarray) -> dict:
         "sum_error": over_workers(e),
         "sum_squared_error": over_workers(e * e),
         "sum_squared_reference": over_workers(x0 * x0),
+        "sum_signed_error": over_workers(np.sign(x0) * e),
+        "sum_absolute_reference": over_workers(abs(x0)),
     }
     row["underflow_rate"] = quotient(row["underflow"], row["nonzero"])
     row["bias"] = quotient(row["sum_error"], pairs)
-    row["relative_bias"] = quotient(over_workers(np.sign(x0) * e), over_workers(abs(x0)))
+    row["relative_bias"] = quotient(row["sum_signed_error"], row["sum_absolute_reference"])
     row["mse"] = quotient(row["sum_squared_error"], pairs)
     row["variance"] = None if pairs == 0 else max(row["mse"] - row["bias"] * row["bias"], 0.0)
     row["nmse"] = quotient(row["sum_squared_error"], row["sum_squared_reference"])
-    row["cosine"] = quotient(
-        over_workers(x0 * y0), math.sqrt(row["sum_squared_reference"]) * math.sqrt(over_workers(y0 * y0))
-    )
+    xx, yy, xy = row["sum_squared_reference"], over_workers(y0 * y0), over_workers(x0 * y0)
+    row["cosine"] = quotient(xy, math.sqrt(xx) * math.sqrt(yy))
+    row["rescaled_nmse"] = rescaled_nmse(xx, yy, xy - xx, row["sum_squared_error"])
     if row["sum_squared_reference"] == 0:
         row["sqnr_db"] = None
     elif row["sum_squared_error"] == 0:
@@ -85,6 +87,26 @@ def statistics(x: np.ndarray, y: np.ndarray) -> dict:
     else:
         row["sqnr_db"] = decibel(row["sum_squared_reference"] / row["sum_squared_error"])
     return row
+
+
+def rescaled_nmse(xx: float, yy: float, xe: float, ee: float) -> float | None:
+    """The least sum of (a y - x)^2 over x^2 that a factor a reaches; a result of zeros stays at 1."""
+    if xx == 0:
+        return None
+    return 1.0 if yy == 0 else min(max((xx * ee - xe * xe) / (xx * yy), 0.0), 1.0)
+
+
+def of_the_reference(x: np.ndarray) -> dict:
+    """What is known of a step that was not sent."""
+    finite = np.isfinite(x)
+    x0 = np.where(finite, x, 0.0)
+    return {
+        "count": x.size,
+        "counted": int(finite.sum()),
+        "nonzero": int((x0 != 0).sum()),
+        "sum_squared_reference": over_workers(x0 * x0),
+        "sum_absolute_reference": over_workers(abs(x0)),
+    }
 
 
 def max_ulp(x: np.ndarray, y: np.ndarray, scale: float, divisor: int, emin: int, mantissa_bits: int) -> float | None:

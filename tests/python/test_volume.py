@@ -1,0 +1,182 @@
+"""Columns volume and intra_volume: what the busiest rank sends, over what it sends in an fp32 ring."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import apscope
+from apscope import cost
+from apscope.record import TraceWriter
+from tests.reference import traffic
+
+N = 6400
+
+
+def record(folder, workers, n=N):
+    with TraceWriter(folder, workers=workers, reduction="mean") as writer:
+        for w in range(workers):
+            writer.add(0, w, "w", np.random.default_rng(w).standard_normal((n // 64, 64)).astype(np.float32))
+        writer.end_step(0, loss=1.0)
+    return apscope.open_trace(folder)
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory):
+    return record(tmp_path_factory.mktemp("volume") / "t", 8)
+
+
+def volumes(trace, spec, topology="ring"):
+    """{topology: (volume, intra_volume)} of the reduced rows."""
+    frame = apscope.replay(trace, spec, topology=topology).frame
+    assert frame.volume[frame.stage == "wire"].isna().all() and frame.intra_volume[frame.stage == "wire"].isna().all()
+    return {r.topology: (r.volume, r.intra_volume) for r in frame[frame.stage == "reduced"].itertuples()}
+
+
+# Played message by message --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 5, 6, 7, 8, 11, 16, 33])
+def test_the_busiest_rank_sends_what_playing_the_collective_sends(workers):
+    for partial, result in [(10.0, 10.0), (3.0, 7.0), (9.0, 1.0)]:
+        for name, played in (("ring", traffic.ring), ("tree", traffic.tree), ("all_gather", traffic.gather)):
+            c = cost.collective(name, partial, workers, partial=partial, result=result)
+            assert c.busiest == pytest.approx(traffic.busiest(played(workers), partial, result), rel=1e-12), (name, partial, result)
+
+
+@pytest.mark.parametrize(("workers", "group"), [(8, 4), (8, 8), (8, 1), (12, 3), (10, 8), (7, 3), (9, 2), (3, 100)])
+def test_a_hierarchy_sends_what_playing_it_sends_nodes_of_different_size_too(workers, group):
+    between, inside = traffic.hierarchical(workers, group)
+    for partial, result in [(10.0, 10.0), (3.0, 7.0)]:
+        c = cost.collective("hierarchical", partial, workers, group=group, partial=partial, result=result)
+        assert c.busiest == c.bytes == pytest.approx(traffic.busiest(between, partial, result), rel=1e-12)
+        assert c.intra_bytes == pytest.approx(traffic.busiest(inside, partial, result), rel=1e-12)
+
+
+@pytest.mark.parametrize("workers", [2, 3, 5, 8])
+def test_volumes_of_a_replay_are_those_of_the_played_collectives(tmp_path, workers):
+    trace, topologies = record(tmp_path / "t", workers, 640), ["sequential", "ring", "tree", "hierarchical:2", "hierarchical:3+kahan"]
+    for spec, payload, side, wide, agreed in [
+        ("none:fp32", 32, 0, 32, True),
+        ("aps:e4m3", 8, 8, 8, True),
+        ("aps:e3m0,accumulate=fp16", 4, 8, 16, True),
+        ("current_scaling:e4m3fn", 8, 32, 32, True),
+        ("none:e5m2,accumulate=exact", 8, 0, None, True),
+        ("stochastic:e5m2", 8, 8, 8, True),
+        ("qsgd:levels=127,bucket=128", 8, 5 * 32, 8, False),
+    ]:
+        for topology, found in volumes(trace, spec, topologies).items():
+            expected = traffic.volumes(topology, workers, 640, 640 * payload, side, wide, agreed)
+            for a, b in zip(found, expected, strict=True):
+                assert math.isnan(a) if b is None else a == pytest.approx(b, rel=1e-12), (spec, topology)
+
+
+# What the schemes' definitions say ------------------------------------------------------------------
+
+RING = {  # bits of a value that travel, and of an agreed scale
+    "none:fp32": (32, 0),
+    "none:bf16": (16, 0),
+    "none:fp16": (16, 0),
+    "aps:e4m3": (8, 8),
+    "aps:e3m0": (4, 8),
+    "aps:e4m3,unit=64": (8, 8 * N / 64),
+    "aps:e4m3,accumulate=fp32": (32, 8),
+    "error_feedback(aps:e4m3,accumulate=fp32)": (32, 8),
+    "error_feedback(aps:e4m3,unit=64,accumulate=bf16)": (16, 8 * N / 64),
+    "hybrid(else=aps:e4m3,accumulate=fp32)": (32, 8),
+    "loss_scaling:e4m3": (8, 0),
+    "hfp8:e5m2": (16, 0),
+    "hfp8:e5m2,accumulate=format": (8, 0),
+    "delayed_scaling:e5m2": (32, 32),
+    "current_scaling:e5m2": (32, 32),
+    "fp8_allreduce:e4m3fn": (8, 32),
+}
+
+
+@pytest.mark.parametrize("spec", RING)
+def test_a_ring_moves_the_width_of_the_sums_and_the_scale(trace, spec):
+    bits, scale = RING[spec]
+    found = volumes(trace, spec)
+    assert found["ring"][0] == pytest.approx((bits * N + scale) / (32 * N), rel=1e-12) and math.isnan(found["ring"][1])
+    assert math.isnan(found["exact"][0])
+
+
+def test_the_baselines_have_the_volume_of_their_width_exactly(trace):
+    assert [volumes(trace, f"none:{f}")["ring"][0] for f in ("fp32", "bf16", "fp16")] == [1.0, 0.5, 0.5]
+
+
+OWN = {  # topology, and bytes that a rank sends
+    "stochastic:e4m3": ("gather", 7 * N + 7 / 4),  # the scale is agreed, in a ring
+    "natural": ("gather", 7 * N * 9 / 8 + 7 / 4),
+    "qsgd": ("gather", 7 * (N / 2 + 4 * 13)),
+    "qsgd:levels=127": ("gather", 7 * (N + 4 * 13)),
+    "sign": ("gather", 7 * (N / 8 + 4)),
+    "top_k:keep=0.01": ("gather", 7 * 64 * 8),
+    "mx": ("gather", 7 * (N + N / 32)),
+    "nvfp4": ("gather", 7 * (N / 2 + N / 16) + 7 / 4 * 4),
+    "nvfp4:agree=local": ("gather", 7 * (N / 2 + N / 16 + 4)),
+    "current_scaling:e5m2,agree=local": ("gather", 7 * (N + 4)),
+    "residual(aps:e4m3),points=3": ("gather", 7 * 3 * N + 7 / 4 * 3),
+    "sign_vote": ("vote", 7 / 8 * 2 * N / 8),
+    "sign_vote:tie=zero": ("vote", 7 / 8 * 3 * N / 8),
+    "sign_vote:momentum=0.9": ("vote", 7 / 8 * 2 * N / 8),
+    "terngrad": ("code_sum", 7 / 8 * (2 + 5) * N / 8 + 7 / 4 * 4),
+    "thc": ("code_sum", 7 / 8 * (4 + 8) * 8192 / 8 + 7 / 4 * 4),
+    "integer_allreduce:bits=8": ("code_sum", 7 / 4 * N + 7 / 4 * N / 256),
+    "onebit_adam": ("two_phase", 7 / 4 * N / 8 + 7 * 8),
+    "birder": ("two_phase", 7 / 4 * N / 8),
+    "zero_blocks": ("linear", 7 / 4 * (4 * N + N / 256 / 8)),
+    "powersgd": ("linear", 7 / 4 * 4 * 2 * (100 + 64)),
+    "error_feedback(powersgd:rank=1)": ("linear", 7 / 4 * 4 * (100 + 64)),
+    "error_feedback(qsgd)": ("gather", 7 * (N / 2 + 4 * 13)),
+}
+
+
+@pytest.mark.parametrize("spec", OWN)
+def test_reductions_of_their_own_by_formula(trace, spec):
+    topology, sent = OWN[spec]
+    found = volumes(trace, spec)
+    assert set(found) == {"exact", topology}
+    assert found[topology][0] == pytest.approx(sent / (7 / 4 * 4 * N), rel=1e-12) and math.isnan(found[topology][1])
+
+
+def test_a_gather_of_bytes_among_eight_is_an_fp32_ring_and_a_little(trace):
+    assert 1 < volumes(trace, "stochastic:e4m3")["gather"][0] < 1.001
+
+
+def test_birder_in_nodes_sends_bits_between_them_and_numbers_inside(trace):
+    (between, inside) = volumes(trace, "birder:group=4")["two_phase"]
+    fp32 = 7 / 4 * 4 * N
+    assert between == pytest.approx(1 / 2 * 2 * N / 8 / 4 / fp32, rel=1e-12)
+    assert inside == pytest.approx(3 / 4 * (4 * N + N / 8) / fp32, rel=1e-12)
+
+
+def test_what_nobody_runs_and_one_worker_have_no_volume(trace, tmp_path):
+    for spec in ("aps:e4m3", "cpd:e4m3", "aps:e4m3,accumulate=exact"):
+        found = volumes(trace, spec, ["sequential", "sequential+kahan"])
+        assert all(math.isnan(v) for pair in found.values() for v in pair)
+    assert math.isnan(volumes(trace, "aps:e4m3,accumulate=exact")["ring"][0])
+    one = volumes(record(tmp_path / "one", 1, 64), "aps:e4m3", ["ring", "tree", "hierarchical:2"])
+    assert len(one) == 4 and all(math.isnan(v) for pair in one.values() for v in pair)
+
+
+def test_a_scheme_of_the_users_sends_what_its_parts_say(trace):
+    """Compensated, the base's sums; encoded anew, its own bits in a gather."""
+    memory = apscope.schemes.define("volume_memory", "aps:e4m3,accumulate=fp16", compensate=lambda step, state, x: x / 2)
+    assert volumes(trace, memory)["ring"][0] == pytest.approx(0.5 + 1 / (4 * N), rel=1e-12)
+    signs = apscope.schemes.define("volume_signs", "terngrad", encode=lambda step, theta, x, worker: np.sign(x), reduce=lambda step, state, theta, v: v.sum(axis=0), bits=2)
+    assert volumes(trace, signs)["code_sum"][0] == pytest.approx(2 / 32, rel=1e-12)
+
+
+def test_step_time_and_volume_speak_of_the_same_bytes(trace):
+    """Where bandwidth is all, the modelled seconds are the volume's bytes; a tree's critical path alone is longer."""
+    free = cost.Network(latency=0.0, bandwidth=1e9, pass_cost=0.0)
+    specs = [s for s in (*RING, *OWN) if not s.startswith("hybrid")]
+    results = apscope.replay(trace, specs, topology=["ring", "hierarchical:4"])
+    frame, modelled = results.frame, cost.step_time(results, free).set_index(["scheme", "topology"])
+    for row in frame[frame.volume.notna()].itertuples():
+        seconds = modelled.loc[row.scheme, row.topology]
+        bytes_ = row.volume * 7 / 4 * 4 * N
+        assert seconds.payload_bytes + seconds.side_bytes == pytest.approx(bytes_, rel=1e-9), (row.scheme, row.topology)

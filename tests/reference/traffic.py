@@ -1,0 +1,90 @@
+"""Who sends what in a collective operation, played message by message; definitions.md section 12.
+
+Every function gives, per rank, how much of the vector it sends: a pair of fractions, in partial sums (or whole messages)
+and in results. Chunks are equal parts. `hierarchical` gives these between the nodes, and then inside them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+Sent = list[list[Fraction]]  # per rank: of partial sums, of results
+
+
+def nothing(workers: int) -> Sent:
+    return [[Fraction(0), Fraction(0)] for _ in range(workers)]
+
+
+def ring(workers: int) -> Sent:
+    """Chunk c starts at rank c + 1 and passes on, summed up, to rank c, which has the result; that goes round again."""
+    sent = nothing(workers)
+    for chunk in range(workers):
+        rank = (chunk + 1) % workers
+        for phase in (0, 1):
+            for _ in range(workers - 1):
+                sent[rank][phase] += Fraction(1, workers)
+                rank = (rank + 1) % workers
+    return sent
+
+
+def tree(workers: int) -> Sent:
+    """Neighbours pair at each level, an odd last one waits for the next; the root's result goes back the same way."""
+    sent, level = nothing(workers), list(range(workers))
+    while len(level) > 1:
+        for leader, other in zip(level[::2], level[1::2]):
+            sent[other][0] += 1
+            sent[leader][1] += 1
+        level = level[::2]
+    return sent
+
+
+def gather(workers: int) -> Sent:
+    """Everyone's message goes round the ring."""
+    sent = nothing(workers)
+    for source in range(workers):
+        for hop in range(workers - 1):
+            sent[(source + hop) % workers][0] += 1
+    return sent
+
+
+def hierarchical(workers: int, group: int) -> tuple[Sent, Sent]:
+    """Rings inside the nodes leave each worker a part; rings between the nodes' holders of a piece; rings inside again."""
+    nodes = [list(range(first, min(first + group, workers))) for first in range(0, workers, group)]
+    between, inside = nothing(workers), nothing(workers)
+    for members in nodes:
+        for rank, (partial, result) in zip(members, ring(len(members))):
+            inside[rank][0] += partial
+            inside[rank][1] += result
+    pieces = math.lcm(len(nodes), *map(len, nodes)) * len(nodes)  # so small that each has one holder a node
+    for piece in range(pieces):
+        chunk = piece % len(nodes)
+        for phase in (0, 1):
+            for hop in range(len(nodes) - 1):
+                members = nodes[(chunk + 1 + phase * (len(nodes) - 1) + hop) % len(nodes)]
+                between[members[piece * len(members) // pieces]][phase] += Fraction(1, pieces)
+    return between, inside
+
+
+def busiest(sent: Sent, partial: float, result: float) -> float:
+    """Bytes of the rank that sends most, where the whole vector is so many bytes."""
+    return max(float(p) * partial + float(r) * result for p, r in sent)
+
+
+COLLECTIVES: dict[str, Callable[[int], Sent]] = {"ring": ring, "tree": tree, "gather": gather}
+
+
+def volumes(topology: str, workers: int, n: int, wire_bits: int, side_bits: int, sum_bits: int | None, agreed: bool) -> tuple[float | None, float | None]:
+    """The columns volume and intra_volume of a float scheme or qsgd; sum_bits: of a value of a partial sum, None for exact ones."""
+    name, _, group = topology.partition("+")[0].partition(":")
+    if workers == 1 or n == 0 or name not in ("ring", "tree", "hierarchical", "gather") or (name != "gather" and sum_bits is None):
+        return None, None
+    message = (wire_bits + (0 if agreed else side_bits)) / 8
+    wide = message if name == "gather" else n * sum_bits / 8
+    side = busiest(ring(workers), side_bits / 8, side_bits / 8) if agreed else 0.0
+    fp32 = busiest(ring(workers), 4 * n, 4 * n)
+    if name == "hierarchical":
+        between, inside = hierarchical(workers, int(group))
+        return (busiest(between, wide, wide) + side) / fp32, busiest(inside, wide, wide) / fp32
+    return (busiest(COLLECTIVES[name](workers), wide, wide) + side) / fp32, None
