@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
 
+from .csv_table import write_csv
 from .pooling import compared_rows, headline_rows, pool
 
 if TYPE_CHECKING:
@@ -51,6 +49,12 @@ class Results:
 
     def __repr__(self) -> str:
         return f"<Results: {len(self.frame)} rows of {', '.join(t['name'] for t in self.provenance['traces'])}>"
+
+    @property
+    def incomplete(self) -> str:
+        """A sentence about the shards that are missing; empty for a whole replay."""
+        shard, count = self.provenance.get("shard", [0, 1])
+        return "" if count == 1 else f"these results are shard {shard}/{count} alone; join all {count} with apscope merge before you quote a number"
 
     def summary(self, *, network: Network | None = None, elements: float | None = 25.6e6) -> pd.DataFrame:
         """Which scheme lost least: one row a trace, scheme and topology, ranked; `apscope.summary.summary`."""
@@ -119,7 +123,8 @@ class Results:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self.frame.to_parquet(parts["results.parquet"], index=False)
-            write_csv(self.frame, parts["results.csv"])
+            with parts["results.csv"].open("wb") as file:
+                write_csv(self.frame, file)
             self.histograms.to_parquet(parts["histograms.parquet"], index=False)
             parts["provenance.json"].write_text(json.dumps(self.provenance, indent=1, allow_nan=False) + "\n")
             for name in FILES:
@@ -195,20 +200,6 @@ def in_order(frame: pd.DataFrame, provenance: dict[str, Any]) -> pd.DataFrame:
         keys["scheme"] = frame["scheme"].map({s: i for i, s in enumerate(provenance["schemes"])})
     order = np.lexsort([np.asarray(key) for key in reversed(keys.values())])
     return frame.iloc[order].reset_index(drop=True)
-
-
-def write_csv(frame: pd.DataFrame, path: Path) -> None:
-    """The table as CSV: numbers in the fewest digits that give them back, text in quotes, what is missing empty."""
-    table = pa.Table.from_pandas(frame, preserve_index=False)
-    for i, name in enumerate(table.column_names):
-        column = table.column(i)
-        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-            table = table.set_column(i, name, pc.if_else(pc.equal(column, ""), pa.scalar(None, column.type), column))
-        elif pa.types.is_boolean(column.type):
-            table = table.set_column(i, name, pc.if_else(column, "True", "False"))
-    with path.open("wb") as file:
-        file.write((",".join(table.column_names) + "\n").encode())
-        pa_csv.write_csv(table, file, pa_csv.WriteOptions(include_header=False))
 
 
 def _concatenate(parts: list[Results], provenance: dict[str, Any]) -> Results:

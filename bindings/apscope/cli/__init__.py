@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-VERBS = ("formats", "schemes", "info", "convert", "replay", "merge", "report", "verify", "fingerprint", "conformance", "bench")
+VERBS = ("formats", "schemes", "info", "convert", "replay", "merge", "report", "summary", "compare", "verify", "fingerprint", "conformance", "bench")
 
 
 class Parser(argparse.ArgumentParser):

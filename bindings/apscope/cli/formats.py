@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ..formats import format_table
+from .table import print_table
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
@@ -30,12 +31,6 @@ def run(args: argparse.Namespace) -> int:
         return 0
     for column in ("largest", "smallest_normal", "smallest_subnormal"):
         table[column] = [_power(v) for v in table[column]]
-    table.columns = [c.replace("_", " ") for c in table.columns]
-    # Words to the left, numbers to the right, under their headings.
-    words = {"name", "specials", "aliases"}
-    lines = [list(table.columns), *table.astype(str).values.tolist()]
-    widths = [max(len(row[i]) for row in lines) for i in range(len(table.columns))]
-    for row in lines:
-        cells = [cell.ljust(w) if c in words else cell.rjust(w) for cell, w, c in zip(row, widths, table.columns)]
-        print("  ".join(cells).rstrip())
+    heads = [c.replace("_", " ") for c in table.columns]
+    print_table(heads, table.astype(str).values.tolist(), words=("name", "specials", "aliases"))
     return 0

@@ -1,0 +1,43 @@
+"""CSV that a spreadsheet shows and does not run, and that reads back as it was.
+
+A name in a trace may begin like a formula (``=cmd|...``), and a spreadsheet would run it. So a text that begins with
+=, +, -, @ (the wide ones of CJK keyboards too), a tab or a carriage return gets an apostrophe before it, and so does one
+that already has apostrophes before such a character. Whoever reads takes one apostrophe away where one or more stand
+before such a character: `read_csv` does. Numbers are no text and stay.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import BinaryIO, Union
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+
+__all__ = ["read_csv", "write_csv"]
+
+_BEGINS_LIKE_A_FORMULA = "[=+\\-@\\t\\r＝＋－＠]"
+
+
+def write_csv(frame: pd.DataFrame, file: BinaryIO) -> None:
+    """The table as CSV: numbers in the fewest digits that give them back, text in quotes, what is missing empty."""
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    for i, name in enumerate(table.column_names):
+        column = table.column(i)
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            column = pc.replace_substring_regex(column, f"^('*{_BEGINS_LIKE_A_FORMULA})", "'\\1")
+            table = table.set_column(i, name, pc.if_else(pc.equal(column, ""), pa.scalar(None, column.type), column))
+        elif pa.types.is_boolean(column.type):
+            table = table.set_column(i, name, pc.if_else(column, "True", "False"))
+    file.write((",".join(table.column_names) + "\n").encode())
+    pa_csv.write_csv(table, file, pa_csv.WriteOptions(include_header=False))
+
+
+def read_csv(path: Union[str, os.PathLike[str]]) -> pd.DataFrame:
+    """A CSV file of `write_csv`: apostrophes before what begins like a formula are taken away; an empty field is missing."""
+    frame = pd.read_csv(path, keep_default_na=False, na_values=[""], float_precision="round_trip")
+    for column in frame.columns[[not pd.api.types.is_numeric_dtype(kind) for kind in frame.dtypes]]:
+        frame[column] = frame[column].str.replace(f"^'('*{_BEGINS_LIKE_A_FORMULA})", r"\1", regex=True)
+    return frame
