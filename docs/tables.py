@@ -61,6 +61,8 @@ def number(value: float) -> str:
 
 def share(value: float) -> str:
     """In percent; negative ones too."""
+    if 0 < abs(value) < 5e-5:
+        return "within 0.01\u00a0%"
     return "–" if pd.isna(value) else ("−" if value < 0 else "") + percent(abs(value))
 
 
