@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/nearest_names.h"
+
 namespace apscope {
 
 namespace {
@@ -75,6 +77,20 @@ constexpr std::array<Ambiguous, 6> ambiguous = {{
     {"fp4 float4", "e2m1fn (OCP) and binary4p2sf (P3109)"},
     {"posit8 posit16", "no FloatFormat: a posit is not a floating-point format of this kind; e5m2 and fp16 are"},
 }};
+
+// Names and aliases of the table, in its order, a format's own name before its aliases.
+std::vector<std::string_view> all_names() {
+    std::vector<std::string_view> names;
+    for (const NamedFormat& row : named_formats()) {
+        names.push_back(row.name);
+        for (std::string_view rest = row.aliases; !rest.empty();) {
+            const std::size_t end = rest.find(' ');
+            names.push_back(rest.substr(0, end));
+            rest = end == std::string_view::npos ? std::string_view{} : rest.substr(end + 1);
+        }
+    }
+    return names;
+}
 
 bool lists(std::string_view names, std::string_view name) {
     while (!names.empty()) {
@@ -249,8 +265,9 @@ FloatFormat parse_format(std::string_view name) {
     if (!f) f = parse_family(name);
     if (!f) f = parse_general(name);
     if (!f) {
-        throw std::invalid_argument("unknown format '" + std::string(name) +
-                                    "'; use a name from `apscope formats` or e<E>m<M>[fn|fnuz|finite][u][b<bias>]");
+        const std::string near = did_you_mean(name, all_names());
+        throw std::invalid_argument("unknown format '" + std::string(name) + "'" +
+                                    (near.empty() ? "; use a name from `apscope formats` or e<E>m<M>[fn|fnuz|finite][u][b<bias>]" : near));
     }
     try {
         validate(*f);

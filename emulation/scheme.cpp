@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "core/named_formats.h"
+#include "core/nearest_names.h"
 #include "emulation/policy.h"
 #include "emulation/schemes/groups.h"
 #include "emulation/spec_text.h"
@@ -19,15 +20,19 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
 
-template <class Rows, class Name>
-std::string list(const Rows& rows, Name name) {
+std::string list(std::span<const std::string_view> names) {
     std::string all;
-    for (const auto& row : rows) all += (all.empty() ? "" : ", ") + std::string(name(row));
+    for (const std::string_view name : names) all += (all.empty() ? "" : ", ") + std::string(name);
     return all;
 }
 
-std::string known_keys(const SchemeDefinition& d) {
-    return list(d.keys, [](const SchemeKey& k) { return k.name; });
+// What follows "unknown ...": the nearest of the rows' names, else all of them after `words`.
+template <class Rows>
+std::string instead_of(std::string_view word, const Rows& rows, const std::string& words) {
+    std::vector<std::string_view> names;
+    for (const auto& row : rows) names.push_back(row.name);
+    const std::string near = did_you_mean(word, names);
+    return near.empty() ? words + list(names) : near;
 }
 
 }  // namespace
@@ -103,7 +108,7 @@ std::string_view SchemeArguments::choice(std::string_view key, std::span<const s
     const std::string& value = text(key);
     const auto found = std::find(choices.begin(), choices.end(), value);
     if (found == choices.end()) {
-        refuse(std::string(key) + "=" + value + " is not one of " + list(choices, [](std::string_view c) { return c; }));
+        refuse(std::string(key) + "=" + value + " is not one of " + list(choices));
     }
     return *found;
 }
@@ -205,8 +210,7 @@ Scheme parse_scheme(std::string_view spec) {
     const std::span<const SchemeDefinition> definitions = scheme_definitions();
     const auto definition = std::find_if(definitions.begin(), definitions.end(), [&](const auto& d) { return d.name == name; });
     if (definition == definitions.end()) {
-        refuse("unknown scheme '" + std::string(name) + "'; use one of " +
-               list(definitions, [](const SchemeDefinition& d) { return d.name; }));
+        refuse("unknown scheme '" + std::string(name) + "'" + instead_of(name, definitions, "; use one of "));
     }
 
     Scheme scheme;
@@ -244,7 +248,7 @@ Scheme parse_scheme(std::string_view spec) {
             refuse("scheme '" + std::string(spec) + "' has '" + std::string(setting) + "' where key=value belongs");
         }
         if (!arguments.keys.contains(key)) {
-            refuse("scheme '" + std::string(name) + "' has no key '" + key + "'; its keys are " + known_keys(*definition));
+            refuse("scheme '" + std::string(name) + "' has no key '" + key + "'" + instead_of(key, definition->keys, "; its keys are "));
         }
         if (!given.insert(key).second) refuse("scheme '" + std::string(spec) + "' has the key '" + key + "' twice");
         arguments.keys[key] = setting.substr(equals + 1);

@@ -7,12 +7,12 @@ Arithmetic, one rounding each: `add`, `subtract`, `multiply`, `divide`, `sqrt`, 
 in a stated order: `sum`, `dot`, `matmul`.
 Blocks that share a scale: `BlockFormat`, `quantize_blocks`, `encode_blocks`, `decode_blocks`; codes
 without gaps: `pack`, `unpack`.
-A scheme on one step's gradients: `exchange`.
 Loss scales of layers: `activation_scales`, `layer_scale`, `join_scales`; static ones: `unit_scaling`,
 `unit_scales`; weights in low precision: `update_underflow`, `underflow_curve`, `weight_residual`, `sgd_updates`.
 A scheme on one step's gradients: `exchange`; levels of least variance: `optimal_levels`; low-precision
 gradients of linear models: `double_sampling`; what a mixed-width training step costs: `fractrain_cost`.
-Traces: `open_trace`, `replay`, `Results`, `merge`, `report`; the schemes are in `apscope.schemes`,
+Traces: `open_trace`, `replay`, `Results` (`summary`, `compare`, `pool`), `merge`, `report`; the schemes are in
+`apscope.schemes`, lists of them `main_schemes` and `all_schemes`,
 mixtures of them in `apscope.hybrid`, recording in `apscope.record`. What errors do to the loss: `loss_change`,
 `path_loss_change`; what a step costs, by a model: `apscope.cost`.
 """

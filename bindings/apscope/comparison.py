@@ -171,7 +171,8 @@ def hint(word: str, held: list[str], most: int = 6) -> str:
     if near:
         return f"did you mean '{near[0]}'?"
     more = f" and {len(held) - most} more" if len(held) > most else ""
-    return f"they hold {', '.join(held[:most]) or 'none'}{more}"
+    names = [name if len(name) <= 80 else f"{name[:60]}…{name[-19:]}" for name in held[:most]]
+    return f"they hold {', '.join(names) or 'none'}{more}"
 
 
 def _topologies(one: pd.DataFrame, other: pd.DataFrame, a: str, b: str, wanted: str | None) -> tuple[str, str]:

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from .csv_table import write_csv
+from .folders import FILES, check_readable, check_results_folder
 from .pooling import compared_rows, headline_rows, pool
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["Results", "merge"]
 
 TEXT_COLUMNS = ["trace", "tensor", "role", "scheme", "format", "topology", "stage", "note"]
-FILES = ["results.parquet", "results.csv", "histograms.parquet", "provenance.json"]
 
 
 class Results:
@@ -99,25 +99,27 @@ class Results:
             compared = pd.concat([table[table["stage"] == "wire"], compared[compared["stage"] != "wire"]])
         return pool(compared, by)
 
-    def save(self, folder: str | os.PathLike[str]) -> Path:
+    def save(self, folder: str | os.PathLike[str], *, force: bool = False) -> Path:
         """Write the RESULTS folder: results.parquet, results.csv, histograms.parquet, provenance.json.
 
         Every file is written under another name first; all are renamed at the end, so an error
-        leaves nothing half-written. Other files in the folder stay.
+        leaves nothing half-written. Other files in the folder stay, earlier results are replaced.
+
+        Parameters
+        ----------
+        folder : path
+        force : bool
+            Whether files of these names that are no results may be replaced too.
 
         Raises
         ------
         OSError
             The folder cannot be written.
         ValueError
-            `folder` is a file, or a folder stands where one of its files belongs.
+            `folder` is a file or a trace, a folder stands where one of its files belongs, or, without `force`, a file
+            that is none of apscope's.
         """
-        folder = Path(folder)
-        if folder.exists() and not folder.is_dir():
-            raise ValueError(f"{folder} is a file; give a folder for the results")
-        for name in FILES:
-            if (folder / name).is_dir():
-                raise ValueError(f"{folder / name} is a folder; a file of the results belongs there")
+        folder = check_results_folder(folder, force)
         made = [p for p in [folder, *folder.parents] if not p.exists()]
         parts = {name: folder / f".{name}.part" for name in FILES}
         try:
@@ -149,7 +151,7 @@ class Results:
         ValueError
             A file of the folder is missing or is not what it should be.
         """
-        folder = Path(folder)
+        folder = check_readable(folder)
         for name in FILES:
             if not (folder / name).is_file():
                 raise ValueError(f"{folder} is no RESULTS folder: it has no {name}")

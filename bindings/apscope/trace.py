@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from apscope import _core
+from apscope.folders import check_readable
 
 KINDS = ("gradient", "weights", "full_batch", "activation_gradient", "layer_input")
 
@@ -141,7 +142,7 @@ def open_trace(path: str | os.PathLike) -> Trace:
     OSError
         A file cannot be read.
     """
-    return Trace(_core.Trace.open(Path(path)))
+    return Trace(_core.Trace.open(check_readable(path)))
 
 
 def _few(values: tuple[int, ...]) -> str:

@@ -23,12 +23,15 @@ def results(request):
 def every_plot(results):
     """(name, Axes) of every plot of every scheme."""
     for scheme in dict.fromkeys(results.frame["scheme"]):
-        for plot in (plots.underflow_heat_map, plots.bias_over_steps, plots.scale_series):
+        for plot in (plots.underflow_heat_map, plots.bias_over_steps, plots.bias_by_layer, plots.scale_series, plots.accumulation_by_layer):
             yield plot.__name__, plot(results, scheme)
         if "scale_exponent" in results.frame:
             yield "exponent_histogram", plots.exponent_histogram(results, "e4m3", scheme=scheme)
-    for plot in (plots.variance_over_steps, plots.sqnr_against_bits, plots.accumulation_error):
+            yield "exponents_by_layer", plots.exponents_by_layer(results, "e4m3", scheme=scheme)
+    for plot in (plots.variance_over_steps, plots.sqnr_against_bits, plots.accumulation_error, plots.nmse_by_layer):
         yield plot.__name__, plot(results)
+    first, last = results.frame["scheme"].iloc[[0, -1]]
+    yield "nmse_ratio", plots.nmse_ratio(results, first, last)
 
 
 def draws(results):
@@ -78,7 +81,7 @@ def test_a_given_axes_is_drawn_into(results):
 def test_axes_have_labels_with_units(results):
     for name, ax in every_plot(results):
         assert ax.get_xlabel(), name
-        if name not in ("underflow_heat_map", "accumulation_error"):
+        if [t.get_text() for t in ax.get_yticklabels()][:1] not in (["conv1.weight"], ["none:e4m3"]):
             assert ax.get_ylabel(), name
 
 
@@ -153,21 +156,21 @@ def test_scale_series_marks_skipped_steps(results):
 
 def test_schemes_that_skipped_every_step_are_drawn(results):
     few = apscope.Results(results.frame[results.frame["scheme"].isin(["aps:e4m3", "qsgd"])], results.histograms, results.provenance)
-    assert draws(skipping_all(few, "aps:e4m3")) == 4 * 2 + 3
-    assert draws(skipping_all(skipping_all(few, "aps:e4m3"), "qsgd")) == 4 * 2 + 3
+    assert draws(skipping_all(few, "aps:e4m3")) == 7 * 2 + 5
+    assert draws(skipping_all(skipping_all(few, "aps:e4m3"), "qsgd")) == 7 * 2 + 5
 
 
 def test_tables_without_optional_columns_are_drawn(results):
-    assert draws(changed(results, drop=["scale_exponent", "subnormal", "saturated", "note", "expected_bias", "max_ulp"])) > 0
+    assert draws(changed(results, drop=["scale_exponent", "subnormal", "saturated", "note", "expected_bias", "max_ulp"])) == 5 * len(SCHEMES) + 5
 
 
 def test_a_single_step_and_zero_tensors_are_drawn(results):
     step = changed(results, drop=[])
     step.frame = step.frame[step.frame["step"] == 0].reset_index(drop=True)
-    assert draws(step) > 0
+    assert draws(step) == 7 * len(SCHEMES) + 5
     nothing = changed(step, where=lambda f: f["step"] == 0, values=dict.fromkeys(ERRORS, 0.0) | {"nonzero": 0, "underflow": 0} | {
         "underflow_rate": np.nan, "nmse": np.nan, "sqnr_db": np.nan, "cosine": np.nan})
-    assert draws(nothing) > 0
+    assert draws(nothing) == 7 * len(SCHEMES) + 5
 
 
 def test_several_traces_want_a_name(results):

@@ -23,13 +23,14 @@ class Parser(argparse.ArgumentParser):
         raise ValueError(self._with_hint(message))
 
     def _with_hint(self, message: str) -> str:
+        verb = self.prog.removeprefix("apscope").strip()  # the sentence begins with apscope's name already
         if message.startswith("unrecognized arguments: "):
             word = message.split(": ", 1)[1].split()[0]
             known = [option for action in self._actions for option in action.option_strings]
             near = difflib.get_close_matches(word.split("=")[0], known, n=1)
             hint = f"; did you mean {near[0]}?" if near else f"; see {self.prog} --help"
-            return f"{self.prog} knows no argument '{word}'{hint}"
-        return f"{self.prog}: {message}"
+            return f"{verb} knows no argument '{word}'{hint}".strip()
+        return f"{verb}: {message}" if verb else message
 
 
 def _parser() -> Parser:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import sys
 from typing import Any
 
+from ..folders import check_results_folder
 from ..replay import DEFAULT_TOPOLOGIES, replay
 from ..results import Results
 
@@ -16,6 +16,7 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser("replay", help="put recorded gradients through schemes and topologies", allow_abbrev=False)
     parser.add_argument("traces", nargs="+", metavar="TRACE", help="a recorded trace's folder")
     parser.add_argument("-o", "--output", required=True, metavar="RESULTS", help="the folder to write")
+    parser.add_argument("--force", action="store_true", help="replace files in the folder that are of the same names and none of apscope's")
     parser.add_argument("--scheme", action="append", metavar="SPEC", help="name[:format][,key=value...], main or all; repeatable; by default main; see apscope schemes")
     parser.add_argument("--topology", action="append", metavar="NAME",
                         help=f"reduction order, repeatable; by default {', '.join(DEFAULT_TOPOLOGIES)}")
@@ -40,23 +41,8 @@ def _shard(text: str | None) -> tuple[int, int] | None:
     return int(parts[0]), int(parts[1])
 
 
-def check_output_folder(folder: str) -> None:
-    """Refuse a folder that cannot be written before the work, not after it."""
-    if not folder:
-        raise ValueError("the results folder's name is empty; give -o a folder")
-    place = os.path.abspath(folder)
-    if os.path.exists(place) and not os.path.isdir(place):
-        raise ValueError(f"{folder} is a file; give a folder for the results")
-    while not os.path.exists(place):
-        place = os.path.dirname(place)
-    if not os.path.isdir(place):
-        raise ValueError(f"{folder} cannot be made: {place} is a file")
-    if not os.access(place, os.W_OK | os.X_OK):
-        raise ValueError(f"the results folder {folder} cannot be written: {place} is not writable")
-
-
 def run(args: argparse.Namespace) -> int:
-    check_output_folder(args.output)
+    check_results_folder(args.output, args.force)
     with contextlib.ExitStack() as stack:
         client = None
         if args.dask is not None:
@@ -69,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
             if args.device != "cuda":
                 raise
             raise ValueError(str(error)) from error  # what is wrong with the GPU, in one sentence
-    results.save(args.output)
+    results.save(args.output, force=args.force)
     print(f"{args.output}: {len(results.frame)} rows")
     return 0
 

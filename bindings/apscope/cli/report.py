@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
+from ..folders import check_readable
 from ..replay import replay
 from ..report import check_destination, report
 from ..results import Results
+from .table import warn_of_missing_shards
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser(
         "report", help="one HTML file of a replay's results", allow_abbrev=False,
         description="Writes a self-contained HTML report, and its numbers as JSON beside it. A trace is first replayed "
-        "through the default schemes and topologies.",
+        "through --scheme main and the default topologies.",
     )
     parser.add_argument("source", metavar="TRACE|RESULTS", help="a recorded trace, or the folder of a replay's results")
     parser.add_argument("-o", "--output", required=True, metavar="FILE.html", help="the file to write; its folder must exist")
@@ -23,7 +24,7 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    out_path, source = check_destination(args.output), Path(args.source)
+    out_path, source = check_destination(args.output), check_readable(args.source)
     show = sys.stderr.isatty()
     if (source / "manifest.json").is_file():
         results = replay(source, progress=show)
@@ -31,6 +32,7 @@ def run(args: argparse.Namespace) -> int:
         results = Results.open(source)
     else:
         raise ValueError(f"{source} is neither a trace (no manifest.json) nor a RESULTS folder (no provenance.json)")
+    warn_of_missing_shards(results)
     report(results, out_path, progress=show)
     print(f"{out_path}: {out_path.stat().st_size} bytes")
     return 0

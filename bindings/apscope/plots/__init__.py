@@ -1,21 +1,39 @@
 """Plots of RESULTS: one function a plot, each returns a matplotlib Axes.
 
-Every function takes a Results or its table, draws into `ax` where one is given and into a figure of
-its own otherwise, and leaves pyplot's state alone (``ax.figure`` is what a notebook shows). Colours
-are Okabe and Ito's, safe for colour-blind readers; lines differ by marker as well.
+Every function takes a Results, or its table (but the exponent histograms, which a table lacks), draws into `ax` where one is
+given and into a figure of its own otherwise, and leaves pyplot's state alone (``ax.figure`` is what a notebook shows).
+Schemes are given as specs in any spelling, or as Scheme objects, and labelled by their specs. Colours mean families of
+schemes (`apscope.families`), schemes of one family differ in shade, marker and dashes. What is not there, a scheme, a layer, a
+trace, is told in one sentence, a ValueError or TypeError.
+
+| all layers together, or one by ``layer=`` | layer by layer |
+|---|---|
+| | `nmse_by_layer`, `nmse_ratio` (of two schemes) |
+| `exponent_histogram` | `exponents_by_layer` |
+| | `underflow_heat_map` |
+| `scale_series` | the same |
+| `bias_over_steps`, `variance_over_steps` | `bias_by_layer` |
+| `accumulation_error` | `accumulation_by_layer` |
+| `sqnr_against_bits` | |
 """
 
-from .bias import bias_over_steps, variance_over_steps
+from .bias import bias_by_layer, bias_over_steps, variance_over_steps
 from .cost import sqnr_against_bits
-from .histogram import exponent_histogram
+from .histogram import exponent_histogram, exponents_by_layer
+from .layers import nmse_by_layer, nmse_ratio
 from .scales import scale_series
-from .topologies import accumulation_error
+from .topologies import accumulation_by_layer, accumulation_error
 from .underflow import underflow_heat_map
 
 __all__ = [
+    "accumulation_by_layer",
     "accumulation_error",
+    "bias_by_layer",
     "bias_over_steps",
     "exponent_histogram",
+    "exponents_by_layer",
+    "nmse_by_layer",
+    "nmse_ratio",
     "scale_series",
     "sqnr_against_bits",
     "underflow_heat_map",

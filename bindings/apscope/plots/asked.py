@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
 
 from .._core import FloatFormat
+from ..comparison import hint, scheme_in
 from ..inputs import as_format
 from ..pooling import one_trace
 from ..results import Results
-from ..schemes import Scheme, as_scheme
+from ..schemes import Scheme
 
 #: Without these columns no row can be placed.
 _NEEDED = ("trace", "step", "tensor", "scheme", "stage", "topology", "workers", "count", "skipped", "wire_bits", "side_bits")
@@ -57,7 +57,7 @@ def _of_layer(table: pd.DataFrame, layer: str | None) -> pd.DataFrame:
         return table
     rows = table[table["tensor"] == layer]
     if not len(rows):
-        raise ValueError(f"the results hold no layer '{layer}'; {_hint(str(layer), layers_of(table))}")
+        raise ValueError(f"the results hold no layer '{layer}'; {hint(str(layer), layers_of(table))}")
     return rows
 
 
@@ -70,39 +70,13 @@ def steps_of(table: pd.DataFrame) -> list[int]:
     return sorted(set(table["step"].astype(int)))
 
 
-def spec_in(frame: pd.DataFrame, scheme: Scheme | str) -> str:
-    """The spec under which the table has the scheme, given in any spelling.
-
-    Raises
-    ------
-    TypeError
-        Neither a Scheme nor a str.
-    ValueError
-        The table has no rows of it; the sentence names what it has.
-    """
-    held = list(dict.fromkeys(frame["scheme"]))
-    spec = scheme
-    if isinstance(scheme, Scheme):
-        spec = scheme.spec
-    elif not isinstance(scheme, str):
-        raise TypeError(f"scheme is of type {type(scheme).__name__}; give a Scheme or a spec such as 'aps:e4m3'")
-    elif scheme not in held:
-        try:
-            spec = as_scheme(scheme).spec
-        except ValueError:
-            pass  # not a spec: it is said what the table has
-    if spec in held:
-        return str(spec)
-    raise ValueError(f"the results hold no scheme '{scheme}'; {_hint(str(scheme), held)}")
-
-
 def specs_in(frame: pd.DataFrame, schemes: Iterable[Scheme | str] | None) -> list[str]:
     """The specs of the schemes asked for, by default all that the table has, in its order."""
     if schemes is None:
         return list(dict.fromkeys(frame["scheme"]))
     if isinstance(schemes, (str, Scheme)):
         schemes = [schemes]
-    return list(dict.fromkeys(spec_in(frame, s) for s in schemes))
+    return list(dict.fromkeys(scheme_in(frame, s) for s in schemes))
 
 
 def float_format(format: Any, frame: pd.DataFrame | None = None, spec: str | None = None) -> FloatFormat:
@@ -122,10 +96,3 @@ def float_format(format: Any, frame: pd.DataFrame | None = None, spec: str | Non
         return as_format(name)
     except ValueError:
         raise ValueError(f"'{spec}' rounds to the grid '{name}', which is no float format; give format=") from None
-
-
-def _hint(word: str, known: Sequence[str], most: int = 6) -> str:
-    near = [k for k in known if k.startswith(word)] or difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    if near:
-        return f"did you mean '{near[0]}'?"
-    return f"they hold {', '.join(known[:most])}{f' and {len(known) - most} more' if len(known) > most else ''}"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from ..labels import short_labels, two_lines
-from ..pooling import frame_of, headline_rows, headline_topology, one_trace, pool
-from .style import WIDTH, axes, colour, label_lines, marker, note, room_for, styled
+from ..pooling import headline_rows, headline_topology, pool
+from .asked import rows_of, specs_in
+from .names import shown, wrapped
+from .style import WIDTH, axes, label_lines, looks, note, room_for, styled
 
 
 #: More schemes than these have their names in one column beside the axes.
@@ -17,31 +19,36 @@ CROWD = 12
 
 
 @styled
-def sqnr_against_bits(results: Any, *, trace: str | None = None, ax: Axes | None = None) -> Axes:
+def sqnr_against_bits(
+    results: Any, schemes: Iterable[Any] | None = None, *, layer: str | None = None, trace: str | None = None, ax: Axes | None = None
+) -> Axes:
     """SQNR in dB against bits a value, one point a scheme at the wire and one after the reduction.
 
     Bits a value: payload and side information of one worker over the number of elements; what a
     reduction moves over the links is another matter. Filled: reduced gradient (headline topology, or
-    the scheme's own reduction); hollow: each worker's values as sent. All layers and steps pooled;
-    a scheme without error (``inf``) or without a kept step has no point.
+    the scheme's own reduction); hollow: each worker's values as sent. All layers, or one, `layer`, and all steps
+    pooled; a scheme without error (``inf``) or without a kept step has no point. `results` is a Results or its frame,
+    `schemes` are by default all, else Schemes or specs in any spelling; what is not there raises a TypeError or ValueError.
     """
-    frame = one_trace(frame_of(results), trace)
-    specs = list(dict.fromkeys(frame["scheme"]))
-    names = short_labels(specs)
+    frame = rows_of(results, trace, layer)
+    specs = specs_in(frame, schemes)
+    frame = frame[frame["scheme"].isin(specs)].reset_index(drop=True)
+    names, shapes = {s: wrapped(s) for s in specs}, looks(specs)
     crowd = len(specs) > CROWD
-    ax = axes(ax, 6.4 if crowd else WIDTH, room_for([two_lines(n) for n in names.values()], 3.4) if crowd else 3.4)
+    ax = axes(ax, 6.4 if crowd else WIDTH, room_for(list(names.values()), 3.4) if crowd else 3.4)
     wire = pool(frame[frame["stage"] == "wire"], ["scheme"]).set_index("scheme")
     reduced = pool(headline_rows(frame), ["scheme"]).set_index("scheme")
     ends, seen = [], []
-    for i, scheme in enumerate(specs):
+    for scheme in specs:
+        look = shapes[scheme]
         for table, filled in ((wire, False), (reduced, True)):
             if scheme not in table.index or not np.isfinite(table.at[scheme, "sqnr_db"]):
                 continue
             x, y = table.at[scheme, "bits_per_value"], table.at[scheme, "sqnr_db"]
             seen.append((x, y))
-            ax.plot(x, y, marker(i), color=colour(i), markerfacecolor=colour(i) if filled else "white", markersize=6.5, zorder=3)
+            ax.plot(x, y, look.marker, color=look.colour, markerfacecolor=look.colour if filled else "white", markersize=6.5, zorder=3)
             if filled or scheme not in reduced.index:
-                ends.append((x, y, two_lines(names[scheme]), colour(i)))
+                ends.append((x, y, names[scheme], look.colour))
     ax.set_xlabel("bits a value (payload and side information)")
     ax.set_ylabel("SQNR, dB")
     if not seen:
@@ -55,7 +62,8 @@ def sqnr_against_bits(results: Any, *, trace: str | None = None, ax: Axes | None
     ax.grid()
     for place, names_there in [(1.045, ends)] if crowd else _columns(ends, *ax.get_xlim()):
         label_lines(ax, names_there, at=place)
-    ax.set_title(f"hollow: at the wire; filled: reduced ({headline_topology(frame)})", fontweight="normal", fontsize=8.5)
+    told = f"hollow: at the wire; filled: reduced ({headline_topology(frame)})"
+    ax.set_title(told if layer is None else f"{shown(layer)}; {told}", fontweight="normal", fontsize=8.5, parse_math=False)
     return ax
 
 

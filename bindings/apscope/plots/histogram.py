@@ -8,34 +8,42 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 
 from .._core import FloatFormat
-from ..labels import short_labels
-from ..pooling import frame_of, one_trace
+from ..comparison import scheme_in
+from .asked import float_format, histograms_of, layers_of, rows_of
+from .maps import TITLE, map_axes
+from .names import name_ticks, shown
+from .numbers import Numbers
 from .style import axes, note, styled
 
 _BEFORE, _AFTER = "#555555", "#0072B2"
 #: Name, fill and place of a format's ranges, from small to large.
 _RANGES = (("underflow", "#f4c7a8"), ("subnormal", "#fbe9c6"), ("normal", "#d5ecdf"), ("overflow", "#eec3d3"))
+#: From nothing to dark: the ranges shine through where there are few values.
+_INK = LinearSegmentedColormap.from_list("ink", [(0.05, 0.1, 0.3, 0.04), (0.05, 0.1, 0.3, 1.0)])
 
 
 @styled
 def exponent_histogram(
-    results: Any, format: FloatFormat | str, *, scheme: str | None = None, trace: str | None = None, ax: Axes | None = None
+    results: Any, format: Any = None, *, scheme: Any = None, layer: str | None = None, trace: str | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Histogram of floor(log2 abs(g)), all workers, layers and steps of a trace together.
+    """Histogram of floor(log2 abs(g)), all workers, layers (or one) and steps of a trace together.
 
     Parameters
     ----------
     results : Results
-        Its ``histograms`` are drawn; its ``frame`` knows the scales.
-    format : FloatFormat or str
-        Its ranges are shaded: underflow (below half the smallest value: rounding to nearest gives 0),
+        Its ``histograms`` are drawn, which the frame alone lacks; its ``frame`` knows the scales.
+    format : FloatFormat, str or dtype
+        By default that of `scheme`. Its ranges are shaded: underflow (below half the smallest value: rounding to nearest gives 0),
         subnormal, normal, overflow (above the largest value).
-    scheme : str, optional
-        Draws a second line: exponents after this scheme's scale (each histogram moved by the
+    scheme : Scheme or str, optional
+        In any spelling. Draws a second line: exponents after this scheme's scale (each histogram moved by the
         ``scale_exponent`` of its layer and step). Rows without one, skipped steps included, are left
         out of it.
+    layer : str, optional
+        Only this one; `exponents_by_layer` has them all.
     trace : str, optional
         Needed where the results hold several.
 
@@ -43,14 +51,20 @@ def exponent_histogram(
     -------
     Axes
         y: share of all finite nonzero values, in percent a binade.
+
+    Raises
+    ------
+    TypeError, ValueError
+        What is not there, in a sentence.
     """
-    f = FloatFormat(format) if isinstance(format, str) else format
+    finite = _finite(results, trace, layer)
+    frame = None if scheme is None else rows_of(results, trace, layer)
+    spec = None if frame is None else scheme_in(frame, scheme)
+    f = float_format(format, frame, spec)
     ax = axes(ax)
-    table = one_trace(results.histograms, trace)
-    finite = table[table["kind"] == "finite"]
     lines = [("before", finite["exponent"].astype(int), finite["count"].astype(float), _BEFORE)]
-    if scheme is not None:
-        moved = _after(finite, frame_of(results), scheme)
+    if frame is not None and spec is not None:
+        moved = _after(finite, frame, spec)
         lines.append(("after scaling", moved["exponent"], moved["count"], _AFTER))
     lines = [(name, _shares(e, c), line_colour) for name, e, c, line_colour in lines if len(e)]
     if not lines:
@@ -84,9 +98,69 @@ def exponent_histogram(
     ax.set_ylim(0, top)
     ax.set_xlabel("exponent of the value, log2 |g|")
     ax.set_ylabel("share of values, % a binade")
-    label = "" if scheme is None else f", {short_labels(dict.fromkeys(frame_of(results)['scheme']))[scheme]}"
-    ax.set_title(f"{f.name}{label}")
+    ax.set_title("\n".join(_title(f, spec, layer)), parse_math=False)
     return ax
+
+
+@styled
+def exponents_by_layer(results: Any, format: Any = None, *, scheme: Any = None, trace: str | None = None, ax: Axes | None = None) -> Axes:
+    """The histograms of `exponent_histogram`, one a row: layers down, exponents across, the format's ranges marked.
+
+    With `scheme`, exponents after its scale; layers without one are empty rows. Darker: more of the layer's values.
+    Arguments and errors as of `exponent_histogram`.
+    """
+    finite, layers = _finite(results, trace, None), layers_of(histograms_of(results, trace))
+    frame = None if scheme is None else rows_of(results, trace)
+    spec = None if frame is None else scheme_in(frame, scheme)
+    f = float_format(format, frame, spec)
+    table = finite if frame is None or spec is None else _after(finite, frame, spec)
+    shares = {t: _shares(rows["exponent"].astype(int), rows["count"].astype(float)) for t, rows in table.groupby("tensor", sort=False)}
+    ax = map_axes(ax, layers, 5.6)
+    ax.set_ylim(len(layers) - 0.5, -0.5)
+    name_ticks(ax.yaxis, layers)
+    ax.set_xlabel("exponent of the value, log2 |g|")
+    ax.set_title("\n".join(_title(f, spec, None)), parse_math=False, pad=16)
+    if not shares:
+        ax.set_xticks([])
+        note(ax, "no finite nonzero value" if frame is None else "no power-of-two scale")
+        return ax
+    edges = _edges(f)
+    low = min([math.floor(edges[0]) - 2, *(_visible(s)[0] for s in shares.values())])
+    high = max([math.ceil(edges[-1]) + 2, *(_visible(s)[1] + 1 for s in shares.values())])
+    cells = np.full((len(layers), high - low), np.nan)
+    for row, layer in enumerate(layers):
+        if layer in shares:
+            values = shares[layer].reindex(np.arange(low, high), fill_value=0.0).to_numpy()
+            cells[row] = np.where(values > 0, values, np.nan)
+    bounds = [low, *edges, high]
+    for (name, fill), left, right in zip(_RANGES, bounds, bounds[1:]):
+        if right > left:
+            ax.axvspan(left, right, facecolor=fill, edgecolor="none", zorder=0)
+            wide = (right - left) > 0.16 * (high - low)
+            ax.text((left + right) / 2, 1.01, name if wide else name.removesuffix("flow").removesuffix("normal"), transform=ax.get_xaxis_transform(), ha="center", va="bottom", fontsize=7.5,
+                    color="#444444")  # fmt: skip
+    image = ax.pcolormesh(
+        np.arange(low, high + 1), np.arange(len(layers) + 1) - 0.5, np.ma.masked_invalid(cells), cmap=_INK, norm=PowerNorm(0.6, 0.0, np.nanmax(cells)),
+        rasterized=True, zorder=1,
+    )  # fmt: skip
+    for edge in edges:
+        ax.axvline(edge, color="#444444", linewidth=0.8, zorder=2)
+    ax.set_xlim(low, high)
+    bar = ax.figure.colorbar(image, ax=ax, pad=0.02, aspect=14, fraction=0.08, format=Numbers())
+    bar.set_label("share of values, % a binade")
+    bar.outline.set_visible(False)
+    return ax
+
+
+def _finite(results: Any, trace: str | None, layer: str | None) -> pd.DataFrame:
+    table = histograms_of(results, trace, layer)
+    return table[table["kind"] == "finite"]
+
+
+def _title(f: FloatFormat, spec: str | None, layer: str | None) -> list[str]:
+    parts = [f"ranges of {f.name}", *(["scaled by " + shown(spec, TITLE - 10)] if spec is not None else []), *([shown(layer)] if layer is not None else [])]
+    joined = ", ".join(parts)
+    return [joined] if len(joined) < 48 else parts
 
 
 def _edges(f: FloatFormat) -> list[float]:
@@ -102,7 +176,7 @@ def _after(finite: pd.DataFrame, frame: pd.DataFrame, scheme: str) -> pd.DataFra
     scales = rows[["trace", "step", "tensor", "scale_exponent"]].dropna(subset="scale_exponent")
     moved = finite.merge(scales, on=["trace", "step", "tensor"])
     return pd.DataFrame({
-        "exponent": moved["exponent"].astype(int) + moved["scale_exponent"].astype(int), "count": moved["count"].astype(float),
+        "tensor": moved["tensor"], "exponent": moved["exponent"].astype(int) + moved["scale_exponent"].astype(int), "count": moved["count"].astype(float),
     })
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Sequence
 
 from matplotlib import font_manager
 from matplotlib.axis import Axis
 
 #: Letters of a name beside an axis; a longer one keeps its two ends.
-LONGEST = 36
+LONGEST = 30
 #: Families that have what DejaVu Sans lacks, used where they are installed.
 _WIDER = (
     "Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Serif CJK SC", "Noto Serif CJK JP", "Source Han Sans SC", "WenQuanYi Zen Hei",
@@ -40,17 +41,26 @@ def shown(name: str, most: int = LONGEST) -> str:
     return "".join(c if c.isprintable() and ord(c) in _glyphs() else c.encode("unicode_escape").decode() for c in name)
 
 
-def wrapped(spec: str, width: int = 30, lines: int = 4) -> str:
-    """A spec on as few lines as it needs, broken after a comma, a semicolon or a colon; the middle of a very long one is left out."""
+def wrapped(spec: str, width: int = 30, lines: int = 3) -> str:
+    """A spec on as few lines as it needs, broken after a comma, a semicolon, a colon or a parenthesis, else where the line ends.
+
+    The middle of a very long one is left out.
+    """
     broken = [""]
-    for piece in re.findall(r"[^,;:(]*[,;:(]|[^,;:(]+", shown(spec, width * lines)):
+    for piece in re.findall(rf"[^,;:(]{{0,{width - 1}}}[,;:(]|[^,;:(]{{1,{width}}}", shown(spec, width * lines)):
         if broken[-1] and len(broken[-1]) + len(piece) > width:
             broken.append("")
         broken[-1] += piece
     return "\n".join(broken)
 
 
-def name_ticks(axis: Axis, names: list[str], most: int = 60) -> None:
+def width_beside(names: Sequence[str], width: float) -> float:
+    """Inches that a figure needs with these names at its left, where `width` has room for 14 letters."""
+    longest = max((len(line) for name in names for line in name.split("\n")), default=0)
+    return width + 0.085 * max(0, longest - 14)
+
+
+def name_ticks(axis: Axis, names: Sequence[str], most: int = 60) -> None:
     """Labels the places 0, 1, ... with names; of very many, every second, third, ... has one."""
     stride = -(-len(names) // most)
     places = range(0, len(names), stride)

@@ -8,34 +8,43 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from ..labels import short_labels
-from ..pooling import frame_of, one_trace
-from .style import axes, colour, label_lines, note, step_axis, styled
+from ..comparison import scheme_in
+from .asked import layers_of, rows_of, steps_of
+from .maps import TITLE
+from .names import shown, wrapped
+from .style import axes, colour, label_lines, looks, note, step_axis, styled
 
 
 @styled
-def scale_series(results: Any, scheme: str, *, trace: str | None = None, ax: Axes | None = None) -> Axes:
-    """Exponent s of the scale 2^s of every layer over the steps; crosses mark skipped steps.
+def scale_series(results: Any, scheme: Any, *, layer: str | None = None, trace: str | None = None, ax: Axes | None = None) -> Axes:
+    """Exponent s of the scale 2^s of every layer, or of one, over the steps; crosses mark skipped steps.
 
     Layers that share one scale throughout are one line. More than eight different lines are coloured
-    by the layer's role. Schemes without a power-of-two scale have nothing to draw and say so.
+    by the layer's role. Schemes without a power-of-two scale have nothing to draw and say so. `results` is a Results
+    or its frame, `scheme` a Scheme or a spec in any spelling; what is not there raises a TypeError or ValueError.
     """
-    frame = one_trace(frame_of(results), trace)
-    rows = frame[(frame["scheme"] == scheme) & (frame["stage"] == "wire")]
-    steps = sorted(set(int(s) for s in rows["step"]))
+    frame = rows_of(results, trace, layer)
+    spec = scheme_in(frame, scheme)
+    rows = frame[(frame["scheme"] == spec) & (frame["stage"] == "wire")]
+    steps = steps_of(rows)
     ax = axes(ax, height=2.4)
-    ax.set_title(short_labels(dict.fromkeys(frame["scheme"])).get(scheme, scheme))
     ax.set_ylabel("scale exponent s")
     step_axis(ax, steps, most=5)
+    lines_of_title = [wrapped(spec, TITLE, 2)]
     if "scale_exponent" not in rows or not rows["scale_exponent"].notna().any():
+        ax.set_title(lines_of_title[0], parse_math=False)
+        ax.set_yticks([])
         note(ax, "no power-of-two scale")
         return ax
     wide = rows.pivot_table(index="step", columns="tensor", values="scale_exponent", aggfunc="first", dropna=False)
-    wide = wide.reindex(index=steps, columns=list(dict.fromkeys(rows["tensor"]))).astype("Float64").astype(float)
+    wide = wide.reindex(index=steps, columns=layers_of(rows)).astype("Float64").astype(float)
     roles = dict(zip(rows["tensor"], rows["role"]))
     x = np.arange(len(steps))
-    if wide.apply(lambda column: column.equals(wide.iloc[:, 0])).all():
-        lines = [(wide.iloc[:, 0], "all layers", colour(0))]
+    family = looks([spec])[spec].colour
+    if wide.shape[1] == 1:
+        lines = [(wide.iloc[:, 0], str(wide.columns[0]), family)]
+    elif wide.apply(lambda column: column.equals(wide.iloc[:, 0])).all():
+        lines = [(wide.iloc[:, 0], "all layers", family)]
     elif wide.shape[1] <= 8:
         lines = [(wide[t], t, colour(i)) for i, t in enumerate(wide)]
     else:
@@ -54,8 +63,9 @@ def scale_series(results: Any, scheme: str, *, trace: str | None = None, ax: Axe
     skipped = [steps.index(int(s)) for s in sorted(set(rows.loc[rows["skipped"].astype(bool), "step"]))]
     if skipped:
         ax.plot(skipped, np.full(len(skipped), low - 0.6 * pad), "x", color="#D55E00", markersize=5, markeredgewidth=1.4)
-        ax.set_title(f"{ax.get_title(loc='left')}\n{len(skipped)} of {len(steps)} steps skipped")
+        lines_of_title.append(f"{len(skipped)} of {len(steps)} steps skipped")
+    ax.set_title("\n".join(lines_of_title), parse_math=False)
     ax.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     ax.grid(axis="y")
-    label_lines(ax, [(len(steps) - 1, float(np.mean(v)), name, line_colour) for name, (v, line_colour) in ends.items()])
+    label_lines(ax, [(len(steps) - 1, float(np.mean(v)), shown(name, 24), line_colour) for name, (v, line_colour) in ends.items()])
     return ax

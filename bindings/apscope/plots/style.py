@@ -53,6 +53,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
 #: Matplotlib's markers for the families' symbols.
 _SYMBOLS = {"square": "s", "times": "x", "triangle": "^", "circle": "o", "diamond": "D", "star": "*", "plus": "P", "cross": "X", "wye": "v", "asterisk": "p"}
 _LINES = ("-", "--", "-.", ":")
+#: Of the family's colour for its first, second, ... scheme: so much light taken away or added. After these the markers change.
+_SHADES = (0.0, -0.42, 0.38, -0.68)
 
 
 class SchemeLook(NamedTuple):
@@ -64,7 +66,7 @@ class SchemeLook(NamedTuple):
 
 
 def looks(specs: Sequence[str]) -> dict[str, SchemeLook]:
-    """The colour of the scheme's family, in a shade of its own; schemes of one family have markers and dashes of their own too."""
+    """The colour and marker of the scheme's family, in a shade and with dashes of the scheme's own."""
     families: dict[str, list[str]] = {}
     for spec in specs:
         families.setdefault(family_of(spec), []).append(spec)
@@ -72,13 +74,12 @@ def looks(specs: Sequence[str]) -> dict[str, SchemeLook]:
     for family, members in families.items():
         colour, symbol = FAMILIES[family]
         for i, spec in enumerate(members):
-            # Shades from 0.65 of the light taken away to 0.45 of it added; one alone has the colour itself.
-            shade = 0.0 if len(members) == 1 else -0.65 + 1.1 * i / (len(members) - 1)
+            shade = _SHADES[i % len(_SHADES)]
             ground = np.ones(3) if shade > 0 else np.zeros(3)
             mixed = (1 - abs(shade)) * np.array(to_rgb(colour)) + abs(shade) * ground
             first = _SYMBOLS[symbol]
             markers = [first, *(m for m in MARKERS if m != first)]
-            found[spec] = SchemeLook(to_hex(mixed), markers[i % len(markers)], _LINES[i % len(_LINES)])
+            found[spec] = SchemeLook(to_hex(mixed), markers[i // len(_SHADES) % len(markers)], _LINES[i % len(_LINES)])
     return {spec: found[spec] for spec in specs}
 
 

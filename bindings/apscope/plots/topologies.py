@@ -2,51 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from ..labels import short_labels, two_lines
-from ..pooling import OWN_REDUCTIONS, frame_of, one_trace, pool, topologies_of, whole_sums
+from ..comparison import scheme_in
+from ..pooling import is_own, pool, topologies_of, whole_sums
+from .asked import layers_of, rows_of, specs_in
+from .maps import title
+from .names import shown, width_beside, wrapped
 from .numbers import logarithmic
 from .style import WIDTH, axes, colour, marker, note, styled
 
 
 @styled
-def accumulation_error(results: Any, *, trace: str | None = None, ax: Axes | None = None) -> Axes:
+def accumulation_error(
+    results: Any, schemes: Iterable[Any] | None = None, *, layer: str | None = None, trace: str | None = None, ax: Axes | None = None
+) -> Axes:
     """NMSE of the reduced gradient, split: a bar for encoding, a marker a topology for the additions.
 
     The bar is the row ``exact`` (codes added without rounding): what encoding alone costs. A marker
     is a topology's reduced NMSE minus the ``exact`` one: what its rounded additions add. Hollow: the
     difference is negative (its size is shown). Differences too small for the axis stand at its left
     end, as those of schemes that gather and add in fp32 do. A cross at the right: values overflowed
-    in that topology's sums and are missing from its NMSE. All layers and steps pooled.
+    in that topology's sums and are missing from its NMSE. All layers, or one, `layer`, and all steps pooled.
+    `results` is a Results or its frame, `schemes` are by default all, else Schemes or specs in any spelling; what is
+    not there raises a TypeError or ValueError.
     """
-    frame = one_trace(frame_of(results), trace)
-    specs = list(dict.fromkeys(frame["scheme"]))
-    names = short_labels(specs)
-    reduced = frame[frame["stage"] == "reduced"]
+    frame = rows_of(results, trace, layer)
+    specs = specs_in(frame, schemes)
+    ax = _split(frame[frame["scheme"].isin(specs)], "scheme", specs, [wrapped(s) for s in specs], ax)
+    if layer is not None:
+        title(ax, layer)
+    return ax
+
+
+@styled
+def accumulation_by_layer(results: Any, scheme: Any, *, trace: str | None = None, ax: Axes | None = None) -> Axes:
+    """`accumulation_error` of one scheme, a bar and markers for every layer, all steps pooled."""
+    frame = rows_of(results, trace)
+    spec, layers = scheme_in(frame, scheme), layers_of(frame)
+    ax = _split(frame[frame["scheme"] == spec], "tensor", layers, [shown(layer) for layer in layers], ax)
+    title(ax, spec)
+    return ax
+
+
+def _split(frame: pd.DataFrame, by: str, groups: Sequence[str], names: Sequence[str], ax: Axes | None) -> Axes:
+    """The picture, a row for every group of the column `by`."""
+    reduced = frame[frame["stage"] == "reduced"].reset_index(drop=True)
+    if not len(reduced):
+        raise ValueError("the results hold no reduced rows: the trace was not recorded before an all-reduce")
+    reduced = whole_sums(reduced)
     topologies = [t for t in topologies_of(reduced) if t != "exact"]
-    lines = max(two_lines(n).count("\n") + 1 for n in names.values())
-    ax = axes(ax, WIDTH, 1.3 + max(0.42, 0.155 * lines) * max(len(specs), 2))
-    table = pool(whole_sums(reduced), ["scheme", "topology"]).set_index(["scheme", "topology"])
+    crossing = [t for t in topologies if not is_own(t)]
+    lines = max(name.count("\n") + 1 for name in names)
+    ax = axes(ax, width_beside(names, WIDTH), 1.3 + min(max(0.3 if by == "tensor" else 0.42, 0.155 * lines) * max(len(groups), 2), 20.0))
+    table = pool(reduced, [by, "topology"]).set_index([by, "topology"])
     rows, values = [], []
-    for y, scheme in enumerate(specs):
-        if (scheme, "exact") not in table.index:
+    for y, group in enumerate(groups):
+        if (group, "exact") not in table.index:
             continue
-        exact = table.at[(scheme, "exact"), "nmse"]
+        exact = table.at[(group, "exact"), "nmse"]
         rows.append((y, "exact", exact, 0))
         values.append(exact)
         for t in topologies:
-            if (scheme, t) in table.index:
-                rows.append((y, t, table.at[(scheme, t), "nmse"] - exact, table.at[(scheme, t), "overflow"]))
+            if (group, t) in table.index:
+                rows.append((y, t, table.at[(group, t), "nmse"] - exact, table.at[(group, t), "overflow"]))
     values = [v for v in values if np.isfinite(v) and v > 0]
-    ax.set_yticks(range(len(specs)), [two_lines(names[s]) for s in specs])
-    ax.set_ylim(len(specs) - 0.5, -0.5)
+    ax.set_yticks(range(len(groups)), names, parse_math=False)
+    ax.set_ylim(len(groups) - 0.5, -0.5)
     ax.set_xlabel("NMSE: bar = encoding, marker = additions")
     if not values:
+        ax.set_xticks([])
         note(ax, "no error in any exact row")
         return ax
     low = min(values) / 8
@@ -59,8 +90,7 @@ def accumulation_error(results: Any, *, trace: str | None = None, ax: Axes | Non
                 ax.barh(y, value - low, left=low, height=0.66, color="#d0d0d0", zorder=1)
             continue
         i = topologies.index(t)
-        alone = t in OWN_REDUCTIONS or len(topologies) == 1
-        place = y if alone else y + 0.16 * (i - (len([k for k in topologies if k not in OWN_REDUCTIONS]) - 1) / 2)
+        place = y if t not in crossing or len(crossing) == 1 else y + 0.16 * (crossing.index(t) - (len(crossing) - 1) / 2)
         if np.isfinite(value) and value != 0:
             ax.plot(max(abs(value), low), place, marker(i), color=colour(i), markerfacecolor=colour(i) if value > 0 else "white",
                     markersize=5, zorder=3, clip_on=False)

@@ -1,63 +1,64 @@
-"""Underflow by layer and step, as a heat map."""
+"""Underflow by layer and step, as a map."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-import pandas as pd
+import matplotlib
 from matplotlib.axes import Axes
-from matplotlib.colors import Normalize
+from matplotlib.colors import ListedColormap
 
-from ..labels import short_labels
-from ..pooling import frame_of, one_trace
-from .numbers import Numbers
-from .style import WIDTH, axes, note, step_axis, styled
+from ..comparison import scheme_in
+from .asked import rows_of
+from .maps import box, draw_bands, grid_of, largest, map_axes, title
+from .style import note, styled
+
+#: Percent. Below 0.5, to 2 and to 4 are the bands that users of scaling recipes act upon; above, steps that a look tells apart.
+BANDS = (0.0, 0.5, 2.0, 4.0, 10.0, 25.0, 50.0, 100.0)
+_COLOURS = ListedColormap([matplotlib.colormaps["YlGnBu"](x) for x in (0.0, 0.16, 0.32, 0.48, 0.64, 0.82, 1.0)])
 
 
 @styled
-def underflow_heat_map(results: Any, scheme: str, *, trace: str | None = None, most: float = 100.0, ax: Axes | None = None) -> Axes:
-    """Share of nonzero values that a scheme sends as 0: layers down, steps across.
+def underflow_heat_map(
+    results: Any, scheme: Any, *, trace: str | None = None, stage: str = "wire", worst: int = 5, ax: Axes | None = None
+) -> Axes:
+    """Share of nonzero values that a scheme turns into 0: layers down, steps across.
 
     Parameters
     ----------
-    results : Results or DataFrame
-    scheme : str
-        Its spec, as in the table.
+    results : Results or its frame
+    scheme : Scheme or str
+        Its spec, in any spelling.
     trace : str, optional
         Needed where the results hold several.
-    most : float
-        Percentage at the end of the colour scale, the same for plots that are compared.
+    stage : {"wire", "exact"}
+        What each worker sends, or the workers' sum without rounded additions.
+    worst : int
+        So many cells, those of the largest rates, are framed.
 
     Returns
     -------
     Axes
-        One cell a row of the table at stage ``wire``. Hatched: step skipped, or no nonzero value.
+        One cell a layer and step, in the bands `BANDS`. Hatched: step skipped, or no nonzero value.
+
+    Raises
+    ------
+    TypeError, ValueError
+        What is not there, in a sentence.
     """
-    frame = one_trace(frame_of(results), trace)
-    rows = frame[(frame["scheme"] == scheme) & (frame["stage"] == "wire")]
-    tensors, steps = list(dict.fromkeys(rows["tensor"])), sorted(set(int(s) for s in rows["step"]))
-    ax = axes(ax, WIDTH, 1.15 + 0.2 * max(len(tensors), 3))
-    ax.set_title(short_labels(dict.fromkeys(frame["scheme"])).get(scheme, scheme))
+    frame = rows_of(results, trace)
+    spec = scheme_in(frame, scheme)
+    if stage not in ("wire", "exact"):
+        raise ValueError(f"stage={stage!r} is neither 'wire' nor 'exact'")
+    rows = frame[(frame["scheme"] == spec) & (frame["stage"] == "wire" if stage == "wire" else frame["topology"] == "exact")]
     if not len(rows):
-        note(ax, "no rows")
-        return ax
-    rates = rows.pivot_table(index="tensor", columns="step", values="underflow_rate", aggfunc="first", dropna=False)
-    values = 100.0 * rates.reindex(index=tensors, columns=steps).to_numpy(float)
-    ax.set_facecolor("#eeeeee")
-    ax.patch.set_hatch("////")
-    ax.patch.set_edgecolor("#bbbbbb")
-    image = ax.pcolormesh(
-        np.arange(len(steps) + 1) - 0.5, np.arange(len(tensors) + 1) - 0.5, np.ma.masked_invalid(values),
-        norm=Normalize(0.0, most), cmap="viridis", rasterized=True,
-    )
-    ax.set_ylim(len(tensors) - 0.5, -0.5)
-    ax.set_yticks(range(len(tensors)), tensors)
-    ax.tick_params(length=2)
-    step_axis(ax, steps, most=6)
-    bar = ax.figure.colorbar(image, ax=ax, pad=0.02, aspect=14, fraction=0.08, format=Numbers())
-    bar.set_label("underflow, %")
-    bar.outline.set_visible(False)
-    if pd.isna(values).all():
-        note(ax, "every step skipped")
+        raise ValueError(f"the results hold no rows of '{spec}' at stage {stage}")
+    grid = grid_of(rows, 100.0 * rows["underflow_rate"].astype("Float64").astype(float))
+    ax = map_axes(ax, grid.index)
+    title(ax, spec)
+    where = "sent" if stage == "wire" else "summed"
+    draw_bands(ax, grid, BANDS, _COLOURS, f"nonzero values {where} as 0, %", [f"{edge:g}" for edge in BANDS])
+    box(ax, largest(grid, worst))
+    if grid.isna().to_numpy().all():
+        note(ax, "every step skipped, or no value but 0")
     return ax

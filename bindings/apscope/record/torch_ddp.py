@@ -32,6 +32,8 @@ class DDPRecorder:
 
     def end_step(self, **loss_and_learning_rate):
         """Writes this process's file; process 0 commits, passing the keywords to ``commit``."""
+        if self.step is None:
+            raise ValueError("end_step without begin_step: call begin_step(n) before the backward pass of the step to record")
         step, self.step = self.step, None
         parts = [None] * dist.get_world_size()
         dist.all_gather_object(parts, self.writer.write_files(step))

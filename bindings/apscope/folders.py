@@ -1,0 +1,81 @@
+"""Folders that are read and written: what is wrong with one is told before the work, and nothing of others is replaced."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Union
+
+__all__ = ["FILES", "check_readable", "check_results_folder"]
+
+#: Of a RESULTS folder.
+FILES = ["results.parquet", "results.csv", "histograms.parquet", "provenance.json"]
+
+
+def check_readable(folder: Union[str, os.PathLike[str]]) -> Path:
+    """The path of a folder whose files can be looked at.
+
+    Raises
+    ------
+    ValueError
+        It is there and cannot be read, or is a file.
+    """
+    folder = Path(folder)
+    try:
+        os.scandir(folder).close()
+        (folder / "manifest.json").exists()
+    except PermissionError:
+        raise ValueError(f"{folder} cannot be read: permission denied") from None
+    except NotADirectoryError:
+        raise ValueError(f"{folder} is a file; give a folder") from None
+    except OSError:
+        pass  # not there: who opens it knows what was looked for
+    return folder
+
+
+def check_results_folder(folder: Union[str, os.PathLike[str]], force: bool = False) -> Path:
+    """The path of a folder that results can be written to.
+
+    Parameters
+    ----------
+    folder : path
+        A new folder, an earlier RESULTS folder, or one without files of these names.
+    force : bool
+        Whether files of these names that are no results may be replaced.
+
+    Raises
+    ------
+    ValueError
+        It is a file, a trace, or not writable; a folder stands where a file of the results belongs; without `force`, a file
+        there that is of the same name and none of apscope's.
+    """
+    if not os.fspath(folder):
+        raise ValueError("the results folder's name is empty; give -o a folder")
+    folder = Path(folder)
+    place = folder.absolute()
+    if place.exists() and not place.is_dir():
+        raise ValueError(f"{folder} is a file; give a folder for the results")
+    while not place.exists():
+        place = place.parent
+    if not place.is_dir():
+        raise ValueError(f"{folder} cannot be made: {place} is a file")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise ValueError(f"the results folder {folder} cannot be written: {place} is not writable")
+    if (folder / "manifest.json").exists():
+        raise ValueError(f"{folder} is a trace; give another folder for the results")
+    for name in FILES:
+        if (folder / name).is_dir():
+            raise ValueError(f"{folder / name} is a folder; a file of the results belongs there")
+    there = [name for name in FILES if (folder / name).exists()]
+    if there and not force and not _is_ours(folder):
+        raise ValueError(f"{folder / there[0]} is there already and is not of a replay; give another folder, or --force to replace it")
+    return folder
+
+
+def _is_ours(folder: Path) -> bool:
+    try:
+        provenance = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(provenance, dict) and {"command", "version", "schemes", "traces"} <= set(provenance)

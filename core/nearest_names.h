@@ -1,0 +1,14 @@
+// What a misspelt name was meant to be.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace apscope {
+
+// "; did you mean e4m3 or e4m3fn?": the known names with the fewest letters to insert, leave out, change or swap with their
+// neighbour, three at most; empty where none is near.
+std::string did_you_mean(std::string_view word, std::span<const std::string_view> known);
+
+}  // namespace apscope

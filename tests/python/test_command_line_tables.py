@@ -1,0 +1,130 @@
+"""apscope summary and compare: tables for a terminal, and CSV."""
+
+import io
+import json
+import os
+import sys
+
+import pandas as pd
+import pytest
+
+import apscope
+from apscope.cli import main
+from apscope.cli.table import print_table
+from apscope.csv_table import read_csv
+
+SCHEMES = ["none:fp32", "aps:e4m3", "loss_scaling:e4m3,scale=best", "qsgd"]
+
+
+@pytest.fixture(scope="module")
+def folder(request, tmp_path_factory):
+    traces = [request.config.rootpath / "notebooks/data" / name for name in ("digits", "characters")]
+    return str(apscope.replay(traces, SCHEMES, steps="0:4", topology=["sequential", "ring"]).save(tmp_path_factory.mktemp("out") / "r"))
+
+
+@pytest.fixture(scope="module")
+def results(folder):
+    return apscope.Results.open(folder)
+
+
+def printed(capsys, *words):
+    assert main([*words]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return out
+
+
+def test_the_summary_is_a_ranked_table_a_trace(capsys, folder, results):
+    out = printed(capsys, "summary", folder)
+    digits, characters = out.rstrip("\n").split("\n\n")
+    assert digits.startswith("digits\n") and characters.startswith("characters\n")
+    lines = digits.splitlines()[1:]
+    assert lines[0].split() == [
+        "scheme", "topology", "step_nmse", "underflow_wire", "underflow_reduced", "volume", "speedup", "layer_cosine", "worst_nmse",
+        "relative_bias", "worst_layer",
+    ]  # fmt: skip
+    table = results.summary()
+    ranked = table[(table.trace == "digits") & table.topology.isin(["ring", "gather"])]
+    assert [line.split()[0] for line in lines[1:]] == ranked.scheme.tolist()
+    assert [line.split()[1] for line in lines[1:]] == ranked.topology.tolist()
+    assert [float(line.split()[2]) for line in lines[1:]] == [float(f"{v:.3g}") for v in ranked.step_nmse]
+    assert len({len(line) for line in out.splitlines() if "_" in line}) < 12 and max(map(len, out.splitlines())) < 200
+
+
+def test_the_summary_takes_a_topology_and_all_columns(capsys, folder):
+    exact = printed(capsys, "summary", folder, "--topology", "exact")
+    assert exact.count(" exact ") == 2 * len(SCHEMES)
+    everything = printed(capsys, "summary", folder, "--topology", "all", "--all-columns")
+    assert everything.count(" gather ") == 2 and everything.count(" sequential ") == 6 and " family " in everything and " overflowed" in everything
+    assert main(["summary", folder, "--topology", "tree"]) == 2
+    assert "no topology 'tree'; they have" in capsys.readouterr().err
+    assert main(["summary", folder, "--elements", "0"]) == 2
+
+
+def test_csv_is_the_whole_summary(capsys, folder, results):
+    table = pd.read_csv(io.StringIO(printed(capsys, "summary", folder, "--csv")))
+    wanted = results.summary()
+    assert list(table.columns) == list(wanted.columns) and len(table) == len(wanted)
+    assert table.scheme.tolist() == wanted.scheme.tolist() and table.step_nmse.tolist() == wanted.step_nmse.tolist()
+    assert len(pd.read_csv(io.StringIO(printed(capsys, "summary", folder, "--csv", "--topology", "ring")))) == 2 * len(SCHEMES)
+
+
+def test_a_comparison_is_a_table_a_trace(capsys, folder, results):
+    out = printed(capsys, "compare", folder, "aps:e4m3", "loss_scaling:e4m3,headroom=workers,scale=best", "--topology", "ring")
+    assert "digits: a = aps:e4m3 (ring), b = loss_scaling:e4m3,headroom=workers,scale=best (ring)\n" in out
+    wanted = results.compare("aps:e4m3", "loss_scaling:e4m3,scale=best", "ring")
+    rows = [line.split() for line in out.splitlines() if line and not line.startswith(("digits:", "characters:", "layer "))]
+    assert [row[0] for row in rows] == wanted.layer.tolist() and [int(row[2]) for row in rows] == wanted.wins.tolist()
+    table = pd.read_csv(io.StringIO(printed(capsys, "compare", folder, "aps:e4m3", "qsgd", "--csv")))
+    assert table.geometric_ratio.tolist() == results.compare("aps:e4m3", "qsgd").geometric_ratio.tolist()
+    assert " cosine_a " in printed(capsys, "compare", folder, "aps:e4m3", "qsgd", "--all-columns")
+
+
+@pytest.mark.parametrize(("words", "sentence"), [
+    (["summary", "nowhere"], "nowhere is no RESULTS folder"), (["compare", "RESULTS", "aps:e4m3"], "the following arguments are required: B"),
+    (["compare", "RESULTS", "asp:e4m3", "qsgd"], "no scheme 'asp:e4m3'; did you mean 'aps:e4m3'?"),
+    (["compare", "RESULTS", "aps:e4m3", "qsgd", "--topology", "tree"], "'aps:e4m3' has no topology 'tree' in the results; use one of exact, sequential, ring, wire"),
+])  # fmt: skip
+def test_mistakes_are_one_sentence(capsys, folder, words, sentence):
+    assert main([folder if w == "RESULTS" else w for w in words]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and sentence in err and err.count("\n") == 1 and err.count("apscope") == 1
+
+
+def test_a_lone_shard_is_said_first(capsys, request, tmp_path):
+    digits = str(request.config.rootpath / "notebooks/data/digits")
+    assert main(["replay", digits, "--scheme", "aps:e4m3", "--steps", "0:4", "--shard", "1/3", "-o", str(tmp_path / "s")]) == 0
+    capsys.readouterr()
+    for words in (["summary"], ["compare"], ["report"]):
+        more = {"summary": [], "compare": ["aps:e4m3", "aps:e4m3"], "report": ["-o", str(tmp_path / "r.html")]}[words[0]]
+        assert main([*words, str(tmp_path / "s"), *more]) == 0
+        assert capsys.readouterr().err == "apscope: these results are shard 1/3 alone; join all 3 with apscope merge before you quote a number\n"
+
+
+def test_a_terminal_leaves_out_what_it_has_no_place_for(capsys, monkeypatch):
+    heads, rows = ["name", "one", "two"], [["aps", "1", "2000"], ["loss_scaling", "10", "3"]]
+    print_table(heads, rows, words=["name"], fit=True)
+    assert capsys.readouterr().out == "name          one   two\naps             1  2000\nloss_scaling   10     3\n"
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda self: True)
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((20, 24)))
+    print_table(heads, rows, words=["name"], fit=True)
+    assert capsys.readouterr().out == "name          one\naps             1\nloss_scaling   10\n"
+    print_table(heads, rows, words=["name"])
+    assert "2000" in capsys.readouterr().out
+
+
+FORMULAS = ["=cmd|' /C calc'!A0", "+1", "-2.5", "@SUM(A1)", "\t=1", "\r=1", "'=1", "''-x", "＝1+1", "it's", "'quoted", "a=b", "", 'say "no", twice', "12"]
+
+
+def test_a_name_is_no_formula_in_a_spreadsheet_and_reads_back(request, tmp_path):
+    digits = request.config.rootpath / "notebooks/data/digits"
+    results = apscope.replay(digits, "none:e4m3", steps="0:1", topology="ring")
+    frame = results.frame.iloc[: len(FORMULAS)].copy()
+    frame["tensor"], frame["role"], frame["note"] = FORMULAS, FORMULAS[::-1], FORMULAS
+    apscope.Results(frame, results.histograms, json.loads(json.dumps(results.provenance))).save(tmp_path / "r")
+    cells = pd.read_csv(tmp_path / "r/results.csv", keep_default_na=False, dtype=str)
+    for column in ("tensor", "role", "note"):
+        assert not cells[column].str.match("[=+\\-@\t\r＝]").any()
+    back = read_csv(tmp_path / "r/results.csv")
+    assert back.tensor.fillna("").tolist() == FORMULAS and back.role.fillna("").tolist() == FORMULAS[::-1]
+    assert back.sum_error.tolist() == frame.sum_error.tolist() and (back.sum_error < 0).any()
