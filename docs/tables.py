@@ -13,7 +13,7 @@ import page
 import pandas as pd
 
 import apscope
-from apscope.report.words import figure, percent
+from apscope.report.text import figure, percent
 
 TRACE = Path(__file__).parents[1] / "notebooks" / "data" / "digits"
 FORMATS = ("e5m2", "e4m3", "e3m4")

@@ -1,32 +1,27 @@
-"""Words a reader of the report meets. Formulas are those of docs/definitions.md, word for word."""
+"""Words that a reader of the page meets, in the order in which he does. Formulas: docs/definitions.md."""
 
-#: Column -> its definition in docs/definitions.md, section 3.
-COLUMNS = {
-    "underflow": "finite x != 0 with y == 0",
-    "underflow_rate": "underflow / nonzero; empty if nonzero is 0",
-    "subnormal": "at the wire, float grids: finite x with 0 < abs(S x) < the format's smallest normal (without subnormals: its smallest value); empty elsewhere",
-    "overflow": "x finite, y infinite or NaN. A row with overflow ranks last",
-    "bias": "sum_error / P",
-    "variance": "mse - bias bias, of the drawn result, not below 0",
-    "nmse": "sum_squared_error / sum_squared_reference",
-    "sqnr_db": "10 log10(sum_squared_reference / sum_squared_error), section 4; `inf` for no error, empty for a reference of zeros",
-    "wire_bits": "one worker's packed payload: n times the bits of a code; at `reduced` the same",
-    "side_bits": "one worker's side information (scales, norms)",
-    "scale_exponent": "s where S = 2^s is a power of two and the same for the whole tensor; empty otherwise",
-    "skipped": "the scheme dropped this step; only `count`, `format`, the bits and `scale_exponent` are filled",
-}
-
-#: Other words, in the report's own.
 WORDS = {
-    "wire": "each worker's gradient x against what it sent, y; all workers pooled",
-    "reduced": "the all-reduce's result y against the fp64 sum (or mean) x of the recorded gradients",
-    "exact": "the sent values added without rounding: what encoding alone costs",
-    "accumulation error": "a topology's reduced row minus the exact one: what rounding the partial sums adds",
+    "step NMSE": "what ranks: the mean over the steps of the step's NMSE, sum of (y - x)² over sum of x², all layers of the step together; 1 where the "
+    "scheme skipped the step, at least 1 where something overflowed",
+    "pooled NMSE": "the same sums over all layers and all steps at once; the largest gradients outweigh all others, so it never ranks",
+    "layer cosine": "mean over layers and steps of the cosine between the true and the received gradient; 0 where skipped",
+    "worst layer": "the layer and step with the largest NMSE",
+    "layer-step": "one layer at one step",
+    "underflow": "share of nonzero values that became 0: on the wire, of what each worker sends; reduced, of the sums that should not be 0",
+    "relative bias": "sum of sign(x)(y - x) over sum of |x|: below 0 the gradient shrinks",
+    "expected variance": "mean of Var[y] over the random draws, over the mean of x²; 0 for deterministic schemes, empty where no closed form exists "
+    "(`--draws K` samples it)",
+    "volume": "bytes that the busiest rank sends in the whole exchange (payload, side information, both directions, the width of partial sums, all payloads "
+    "of a gather) over those of an fp32 ring all-reduce",
+    "speed-up, time": "modelled, not measured: latencies, bytes over bandwidth, passes over memory, for 25.6 million parameters",
+    "beaten by": "a baseline that loses no more and sends no more",
+    "wire, reduced": "each worker's gradient against what it sent; the true sum or mean against what the all-reduce gives",
+    "exact": "the sent values added without rounding: what encoding alone costs. A topology's accumulation error is its error minus this one",
     "sequential, ring, tree, hierarchical:G": "orders in which the workers' values are added, each addition rounded to the format",
-    "gather": "every worker receives all codes, decodes them and adds in fp32",
-    "vote, code_sum, two_phase, linear": "reductions of a scheme's own: the sign most workers sent; integer codes added; the sum encoded a "
-    "second time; factors added",
-    "bits a value": "(wire_bits + side_bits) of one worker over the number of elements",
-    "total bits": "wire_bits + side_bits of one worker, all layers, a step",
-    "time": "modelled, not measured: latencies, bytes over bandwidth, passes over memory; docs/definitions.md, section 12",
+    "gather, vote, code_sum, two_phase, linear": "reductions of a scheme's own: every worker receives all codes and adds in fp32; the sign that most sent; "
+    "integer codes added; the sum encoded a second time; factors added",
+    "rule=ceil, rule=tight": "how the power of two follows from the largest value: APS's rule, which leaves room for every sum, or the largest scale that "
+    "just fits",
+    "baseline": "fp32, bf16 and fp16 without a scale",
+    "level": "within 5 % of each other in step NMSE",
 }

@@ -1,0 +1,168 @@
+"""What the page says first: the best scheme of each family, and APS against its rivals, like with like.
+
+Every number is one of `Results.summary` or of `compare`; here they are only chosen.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..comparison import compare, compare_steps
+from ..pooling import headline_topology, is_own
+from ..schemes import as_scheme
+from ..summary import family_of
+
+__all__ = ["LEVEL", "best_of_families", "bits_of", "duels", "headline"]
+
+#: Two schemes are called level where their step NMSE differ by less than this.
+LEVEL = 0.05
+#: Widths of a value, without side information, that are compared with each other.
+CLASSES = (1, 2, 4, 8, 16, 32)
+#: Families by which the first table is told; all others are "others".
+FAMILIES = ("APS", "loss scaling", "stochastic", "others")
+
+
+def bits_of(frame: pd.DataFrame) -> dict[str, int]:
+    """Scheme -> the least of `CLASSES` that holds the bits it sends for a value, side information left out.
+
+    From rows at the wire: ``wire_bits`` of one worker over its number of elements.
+    """
+    wire = frame[frame["stage"] == "wire"]
+    bits = wire["wire_bits"].to_numpy(float, na_value=np.nan)
+    sums = pd.DataFrame({"scheme": wire["scheme"], "bits": bits, "elements": wire["count"].to_numpy(float) / wire["workers"].to_numpy(float)})
+    sums = sums.dropna().groupby("scheme", sort=False)[["bits", "elements"]].sum()
+    # 1 % above a width is padding of a bucket, not another width.
+    widths = {scheme: next((c for c in CLASSES if row.bits <= 1.01 * c * row.elements), CLASSES[-1]) for scheme, row in zip(sums.index, sums.itertuples(), strict=True)}
+    return {scheme: widths.get(scheme, CLASSES[-1]) for scheme in dict.fromkeys(frame["scheme"])}
+
+
+def headline(summary: pd.DataFrame, topology: str) -> pd.DataFrame:
+    """The rows of a summary that stand for their schemes: one a trace and scheme, in the order of rank.
+
+    A reduction of the scheme's own, else `topology`, else its first other, else ``exact`` or the wire.
+    """
+
+    def preference(name: str) -> int:
+        return 0 if name and is_own(name) else 1 if name == topology else 3 if name in ("exact", "") else 2
+
+    order = summary.assign(preference=summary["topology"].map(preference)).sort_values("preference", kind="stable")
+    return summary.loc[order.drop_duplicates(["trace", "scheme"]).index.sort_values()]
+
+
+def best_of_families(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
+    """The baselines, then the best of each family at each width: rows of `headline` of one trace.
+
+    Returns
+    -------
+    DataFrame
+        The rows with ``bits``, ``band`` (minus the same; -64 of a baseline), ``group`` (``baseline`` or one of `FAMILIES`) and ``beaten_by``: a baseline that loses
+        no more at no more volume, or "". Schemes of 32 bits that are no baselines send as much as fp32 and are left out.
+    """
+    rows = rows.assign(bits=rows["scheme"].map(bits))
+    rows["group"] = ["baseline" if f == "baseline" else f if f in FAMILIES else "others" for f in rows["family"]]
+    baselines = rows[rows["group"] == "baseline"].sort_values("bits", ascending=False, kind="stable")
+    others = rows[(rows["group"] != "baseline") & (rows["bits"] < 32) & rows["step_nmse"].notna()]
+    best = others.drop_duplicates(["bits", "group"])
+    best = best.sort_values("group", key=lambda g: g.map(FAMILIES.index), kind="stable").sort_values("bits", ascending=False, kind="stable")
+    out = pd.concat([baselines, best], ignore_index=True)
+    out["beaten_by"] = [_beaten_by(row, baselines) for row in out.itertuples()]
+    out["band"] = -np.where(out["group"] == "baseline", 64, out["bits"])
+    return out
+
+
+def _beaten_by(row: Any, baselines: pd.DataFrame) -> str:
+    if row.family == "baseline" or not row.volume > 0:
+        return ""
+    better = baselines[(baselines["step_nmse"] <= row.step_nmse) & (baselines["volume"] <= row.volume) & (baselines["overflowed"] == 0)]
+    return better.sort_values("volume", kind="stable")["scheme"].iloc[0] if len(better) else ""
+
+
+def pairs(schemes: list[str], rows: pd.DataFrame, bits: dict[str, int]) -> list[tuple[str, str]]:
+    """Which schemes meet: those that differ in how they scale, not in format, rounding, headroom or sums.
+
+    APS meets loss scaling with the same keys, under either rule, and at its defaults every stochastic scheme and
+    every dynamic loss scale of its format. Where there is no APS, the best scheme meets the best of each other family of its width.
+
+    Parameters
+    ----------
+    schemes : list of str
+        Specs of the results, in the order they were asked for.
+    rows : DataFrame
+        From `headline`.
+    bits : dict
+        From `bits_of`.
+    """
+    found = []
+    for one in (s for s in schemes if family_of(s) == "APS" and as_scheme(s).name == "aps"):
+        a = as_scheme(one)
+        plain = one == f"aps:{a.format}"
+        for other in schemes:
+            family = family_of(other)
+            if family not in ("loss scaling", "stochastic") or (b := as_scheme(other)).format != a.format:
+                continue
+            shared = set(a.keys) & set(b.keys) - {"rule"}
+            if (all(a.keys[k] == b.keys[k] for k in shared) if b.name == "loss_scaling" else plain):
+                found.append((one, other))
+    if found:
+        return found
+    rest = rows[(rows["family"] != "baseline") & rows["step_nmse"].notna()]
+    if not len(rest):
+        return []
+    best = rest["scheme"].iloc[0]
+    rivals = rest[(rest["family"] != rest["family"].iloc[0]) & (rest["scheme"].map(bits) == bits[best])]
+    return [(best, s) for s in dict.fromkeys(rivals.drop_duplicates(["trace", "family"])["scheme"])]
+
+
+def duels(frame: pd.DataFrame, meetings: list[tuple[str, str]], topology: str) -> pd.DataFrame:
+    """Each meeting on each trace, in numbers of `compare`.
+
+    Returns
+    -------
+    DataFrame
+        Of every trace that has both: ``trace``, ``a``, ``b``, ``format``, the columns of `compare` of all layers together, and
+        ``ratio`` (of the two step NMSE), ``pooled_ratio`` (of the two NMSE pooled over everything), ``cells``, ``cells_won``,
+        ``cells_lost`` (pairs of a layer and a step), ``layers``, ``layers_won`` (by geometric mean), ``most`` and
+        ``most_ratio`` (the layer in which a gains most, and its geometric ratio), ``since`` (the first recorded step from which on a wins
+        every one; empty if it loses the last), ``verdict``: ``less``, ``more`` or ``level``.
+    """
+    records = []
+    for a, b in meetings:
+        two = frame[frame["scheme"].isin([a, b])]
+        wanted = topology if topology in set(two["topology"]) else None
+        try:
+            table, steps = compare(two, a, b, wanted), compare_steps(two, a, b, wanted)
+        except ValueError:
+            continue  # no trace has both, or they have no reduction in common
+        for trace, rows in table.groupby("trace", sort=False):
+            whole, layers = rows.iloc[0], rows.iloc[1:]
+            if not whole["steps"]:
+                continue
+            gains = layers.loc[layers["geometric_ratio"].idxmin()] if layers["geometric_ratio"].notna().any() else layers.iloc[0]
+            ratio = _ratio(whole["step_nmse_a"], whole["step_nmse_b"])
+            records.append({
+                **whole, "a": a, "b": b, "format": as_scheme(a).format, "ratio": ratio, "pooled_ratio": _ratio(whole["nmse_a"], whole["nmse_b"]),
+                "cells": layers["steps"].sum(), "cells_won": layers["wins"].sum(), "cells_lost": layers["losses"].sum(),
+                "layers": len(layers), "layers_won": int((layers["geometric_ratio"] < 1 / (1 + LEVEL)).sum()),
+                "most": gains["layer"], "most_ratio": gains["geometric_ratio"], "since": _since(steps[steps["trace"] == trace]),
+                "verdict": "level" if abs(np.log(ratio)) < np.log1p(LEVEL) else "less" if ratio < 1 else "more",
+            })  # fmt: skip
+    return pd.DataFrame(records)
+
+
+def _ratio(one: float, other: float) -> float:
+    return 1.0 if one == other else one / other if other else float("inf")
+
+
+def _since(steps: pd.DataFrame) -> int | None:
+    """The first step from which on a loses less in every one."""
+    lost = np.flatnonzero(steps["nmse_a"].to_numpy() >= steps["nmse_b"].to_numpy())
+    first = lost[-1] + 1 if len(lost) else 0
+    return int(steps["step"].iloc[first]) if first < len(steps) else None
+
+
+def topology_of(frame: pd.DataFrame) -> str:
+    """The reduction by which the page judges: `headline_topology`, or "" where nothing was reduced."""
+    return headline_topology(frame) if (frame["stage"] == "reduced").any() else ""

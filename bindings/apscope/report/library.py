@@ -1,0 +1,34 @@
+"""The plotting library of the page: Observable Plot with d3, as the wheel of pyobsplot ships them."""
+
+from __future__ import annotations
+
+import gzip
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+__all__ = ["plot_script"]
+
+#: The wheel's widget, an ECMAScript module that hands `Plot` and `d3` to `window`.
+_SCRIPT = "pyobsplot/static/static-widget.js"
+#: The lines by which it does so: what the page needs of it, and all that it needs.
+_HANDED = ("window.d3 = ", "window.Plot = ")
+
+
+def plot_script() -> bytes:
+    """The script, gzip-compressed.
+
+    The file is read, never imported: pyobsplot's own Python needs packages that a report does not.
+
+    Raises
+    ------
+    ImportError
+        pyobsplot is not installed, or its script no longer gives `Plot` and `d3` to the page.
+    """
+    try:
+        path = Path(str(distribution("pyobsplot").locate_file(_SCRIPT)))
+        text = path.read_text(encoding="utf-8")
+    except (PackageNotFoundError, OSError):
+        raise ImportError("the report draws with Observable Plot out of the package pyobsplot, which is not installed; pip install pyobsplot==0.5.4") from None
+    if not all(line in text for line in _HANDED):
+        raise ImportError(f"{path} gives no Plot and d3 to the page; the report needs pyobsplot 0.5.4")
+    return gzip.compress(text.encode(), compresslevel=9, mtime=0)

@@ -1,0 +1,42 @@
+// What the charts share: colours of the families, the theme, what a screen reader hears, a place that redraws.
+
+import { element } from "./dom.js";
+
+// Paper is white, whatever the screen is.
+export const onPaper = { now: false };
+export const dark = () => matchMedia("(prefers-color-scheme: dark)").matches && !onPaper.now;
+
+// One colour and one mark a family, legible on white and on black.
+export const FAMILIES = {
+  baseline: ["#8a8f98", "square"], unscaled: ["#b07aa1", "times"], "loss scaling": ["#e8871e", "triangle"], APS: ["#3b82d6", "circle"],
+  stochastic: ["#2f9e6e", "diamond"], recipe: ["#c9a227", "star"], "one bit": ["#d1495b", "plus"], transform: ["#6c8ebf", "cross"],
+  mixed: ["#8d6e63", "wye"], other: ["#777777", "asterisk"],
+};
+export const colourOf = (family) => (FAMILIES[family] ?? FAMILIES.other)[0];
+export const symbolOf = (family) => (FAMILIES[family] ?? FAMILIES.other)[1];
+export const A_COLOUR = "#3b82d6";
+export const B_COLOUR = "#e8871e";
+
+// Options of Plot, themed; `says` is what the chart shows, in a sentence.
+export function chart(place, says, options) {
+  const width = Math.max(260, Math.floor(place.clientWidth || 600));
+  const made = Plot.plot({
+    width, marginLeft: 44, ...options, ariaLabel: says,
+    style: { background: "none", color: "currentColor", fontFamily: "inherit", fontSize: "12px", overflow: "visible", ...options.style },
+  });
+  (made.tagName === "svg" ? made : made.querySelector("svg[viewBox]:last-of-type"))?.setAttribute("role", "img");
+  place.replaceChildren(made);
+  return made;
+}
+
+// Steps are numbers with gaps: one place each, and as many labels as fit.
+export function stepScale(steps, width) {
+  const every = Math.ceil(steps.length / Math.max(2, Math.floor(width / 42)));
+  return { type: "band", domain: steps, ticks: steps.filter((_, i) => i % every === 0), label: "step", tickFormat: String, padding: 0 };
+}
+
+export const powerOfTen = (x) => (x === 0 ? "0" : x >= 0.001 && x <= 1000 ? String(x) : `10${String(Math.round(Math.log10(x))).replace(/./g, (c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)])}`);
+
+export function figureBox(caption, ...inner) {
+  return element("figure", {}, element("figcaption", {}, caption), ...inner);
+}

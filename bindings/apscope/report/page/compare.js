@@ -1,0 +1,88 @@
+// One scheme against another, layer by layer and step by step.
+
+import { nmse } from "./summary.js";
+
+// Below this relative difference two errors count as level; the same number as in Python's compare().
+export const LEVEL = 0.01;
+
+// Numbers of the rows of every scheme and topology of one trace, by "scheme code, topology code".
+export function rowIndex(rows, [from, to]) {
+  const found = new Map();
+  for (let i = from; i < to; i++) {
+    const key = rows.scheme.codes[i] * rows.topology.levels.length + rows.topology.codes[i];
+    const list = found.get(key);
+    if (list) list.push(i);
+    else found.set(key, [i]);
+  }
+  return (scheme, topology) => {
+    const s = rows.scheme.levels.indexOf(scheme), t = rows.topology.levels.indexOf(topology);
+    return (s >= 0 && t >= 0 && found.get(s * rows.topology.levels.length + t)) || [];
+  };
+}
+
+// Row of each (layer, step) of a scheme at a topology ("" is the wire): layers x steps, -1 where there is none.
+export function grid(view, scheme, topology) {
+  const { rows, layers, steps } = view;
+  const stepPlace = new Map(steps.map((step, j) => [step, j]));
+  const layerPlace = new Map(layers.map((layer, i) => [rows.tensor.levels.indexOf(layer), i]));
+  const found = new Int32Array(layers.length * steps.length).fill(-1);
+  for (const i of view.rowsOf(scheme, topology)) {
+    const layer = layerPlace.get(rows.tensor.codes[i]);
+    if (layer !== undefined) found[layer * steps.length + stepPlace.get(rows.step[i])] = i;
+  }
+  return found;
+}
+
+// log2(NMSE a / NMSE b) of every cell: {layer, step, i, a, b, ratio}; a ratio is NaN where one is missing, 0 where both are 0.
+export function ratios(rows, layers, steps, gridA, gridB) {
+  const cells = [];
+  for (let l = 0, i = 0; l < layers.length; l++) {
+    for (let j = 0; j < steps.length; j++, i++) {
+      const a = gridA[i] < 0 ? NaN : nmse(rows, gridA[i]), b = gridB[i] < 0 ? NaN : nmse(rows, gridB[i]);
+      cells.push({ layer: layers[l], step: steps[j], a, b, ratio: a === b ? 0 : Math.log2(a / b) });
+    }
+  }
+  return cells;
+}
+
+// One record a layer: how often a loses less (wins), more (losses) or as much as b (ties), and by how much.
+export function layerTable(cells, layers, sumsA, sumsB) {
+  return layers.map((layer) => {
+    const own = cells.filter((c) => c.layer === layer && !Number.isNaN(c.ratio));
+    const level = Math.log2(1 + LEVEL);
+    const sorted = own.map((c) => c.ratio).sort((x, y) => x - y);
+    const middle = sorted.length ? (sorted[(sorted.length - 1) >> 1] + sorted[sorted.length >> 1]) / 2 : NaN;
+    const a = sumsA.get(layer), b = sumsB.get(layer);
+    return {
+      layer, steps: own.length,
+      wins: own.filter((c) => c.ratio < -level).length,
+      losses: own.filter((c) => c.ratio > level).length,
+      median_ratio: 2 ** middle, worst_ratio: sorted.length ? 2 ** sorted[sorted.length - 1] : NaN,
+      nmse_a: a?.nmse, nmse_b: b?.nmse, underflow_a: a?.underflow_wire, underflow_b: b?.underflow_wire,
+      accumulation_a: a?.accumulation, accumulation_b: b?.accumulation,
+    };
+  });
+}
+
+// Pooled over the steps, for every layer: NMSE, underflow at the wire, and the share of the reduced squared error
+// that the additions made (what is not in the exact sum of what was sent).
+export function layerSums(rows, layers, steps, wire, exact, reduced) {
+  const out = new Map();
+  layers.forEach((layer, l) => {
+    let error = 0, reference = 0, exactError = 0, underflow = 0, nonzero = 0;
+    for (let j = 0, i = l * steps.length; j < steps.length; j++, i++) {
+      const r = reduced[i], w = wire[i], e = exact ? exact[i] : -1;
+      if (r >= 0) {
+        error += (rows.skipped[r] ? rows.sum_squared_reference[r] : rows.sum_squared_error[r]) || 0;
+        reference += rows.sum_squared_reference[r] || 0;
+      }
+      if (e >= 0) exactError += (rows.skipped[e] ? rows.sum_squared_reference[e] : rows.sum_squared_error[e]) || 0;
+      if (w >= 0 && !rows.skipped[w]) { underflow += rows.underflow[w]; nonzero += rows.nonzero[w]; }
+    }
+    out.set(layer, {
+      nmse: reference > 0 ? error / reference : NaN, underflow_wire: nonzero ? underflow / nonzero : NaN,
+      accumulation: exact && error > 0 ? (error - exactError) / error : NaN,
+    });
+  });
+  return out;
+}

@@ -1,0 +1,76 @@
+// The page: what is chosen, what follows from it, and the parts that show it.
+
+import { blockColumns, blocksPart } from "./blocks.js";
+import { onPaper } from "./chart.js";
+import { decode, gunzip } from "./decode.js";
+import { element } from "./dom.js";
+import { filters } from "./filters.js";
+import { frontierPart } from "./frontier.js";
+import { orderPart } from "./order.js";
+import { schemesPart } from "./schemes.js";
+import { underflowPart } from "./underflow.js";
+import { versusPart } from "./versus.js";
+import { look, traceOf } from "./view.js";
+
+const PARTS = { frontier: frontierPart, versus: versusPart, underflow: underflowPart, order: orderPart, blocks: blocksPart, schemes: schemesPart };
+
+// The library is a module that hands Plot and d3 to window.
+async function loadLibrary() {
+  const text = await gunzip(document.getElementById("library").textContent);
+  const address = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
+  await import(address);
+  URL.revokeObjectURL(address);
+}
+
+async function start() {
+  const [data] = await Promise.all([decode(document.getElementById("payload").textContent), loadLibrary()]);
+  const rows = data.tables.rows;
+  const every = (key) => new Set(data.schemes.map((s) => String(s[key])));
+  const state = {
+    ...data.start, layer: "", picked: null, measure: "step_nmse", families: every("family"), formats: every("format"), bits: every("bits"),
+  };
+  const traces = new Map(rows.trace.levels.map((name, code) => [name, traceOf(data, name, code)]));
+  const sight = new Set();
+  const parts = Object.entries(PARTS).map(([id, make]) => ({ section: document.getElementById(id), make })).filter((p) => p.section);
+  document.getElementById("blocks").hidden = !blockColumns(rows).length;
+  let view;
+
+  // Parts in sight are drawn at once, the others when they come into sight or onto paper.
+  function draw(all = false) {
+    for (const part of parts) {
+      if (!part.stale || part.section.hidden || !(all || sight.has(part.section))) continue;
+      part.stale = false;
+      part.draw(view);
+    }
+  }
+  function update() {
+    const began = performance.now();
+    view = look(data, traces.get(state.trace), state);
+    for (const part of parts) part.stale = true;
+    draw();
+    page.took = performance.now() - began;
+  }
+  const page = (window.apscopePage = { data, state, traces, update, drawAll: () => draw(true), view: () => view });
+
+  for (const part of parts) part.draw = part.make(part.section.querySelector(".live"), state, update);
+  filters(document.getElementById("filters"), data, state, traces, update);
+  update();
+  const watch = new IntersectionObserver((entries) => {
+    for (const e of entries) e.isIntersecting ? sight.add(e.target) : sight.delete(e.target);
+    draw();
+  }, { rootMargin: "300px" });
+  parts.forEach((p) => watch.observe(p.section));
+
+  const again = () => { parts.forEach((p) => (p.stale = true)); draw(onPaper.now); };
+  addEventListener("beforeprint", () => { onPaper.now = true; again(); });
+  addEventListener("afterprint", () => { onPaper.now = false; again(); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+  let width = innerWidth;
+  addEventListener("resize", () => { if (innerWidth !== width && !onPaper.now) { width = innerWidth; again(); } });
+  document.documentElement.classList.add("ready");
+}
+
+start().catch((error) => {
+  document.getElementById("filters").replaceChildren(element("p", { class: "warning", role: "alert" }, `The live parts of this page cannot be drawn: ${error.message}. The tables above hold without them.`));
+  throw error;
+});

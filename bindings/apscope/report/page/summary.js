@@ -1,0 +1,127 @@
+// Rows of a trace pooled: the numbers of results.summary() for the layers that are kept, and NMSE by layer and step.
+
+// Where the rows of each trace lie (rows of one trace stand together).
+export function spans(rows) {
+  const found = rows.trace.levels.map(() => [rows.length, 0]);
+  for (let i = 0; i < rows.length; i++) {
+    const span = found[rows.trace.codes[i]];
+    if (i < span[0]) span[0] = i;
+    span[1] = i + 1;
+  }
+  return found;
+}
+
+// Squared error, squared reference and so on of row i; of a skipped step all is lost (y = 0).
+const squared = (rows, i) => (rows.skipped[i] ? rows.sum_squared_reference[i] : rows.sum_squared_error[i]) || 0;
+const signed = (rows, i) => (rows.skipped[i] ? -rows.sum_absolute_reference[i] : rows.sum_signed_error[i]) || 0;
+
+// NMSE of row i: 1 where the step was skipped, at least 1 where values overflowed, NaN where the truth is all zero.
+export function nmse(rows, i) {
+  if (rows.skipped[i]) return 1;
+  const reference = rows.sum_squared_reference[i];
+  const value = reference > 0 ? rows.sum_squared_error[i] / reference : NaN;
+  return rows.overflow[i] > 0 ? Math.max(1, value || 0) : value;
+}
+
+// One record a scheme and topology of rows [from, to) whose layer has kept[code]; kept = null keeps all.
+// Traces without reduced rows are summarised at the wire, topology "".
+export function summarize(rows, [from, to], kept = null) {
+  const { step, tensor, scheme, topology, stage } = rows;
+  const topologies = topology.levels.length;
+  const wire = stage.levels.indexOf("wire");
+  let reduced = false;
+  for (let i = from; i < to && !reduced; i++) reduced = stage.codes[i] !== wire;
+  const steps = new Map();
+  for (let i = from; i < to; i++) if (!steps.has(step[i])) steps.set(step[i], steps.size);
+  const groups = new Map();
+  const wires = new Map();
+  for (let i = from; i < to; i++) {
+    if (kept && !kept[tensor.codes[i]]) continue;
+    const atWire = stage.codes[i] === wire;
+    if (atWire) {
+      const counts = wires.get(scheme.codes[i]) ?? [0, 0];
+      if (!rows.skipped[i]) { counts[0] += rows.underflow[i] || 0; counts[1] += rows.nonzero[i] || 0; }
+      wires.set(scheme.codes[i], counts);
+      if (reduced) continue;
+    }
+    const key = scheme.codes[i] * topologies + topology.codes[i];
+    let g = groups.get(key);
+    if (!g) groups.set(key, (g = group(scheme.levels[scheme.codes[i]], scheme.codes[i], topology.levels[topology.codes[i]], steps.size)));
+    add(g, rows, i, steps.get(step[i]));
+  }
+  return [...groups.values()].map((g) => finish(g, rows, reduced ? wires.get(g.code) : null));
+}
+
+function group(scheme, code, topology, steps) {
+  return {
+    scheme, code, topology, error: new Float64Array(steps), reference: new Float64Array(steps), flags: new Uint8Array(steps),
+    signed: 0, absolute: 0, variance: 0, varianceKnown: true, cosine: 0, cells: 0, underflow: 0, nonzero: 0, worst: -1, worstRow: -1,
+  };
+}
+
+const SKIPPED = 1, OVERFLOWED = 2;
+
+function add(g, rows, i, step) {
+  g.error[step] += squared(rows, i);
+  g.reference[step] += rows.sum_squared_reference[i] || 0;
+  g.signed += signed(rows, i);
+  g.absolute += rows.sum_absolute_reference[i] || 0;
+  const skipped = rows.skipped[i];
+  if (skipped) g.flags[step] |= SKIPPED;
+  else {
+    if (rows.overflow[i] > 0) g.flags[step] |= OVERFLOWED;
+    g.underflow += rows.underflow[i] || 0;
+    g.nonzero += rows.nonzero[i] || 0;
+    const variance = rows.expected_variance[i];
+    if (variance === variance) g.variance += variance * rows.counted[i];
+    else g.varianceKnown = false;
+  }
+  const cosine = skipped ? 0 : rows.cosine[i];
+  if (cosine === cosine) { g.cosine += cosine; g.cells++; }
+  const value = nmse(rows, i);
+  if (value > g.worst) { g.worst = value; g.worstRow = i; }
+}
+
+function finish(g, rows, wire) {
+  let total = 0, counted = 0, error = 0, reference = 0, skipped = 0, overflowed = 0;
+  for (let s = 0; s < g.error.length; s++) {
+    skipped += g.flags[s] & SKIPPED;
+    overflowed += (g.flags[s] & OVERFLOWED) >> 1;
+    error += g.error[s];
+    reference += g.reference[s];
+    if (!(g.reference[s] > 0)) continue;
+    const value = g.error[s] / g.reference[s];
+    total += g.flags[s] & OVERFLOWED ? Math.max(1, value) : value;
+    counted++;
+  }
+  const rate = g.nonzero ? g.underflow / g.nonzero : NaN;
+  return {
+    scheme: g.scheme, topology: g.topology,
+    step_nmse: counted ? total / counted : NaN,
+    layer_cosine: g.cells ? g.cosine / g.cells : NaN,
+    worst_nmse: g.worstRow < 0 ? NaN : g.worst,
+    worst_layer: g.worstRow < 0 ? "" : rows.tensor.levels[rows.tensor.codes[g.worstRow]],
+    worst_step: g.worstRow < 0 ? NaN : rows.step[g.worstRow],
+    nmse: reference > 0 ? error / reference : NaN,
+    relative_bias: g.absolute > 0 ? g.signed / g.absolute : NaN,
+    expected_variance: g.varianceKnown && reference > 0 ? g.variance / reference : NaN,
+    underflow_wire: wire ? (wire[1] ? wire[0] / wire[1] : NaN) : rate,
+    underflow_reduced: wire ? rate : NaN,
+    skipped, overflowed,
+  };
+}
+
+// The topology by which a scheme is judged: the wanted one, else its own reduction, else exact, else the wire.
+export function judgedTopology(available, wanted) {
+  if (available.includes(wanted)) return wanted;
+  return available.find((t) => t && t !== "exact") ?? (available.includes("exact") ? "exact" : "");
+}
+
+// Records by scheme, at the topology by which each is judged.
+export function judged(records, wanted) {
+  const bySchemes = Map.groupBy(records, (r) => r.scheme);
+  return [...bySchemes.values()].map((group) => {
+    const topology = judgedTopology(group.map((r) => r.topology), wanted);
+    return group.find((r) => r.topology === topology);
+  });
+}

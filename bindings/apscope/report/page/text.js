@@ -1,0 +1,45 @@
+// Numbers and names for reading.
+
+const SUPERSCRIPT = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
+
+// As figure() of report/text.py: significant digits, powers of ten written out, a dash for none.
+export function figure(value, digits = 3) {
+  if (value == null || Number.isNaN(value)) return "–";
+  if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
+  if (value === 0) return "0";
+  const [mantissa, exponent] = value.toExponential(digits - 1).split("e");
+  const power = Number(exponent);
+  const text = power > -4 && power < 6
+    ? value.toFixed(Math.max(digits - 1 - power, 0))
+    : `${mantissa} × 10${String(power).replace(/./g, (c) => SUPERSCRIPT[c])}`;
+  return text.replace("-", "−");
+}
+
+// A share in percent; one that is not 0 never reads as 0, one that is not all never as 100.
+export function percent(rate) {
+  if (rate == null || Number.isNaN(rate)) return "–";
+  const p = 100 * Math.abs(rate), sign = rate < 0 ? "−" : "";
+  if (p === 0) return "0 %";
+  if (p >= 99.5 && p < 100) return `${sign}${p >= 99.995 ? "above 99.99" : p.toFixed(2)} %`;
+  return `${sign}${p < 0.005 ? "below 0.01" : p < 1 ? p.toFixed(2) : p < 10 ? p.toFixed(1) : p.toFixed(0)} %`;
+}
+
+// Seconds, in s, ms or µs.
+export function seconds(value) {
+  if (value == null || Number.isNaN(value)) return "–";
+  if (value >= 1) return `${figure(value)} s`;
+  return value >= 1e-3 ? `${figure(value * 1e3)} ms` : `${figure(value * 1e6)} µs`;
+}
+
+// How many times as large: 0.25 reads "4.0× less".
+export function times(ratio) {
+  if (ratio == null || Number.isNaN(ratio)) return "–";
+  if (ratio === 1) return "equal";
+  return ratio < 1 ? `${figure(1 / ratio, 2)}× less` : `${figure(ratio, 2)}× more`;
+}
+
+// A name that fits: what is too long keeps its beginning and its end.
+export function clip(name, most = 42) {
+  const letters = [...name];
+  return letters.length <= most ? name : `${letters.slice(0, Math.ceil(most * 0.55)).join("")}…${letters.slice(-Math.floor(most * 0.4)).join("")}`;
+}

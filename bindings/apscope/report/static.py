@@ -1,0 +1,90 @@
+"""Figures for readers without scripts: NMSE against volume, and the widest meeting by layer; one SVG a trace."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Iterator
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+from .text import clip
+
+__all__ = ["figures"]
+
+#: A colour and a mark a family, those of page/chart.js.
+FAMILIES = {
+    "baseline": ("#8a8f98", "s"), "unscaled": ("#b07aa1", "x"), "loss scaling": ("#e8871e", "^"), "APS": ("#3b82d6", "o"), "stochastic": ("#2f9e6e", "D"),
+    "recipe": ("#c9a227", "*"), "one bit": ("#d1495b", "P"), "transform": ("#6c8ebf", "X"), "mixed": ("#8d6e63", "v"), "other": ("#777777", "h"),
+}  # fmt: skip
+
+
+def figures(rows: pd.DataFrame, duels: pd.DataFrame, frame: pd.DataFrame) -> Iterator[str]:
+    """One SVG a trace.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        From `answer.headline`.
+    duels : DataFrame
+        From `answer.duels`.
+    frame : DataFrame
+        The rows of the results, for underflow by layer.
+    """
+    for i, (trace, own) in enumerate(rows.groupby("trace", sort=False)):
+        figure = Figure(figsize=(10, 4), layout="constrained")
+        canvas = FigureCanvasSVG(figure)
+        left, right = figure.subplots(1, 2)
+        figure.suptitle(clip(str(trace), 80), parse_math=False)
+        _frontier(left, own)
+        _layers(right, frame[frame["trace"] == trace], list(own["scheme"]))
+        yield _svg(canvas, f"figure-{i}-")
+
+
+def _frontier(ax: Axes, own: pd.DataFrame) -> None:
+    own = own[(own["volume"] > 0) & (own["step_nmse"] > 0)]
+    for family, part in own.groupby("family", sort=False):
+        colour, marker = FAMILIES.get(str(family), FAMILIES["other"])
+        ax.plot(part["volume"], part["step_nmse"].clip(lower=1e-8), marker, color=colour, label=family)
+    ax.set(xlabel="volume (fp32 ring = 1)", ylabel="step NMSE", title="Error against volume")
+    if len(own):
+        ax.set(xscale="log", yscale="log")
+        ax.legend(fontsize="small")
+
+
+def _layers(ax: Axes, rows: pd.DataFrame, schemes: list[str], most: int = 40) -> None:
+    """Underflow on the wire, every scheme by layer, all steps together."""
+    wire = rows[(rows["stage"] == "wire") & ~rows["skipped"].astype(bool)]
+    sums = wire.assign(u=wire["underflow"].to_numpy(float, na_value=0.0), n=wire["nonzero"].to_numpy(float, na_value=0.0))
+    sums = sums.groupby(["scheme", "tensor"], sort=False)[["u", "n"]].sum()
+    rate = (sums["u"] / sums["n"].where(sums["n"] > 0)).unstack().reindex([s for s in schemes if s in sums.index.get_level_values(0)]).iloc[:most, :most]
+    if not rate.size:
+        ax.set_axis_off()
+        return
+    scale = mpl.colors.BoundaryNorm([0, 0.005, 0.02, 0.04, 0.1, 0.2, 0.4, 0.8, 1], 256)
+    image = ax.imshow(rate.to_numpy(float), aspect="auto", cmap="YlOrRd", norm=scale)
+    ax.set_title("Underflow on the wire, by scheme and layer")
+    for axis, names in ((ax.yaxis, rate.index), (ax.xaxis, rate.columns)):
+        axis.set_ticks(np.arange(len(names)), [clip(str(n), 26) for n in names], fontsize=5, rotation=90 if axis is ax.xaxis else 0)
+        for label in axis.get_ticklabels():
+            label.set_parse_math(False)
+    ax.figure.colorbar(image, ax=ax, format=mpl.ticker.PercentFormatter(1, decimals=1))
+
+
+def _svg(canvas: FigureCanvasSVG, prefix: str) -> str:
+    """The picture without the declarations that belong to a file of its own, its ids made unique."""
+    out = io.StringIO()
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": prefix}), warnings.catch_warnings():
+        # Letters that matplotlib's font lacks are drawn by the browser's.
+        warnings.filterwarnings("ignore", message=r"Glyph \d+", category=UserWarning)
+        canvas.print_svg(out, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    text = out.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r' xmlns:xlink="[^"]*"| xmlns="[^"]*"', "", text).replace("xlink:href", "href")
+    return re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{prefix}", text)
