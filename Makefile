@@ -17,10 +17,11 @@ python_sources := $(shell find bindings/apscope -type f -not -path '*/__pycache_
 traces := digits digits_w64 characters
 trace_files := $(shell find $(traces:%=notebooks/data/%) -type f)
 
-.PHONY: help report test benchmark exhaustive picture stubs docs tables clean system test-cpp test-python
+.PHONY: help report report-all test benchmark exhaustive picture stubs docs tables clean system test-cpp test-python
 
 help:
-	@echo "make report      replay the bundled recorded traces into out/ and write out/report.html"
+	@echo "make report      replay the bundled recorded traces through --scheme main into out/ and write out/report.html"
+	@echo "make report-all  the same through every scheme (--scheme all), into out/all/"
 	@echo "make test        build everything and run the C++ tests, the Python tests and the notebooks"
 	@echo "make benchmark   the kernels under Google Benchmark, the Python calls under pytest-benchmark, briefly"
 	@echo "make exhaustive  the long proofs, recorded in docs/conformance.md; SHARD=I/N: P3109's formats, a part of them"
@@ -62,9 +63,12 @@ system:
 report: out/report.html
 	@echo "The report is out/report.html; the numbers behind it are out/results.csv and out/results.parquet."
 
-out/report.html: .stamps/installed $(trace_files) $(python_sources)
-	$(VENV)/apscope replay $(traces:%=notebooks/data/%) --scheme all -o out
-	$(VENV)/apscope report out -o $@
+report-all: out/all/report.html
+	@echo "The report is out/all/report.html; the numbers behind it are out/all/results.csv and out/all/results.parquet."
+
+out/report.html out/all/report.html: .stamps/installed $(trace_files) $(python_sources)
+	$(VENV)/apscope replay $(traces:%=notebooks/data/%) --scheme $(if $(findstring /all/,$@),all,main) -o $(@D)
+	$(VENV)/apscope report $(@D) -o $@
 
 # All three run, whatever fails; the closing lines count.
 test: .stamps/tests-built

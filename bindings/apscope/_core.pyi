@@ -70,6 +70,10 @@ class FloatFormat:
         ...
     def __str__(self) -> str:
         ...
+    def _repr_html_(self) -> str:
+        """
+        The format's ranges as a picture, in notebooks.
+        """
     def to_dict(self) -> dict:
         ...
     def to_json(self) -> str:

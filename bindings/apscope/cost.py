@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from . import _core
 from .checks import integer, text
-from .pooling import OWN_REDUCTIONS, frame_of
+from .pooling import distinct, frame_of, groups, numbers, whole_sums
 from .schemes import as_scheme
 
 __all__ = ["CollectiveCost", "Network", "collective", "collective_of", "step_time"]
@@ -178,73 +179,100 @@ def step_time(
     if collective_of(baseline) is None:
         raise ValueError(f"baseline='{baseline}' has no model; use a topology such as ring")
     frame = frame_of(results)
-    frame = frame[frame["stage"] == "reduced"]
     if elements is not None and not (elements > 0 and math.isfinite(elements)):
         raise ValueError(f"elements={elements} is no number of parameters; give one above 0")
     if bucket_bytes is not None and not bucket_bytes >= 0:
         raise ValueError(f"bucket_bytes={bucket_bytes} is no size; give bytes, 0 for one message a tensor")
-    options = (network, elements, bucket_bytes, side, side_collective, baseline)
-    rows = []
-    for _, own in frame.groupby(["trace", "scheme"], sort=False):
-        crossing = [t for t in dict.fromkeys(own["topology"]) if t != "exact" and t not in OWN_REDUCTIONS]
-        alone = own[own["topology"].isin(OWN_REDUCTIONS)]
-        for topology in [*(["exact"] if "exact" in set(own["topology"]) else []), *crossing]:
-            chosen = own[own["topology"] == topology]
-            if topology != "exact":  # a policy: some tensors may have a reduction of their own
-                chosen = pd.concat([chosen, alone])
-            rows.append(_row(chosen, topology, *options))
-        if len(alone) and not crossing:
-            rows.append(_row(alone, "+".join(dict.fromkeys(alone["topology"])), *options))
-    return pd.DataFrame(rows, columns=_COLUMNS)
+    needed = ["trace", "scheme", "topology", "format", "workers", "step", "count", "wire_bits", "side_bits", "note"]
+    rows = frame.loc[frame["stage"] == "reduced", [c for c in needed if c in frame]].reset_index(drop=True)
+    rows = whole_sums(rows.assign(reduction=rows["topology"]))
+    key = ["trace", "scheme", "topology"]
+    whole, first = groups(rows, key)
+    # Tensors of one reduction and one grid share messages. The model is linear in the bytes, so those of all steps add up first.
+    part, part_first = groups(rows, [*key, "reduction", "format"])
+    owner, of_part = whole[part_first], len(part_first)
+    specs, grids, reductions = (rows[c].to_numpy(object)[part_first] for c in ("scheme", "format", "reduction"))
+    step = pd.factorize(rows["step"])[0]
+    steps = distinct(whole, groups(rows, [*key, "step"])[0], len(first))
+    count = numbers(rows, "count")
+    recorded = np.bincount(whole, count, len(first)) / steps
+    factor = np.where(recorded > 0, elements / recorded, 1.0) if elements and len(first) else np.ones(len(first))
+    known = {spec: _known(spec) for spec in set(specs)}
+    limit = np.array([float(_core.agreed_bits(known[spec], grid)) for spec, grid in zip(specs, grids)])
+    side_bits = numbers(rows, "side_bits")
+    agreed_bits = np.minimum(side_bits, limit[part]) if of_part else side_bits
+    own: list[list[_Part]] = [[] for _ in first]
+    for place, values in zip(owner, zip(
+        factor[owner] * np.bincount(part, count, of_part) / steps[owner],
+        factor[owner] * np.bincount(part, numbers(rows, "wire_bits"), of_part) / 8 / steps[owner],
+        _bytes(agreed_bits, part, of_part, factor[owner]) / steps[owner],
+        _bytes(side_bits - agreed_bits, part, of_part, factor[owner]) / steps[owner],
+        _buckets(part, step, factor[whole] * count, of_part, bucket_bytes) / steps[owner],
+        reductions, grids,
+    )):  # fmt: skip
+        own[place].append(_Part(*values))
+    buckets = _buckets(whole, step, factor[whole] * count, len(first), bucket_bytes) / steps
+    unknown = {note for note in rows["note"].unique() if str(note).startswith("not measurable")} if "note" in rows else set()
+    dark = np.bincount(whole, rows["note"].isin(unknown), len(first)) > 0 if unknown else np.zeros(len(first), bool)
+    out = rows[[*key, "workers"]].iloc[first].reset_index(drop=True).astype({"workers": int})
+    found = []
+    for place, (spec, workers, parts) in enumerate(zip(out["scheme"].to_numpy(object), out["workers"], own)):
+        one = None if dark[place] else _row(parts, known[spec], workers, network, side, side_collective)
+        if one:
+            name, group = collective_of(baseline) or ("ring", 1)
+            fp32 = collective(name, 4 * factor[place] * recorded[place], workers, group=group)
+            fp32 = replace(fp32, messages=buckets[place] * fp32.messages, intra_messages=buckets[place] * fp32.intra_messages)
+            one["fp32_seconds"] = fp32.seconds(network)
+            one["speedup"] = one["fp32_seconds"] / one["seconds"] if one["seconds"] else math.nan
+        found.append(one or dict.fromkeys(_NUMBERS, math.nan))
+    return out.join(pd.DataFrame(found, columns=list(_NUMBERS), dtype=float))
 
 
 _NUMBERS = (
     "messages", "payload_bytes", "intra_bytes", "side_bytes", "side_seconds", "pass_seconds", "seconds", "side_share", "fp32_seconds", "speedup",
 )  # fmt: skip
-_COLUMNS = ["trace", "scheme", "topology", "workers", *_NUMBERS]
 
 
-def _row(
-    rows: pd.DataFrame, name: str, network: Network, elements: float | None, bucket_bytes: float | None, side: str, side_collective: str, baseline: str
-) -> dict[str, Any]:
-    """One row of `step_time`, from all rows of one trace and scheme that reduce together."""
-    rows = rows.assign(**{c: rows[c].astype(float) for c in ("count", "wire_bits", "side_bits")})
-    spec, workers, steps = rows["scheme"].iloc[0], int(rows["workers"].iloc[0]), rows["step"].nunique()
-    out: dict[str, Any] = {"trace": rows["trace"].iloc[0], "scheme": spec, "topology": name, "workers": workers}
-    empty = out | dict.fromkeys(_NUMBERS, math.nan)
-    if "note" in rows and rows["note"].astype(str).str.startswith("not measurable").any():
-        return empty
-    known, recorded = _known(spec), rows["count"].sum() / steps
-    factor = elements / recorded if elements and recorded else 1.0
+class _Part(NamedTuple):
+    """Tensors of one trace, scheme and topology that share messages: means over the steps, in bytes but for `values`."""
+
+    values: float
+    payload: float
+    agreed: float
+    travelling: float
+    buckets: float
+    reduction: str
+    grid: str
+
+
+def _row(parts: list[_Part], known: str, workers: int, network: Network, side: str, side_collective: str) -> dict[str, float] | None:
+    """What the parts of one trace, scheme and topology take together; None where no algorithm gives one of the sums."""
     sums = dict.fromkeys(("messages", "bytes", "intra_messages", "intra_bytes"), 0.0)
     passes = agreed_bytes = agreed_buckets = travelling_side = 0.0
-    # Tensors of one reduction and one grid share messages. The model is linear in the bytes, so those of all steps add up first.
-    for (topology, grid), part in rows.groupby(["topology", "format"], sort=False):
-        n, payload = factor * part["count"].sum() / steps, factor * part["wire_bits"].sum() / 8 / steps
-        agreed_bits = part["side_bits"].clip(upper=_core.agreed_bits(known, grid))
-        agreed, travelling = (_scaled(bits, factor, steps) for bits in (agreed_bits, part["side_bits"] - agreed_bits))
-        way = _core.way(known, grid, topology, n, payload, travelling, workers)
+    for part in parts:
+        way = _core.way(known, part.grid, part.reduction, part.values, part.payload, part.travelling, workers)
         if way is None:
-            return empty
+            return None
         cost = _cost(way, workers, way["side"])
-        buckets = part.groupby("step", sort=False)["count"].agg(lambda sizes: _buckets(factor * sizes, bucket_bytes)).sum() / steps
-        sums["messages"] += buckets * cost.messages
-        sums["intra_messages"] += buckets * cost.intra_messages
+        sums["messages"] += part.buckets * cost.messages
+        sums["intra_messages"] += part.buckets * cost.intra_messages
         sums["bytes"] += cost.bytes
         sums["intra_bytes"] += cost.intra_bytes
-        passes += cost.added + (0.0 if grid == "fp32" else 4 * n + payload + cost.decoded + 4 * n)
+        passes += cost.added + (0.0 if part.grid == "fp32" else 4 * part.values + part.payload + cost.decoded + 4 * part.values)
         travelling_side += cost.bytes - _cost(way, workers, 0.0).bytes
-        if agreed:
-            agreed_bytes += agreed
-            agreed_buckets += buckets
-            passes += 4 * n  # the scan for the statistic
+        if part.agreed:
+            agreed_bytes += part.agreed
+            agreed_buckets += part.buckets
+            passes += 4 * part.values  # the scan for the statistic
     latency, bandwidth = network._intra
-    out["messages"] = sums["messages"] + sums["intra_messages"]
-    out["payload_bytes"] = sums["bytes"] - travelling_side
-    out["intra_bytes"] = sums["intra_bytes"]
-    out["side_bytes"] = travelling_side
-    out["side_seconds"] = travelling_side / network.bandwidth
-    out["pass_seconds"] = passes * network.pass_cost
+    out = {
+        "messages": sums["messages"] + sums["intra_messages"],
+        "payload_bytes": sums["bytes"] - travelling_side,
+        "intra_bytes": sums["intra_bytes"],
+        "side_bytes": travelling_side,
+        "side_seconds": travelling_side / network.bandwidth,
+        "pass_seconds": passes * network.pass_cost,
+    }
     seconds = (
         sums["messages"] * network.latency + out["payload_bytes"] / network.bandwidth
         + sums["intra_messages"] * latency + sums["intra_bytes"] / bandwidth
@@ -258,34 +286,28 @@ def _row(
             out["side_seconds"] += count * network.latency + message.bytes / network.bandwidth
     out["seconds"] = seconds + out["side_seconds"] + out["pass_seconds"]
     out["side_share"] = out["side_seconds"] / out["seconds"] if out["seconds"] else 0.0
-    out["fp32_seconds"] = _fp32_seconds(factor * rows["count"], rows, steps, network, bucket_bytes, baseline)
-    out["speedup"] = out["fp32_seconds"] / out["seconds"] if out["seconds"] else math.nan
     return out
 
 
-def _fp32_seconds(counts: pd.Series, rows: pd.DataFrame, steps: int, network: Network, bucket_bytes: float | None, baseline: str) -> float:
-    name, group = collective_of(baseline) or ("ring", 1)
-    buckets = counts.groupby(rows["step"], sort=False).agg(lambda s: _buckets(s, bucket_bytes)).sum() / steps
-    one = collective(name, 4 * counts.sum() / steps, int(rows["workers"].iloc[0]), group=group)
-    return replace(one, messages=buckets * one.messages, intra_messages=buckets * one.intra_messages).seconds(network)
+def _buckets(codes: np.ndarray, step: np.ndarray, values: np.ndarray, count: int, limit: float | None) -> np.ndarray:
+    """How many messages the tensors of every group become over all steps."""
+    if limit is None:  # one a step
+        return distinct(codes, codes * (step.max(initial=0) + 1) + step, count)
+    found, held, last = np.zeros(count), np.zeros(count), np.full(count, -1)
+    for group, now, size in zip(codes, step, values):
+        if now != last[group] or held[group] >= limit:
+            found[group] += 1
+            held[group], last[group] = 0.0, now
+        held[group] += 4.0 * size
+    return found
 
 
-def _buckets(sizes: pd.Series, bucket_bytes: float | None) -> int:
-    """How many messages the tensors of one step become."""
-    if bucket_bytes is None:
-        return 1
-    count, held = 0, math.inf
-    for size in sizes:
-        if held >= bucket_bytes:
-            count, held = count + 1, 0.0
-        held += 4.0 * float(size)
-    return count
-
-
-def _scaled(bits: pd.Series, factor: float, steps: int) -> float:
-    """Bytes a step of side information; where all tensors have equally much, it is one number a tensor, whatever its size."""
-    one_a_tensor = bits.nunique() == 1 and bits.max() <= 64
-    return float((1.0 if one_a_tensor else factor) * bits.sum() / 8 / steps)
+def _bytes(bits: np.ndarray, codes: np.ndarray, count: int, factor: np.ndarray) -> np.ndarray:
+    """Bytes of side information; where all tensors of a group have equally much, it is one number a tensor, whatever its size."""
+    least, most = np.full(count, np.inf), np.full(count, -np.inf)
+    np.minimum.at(least, codes, bits)
+    np.maximum.at(most, codes, bits)
+    return np.where((least == most) & (most <= 64), 1.0, factor) * np.bincount(codes, bits, count) / 8
 
 
 def _cost(way: dict[str, Any], workers: int, side: float) -> CollectiveCost:

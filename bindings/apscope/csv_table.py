@@ -20,6 +20,9 @@ __all__ = ["read_csv", "write_csv"]
 
 _BEGINS_LIKE_A_FORMULA = "[=+\\-@\\t\\r＝＋－＠]"
 
+#: Columns that are text even where every cell of them looks like a number.
+_TEXT = ("trace", "tensor", "role", "scheme", "format", "topology", "stage", "note", "family", "layer", "worst_layer", "topology_a", "topology_b")
+
 
 def write_csv(frame: pd.DataFrame, file: BinaryIO) -> None:
     """The table as CSV: numbers in the fewest digits that give them back, text in quotes, what is missing empty."""
@@ -37,7 +40,9 @@ def write_csv(frame: pd.DataFrame, file: BinaryIO) -> None:
 
 def read_csv(path: Union[str, os.PathLike[str]]) -> pd.DataFrame:
     """A CSV file of `write_csv`: apostrophes before what begins like a formula are taken away; an empty field is missing."""
-    frame = pd.read_csv(path, keep_default_na=False, na_values=[""], float_precision="round_trip")
-    for column in frame.columns[[not pd.api.types.is_numeric_dtype(kind) for kind in frame.dtypes]]:
-        frame[column] = frame[column].str.replace(f"^'('*{_BEGINS_LIKE_A_FORMULA})", r"\1", regex=True)
-    return frame
+    convert = pa_csv.ConvertOptions(null_values=[""], strings_can_be_null=True, column_types=dict.fromkeys(_TEXT, pa.string()))
+    table = pa_csv.read_csv(path, parse_options=pa_csv.ParseOptions(newlines_in_values=True), convert_options=convert)
+    for i, name in enumerate(table.column_names):
+        if pa.types.is_string(table.column(i).type):
+            table = table.set_column(i, name, pc.replace_substring_regex(table.column(i), f"^'('*{_BEGINS_LIKE_A_FORMULA})", "\\1"))
+    return table.to_pandas()

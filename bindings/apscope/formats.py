@@ -7,8 +7,16 @@ import pandas as pd
 from . import _core
 from ._core import FloatFormat
 from .inputs import as_format
+from .ruler import format_html
 
 __all__ = ["FloatFormat", "format_table", "named_formats"]
+
+def _repr_html_(self: FloatFormat) -> str:
+    """The format's ranges as a picture, in notebooks."""
+    return format_html(self)
+
+
+FloatFormat._repr_html_ = _repr_html_  # the class is made in C++, its picture here
 
 
 def named_formats() -> dict[str, FloatFormat]:
@@ -16,7 +24,8 @@ def named_formats() -> dict[str, FloatFormat]:
     return {row["name"]: row["format"] for row in _core.named_formats()}
 
 
-def _specials(f: FloatFormat) -> str:
+def specials_of(f: FloatFormat) -> str:
+    """The format's infinities, NaNs, zeros and what it lacks, in words."""
     words = []
     if f.has_infinity:
         words.append("inf")
@@ -59,7 +68,7 @@ def format_table(names: list[str] | None = None) -> pd.DataFrame:
                 "largest": f.largest,
                 "smallest_normal": f.smallest_normal if f.smallest_normal > 0 else float("nan"),
                 "smallest_subnormal": f.smallest_positive if f.subnormals and f.mantissa_bits > 0 else float("nan"),
-                "specials": _specials(f),
+                "specials": specials_of(f),
                 "aliases": row["aliases"] if row else "",
             }
         )

@@ -111,8 +111,8 @@ def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     -------
     DataFrame
         The columns of `by` in order of appearance; ``steps`` and ``skipped_steps``, numbers of distinct steps;
-        ``bits_per_value`` = (wire_bits + side_bits) of one worker an element; ``volume``, the mean weighed by the
-        elements, NaN where a row has none; sums (float64, NaN where no row has the number) of the counts and
+        ``bits_per_value`` = (wire_bits + side_bits) of one worker an element; ``volume``, the mean over the rows that
+        were sent, weighed by the elements, NaN where one has none; sums (float64, NaN where no row has the number) of the counts and
         ``sum_error`` over the rows that were sent, and of ``sum_signed_error``, ``sum_absolute_reference``,
         ``sum_squared_error``, ``sum_squared_reference`` over all rows, y = 0 in skipped ones; from these
         ``nmse``, ``sqnr_db`` (``inf`` for no error), ``relative_bias``; and ``underflow_rate``, ``bias``,
@@ -134,14 +134,15 @@ def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     sent = ~lost["skipped"]
     out = table[by].iloc[first].reset_index(drop=True)
     step = groups(table.assign(group=codes), ["group", "step"])[0]
-    out["steps"] = _distinct(codes, step, count)
-    out["skipped_steps"] = _distinct(codes[~sent], step[~sent], count)
+    out["steps"] = distinct(codes, step, count)
+    out["skipped_steps"] = distinct(codes[~sent], step[~sent], count)
 
     elements = numbers(table, "count")
     elements = np.where(table["stage"] == "wire", elements / numbers(table, "workers"), elements)
     bits = numbers(table, "wire_bits") + numbers(table, "side_bits")
     out["bits_per_value"] = quotient(total_of_present(bits, codes, count), total_of_present(elements, codes, count))
-    out["volume"] = quotient(total(numbers(table, "volume") * elements, codes, count), total(elements, codes, count))
+    moved = np.where(sent, numbers(table, "volume"), 0.0) * elements
+    out["volume"] = quotient(total(moved, codes, count), np.bincount(codes[sent], elements[sent], count))
     for column in SUMMED:
         out[column] = total_of_present(np.where(sent, numbers(table, column), np.nan), codes, count)
     for column, values in (("sum_signed_error", "signed_error"), ("sum_absolute_reference", "absolute"),
@@ -158,7 +159,7 @@ def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     return out
 
 
-def _distinct(codes: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
+def distinct(codes: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
     """How many different values every group has."""
     _, first = np.unique(values, return_index=True)
     return np.bincount(codes[first], minlength=count)

@@ -48,7 +48,14 @@ class Results:
         self.states: dict[str, dict[str, dict[str, Any]]] = {}
 
     def __repr__(self) -> str:
-        return f"<Results: {len(self.frame)} rows of {', '.join(t['name'] for t in self.provenance['traces'])}>"
+        from .show import results_text
+
+        return results_text(self)
+
+    def _repr_html_(self) -> str:
+        from .show import results_html
+
+        return results_html(self)
 
     @property
     def incomplete(self) -> str:

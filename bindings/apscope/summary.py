@@ -96,7 +96,8 @@ def summary(results: Any, *, network: Network | None = None, elements: float | N
     out["skipped"] = np.bincount(owner[of_step["skipped"] > 0], minlength=count)
     out["overflowed"] = np.bincount(owner[of_step["overflow"] > 0], minlength=count)
 
-    out["family"] = out["scheme"].map({spec: family_of(spec) for spec in out["scheme"].unique()})
+    families = {spec: family_of(spec) for spec in out["scheme"].unique()}
+    out["family"] = [families[spec] for spec in out["scheme"]]
     out["format"] = _formats(rows, group, first)
     order = np.lexsort([out["step_nmse"], out["overflowed"] > 0, pd.factorize(out["trace"])[0]])
     return out.iloc[order].reset_index(drop=True)[list(COLUMNS)]

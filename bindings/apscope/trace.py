@@ -128,6 +128,11 @@ class Trace:
             f"{len(self.tensors)} tensors, stage {self.manifest.stage}, reduction {self.manifest.reduction}>"
         )
 
+    def _repr_html_(self) -> str:
+        from .show import trace_html
+
+        return trace_html(self)
+
 
 def open_trace(path: str | os.PathLike) -> Trace:
     """Opens a trace: a folder with a manifest.json (docs/trace_format.md).

@@ -8,7 +8,6 @@ from matplotlib.figure import Figure
 
 import apscope
 from apscope import plots
-from apscope.labels import short_labels, two_lines
 from apscope.plots.style import _spread
 from apscope.pooling import headline_rows, headline_topology, pool
 
@@ -187,13 +186,6 @@ def test_headline_is_the_ring_or_a_schemes_own_reduction(results):
     rows = headline_rows(results.frame)
     assert set(rows.loc[rows["scheme"].str.startswith("qsgd"), "topology"]) == {"gather"}
     assert set(rows.loc[rows["scheme"] == "aps:e4m3", "topology"]) == {"ring"}
-
-
-def test_labels_say_what_differs_and_no_more():
-    labels = short_labels(["none:e4m3", "aps:e4m3", "aps:e5m2", "loss_scaling:e4m3,scale=best", "loss_scaling:e4m3,scale=best,headroom=one", "qsgd"])
-    assert list(labels.values()) == ["none", "aps e4m3", "aps e5m2", "loss_scaling headroom=workers", "loss_scaling headroom=one", "qsgd"]
-    assert short_labels(["mine(x)", "mine(y)"]) == {"mine(x)": "mine(x)", "mine(y)": "mine(y)"}
-    assert two_lines("aps e4m3 rounding=stochastic") == "aps e4m3\nrounding=stochastic"
 
 
 def test_labels_beside_lines_never_overlap():

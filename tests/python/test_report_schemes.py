@@ -9,7 +9,6 @@ from matplotlib.text import Text
 
 import apscope
 from apscope import cost, plots
-from apscope.labels import LINE, short_labels, two_lines
 from apscope.plots.style import _spread
 from apscope.pooling import OWN_REDUCTIONS, headline_rows, pool, whole_sums
 from apscope.report import words
@@ -128,19 +127,6 @@ def test_words_tell_reductions_of_their_own_from_gathering(results):
     assert "reduction (vote)" in why["sign_vote"] and "additions" not in why["sign_vote"]
     text = " ".join(words.caveats(results.frame, [m]))
     assert "`birder`" in text.split("Schemes with a state (")[1].split(") take the recorded")[0] and "Times are a model's" in text
-
-
-def test_long_names_fit_and_differ():
-    labels = short_labels(SPECS[:-1])
-    assert len(set(labels.values())) == len(labels)
-    assert labels["error_feedback(aps:e3m0)"] == "error_feedback(aps:e3m0) decay=1"
-    assert labels["error_feedback(aps:e3m0),decay=0.5"] == "error_feedback(aps:e3m0) decay=0.5"
-    assert labels[LONG] == "hybrid(first&name:weight=none:fp32;…;else=aps:e3m0)"
-    for label in labels.values():
-        lines = two_lines(label).split("\n")
-        assert "".join("".join(lines).split()) == "".join(label.split())  # nothing is lost
-        # A piece that has no comma, semicolon or space stays whole.
-        assert all(len(line) <= LINE or not any(c in line[:-1] for c in " ,;") for line in lines)
 
 
 def test_labels_stay_inside_where_they_fit():

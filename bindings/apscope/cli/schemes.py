@@ -10,16 +10,13 @@ from .. import schemes
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser("schemes", help="what each scheme does, its keys with defaults, what it needs recorded", allow_abbrev=False)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="names of schemes; all if none")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="names or specs of schemes; all if none")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     rows = {d["name"]: d for d in schemes.definitions()}
-    for name in args.names:
-        if name not in rows:
-            raise ValueError(f"unknown scheme '{name}'; use one of {', '.join(rows)}")
-    for name in args.names or rows:
+    for name in [name if name in rows else schemes.as_scheme(name).name for name in args.names] or rows:
         d = rows[name]
         form = {
             "scheme": f"{name}(SCHEME)[,key=value...]",

@@ -50,8 +50,6 @@ STYLE = {
 #: Of lines that are no schemes (topologies, roles): Okabe and Ito's without the yellow, which white paper swallows; then three as dark.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#882255", "#777777", "#999933")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
-#: Matplotlib's markers for the families' symbols.
-_SYMBOLS = {"square": "s", "times": "x", "triangle": "^", "circle": "o", "diamond": "D", "star": "*", "plus": "P", "cross": "X", "wye": "v", "asterisk": "p"}
 _LINES = ("-", "--", "-.", ":")
 #: Of the family's colour for its first, second, ... scheme: so much light taken away or added. After these the markers change.
 _SHADES = (0.0, -0.42, 0.38, -0.68)
@@ -72,12 +70,11 @@ def looks(specs: Sequence[str]) -> dict[str, SchemeLook]:
         families.setdefault(family_of(spec), []).append(spec)
     found = {}
     for family, members in families.items():
-        colour, symbol = FAMILIES[family]
+        colour, _, first = FAMILIES[family]
         for i, spec in enumerate(members):
             shade = _SHADES[i % len(_SHADES)]
             ground = np.ones(3) if shade > 0 else np.zeros(3)
             mixed = (1 - abs(shade)) * np.array(to_rgb(colour)) + abs(shade) * ground
-            first = _SYMBOLS[symbol]
             markers = [first, *(m for m in MARKERS if m != first)]
             found[spec] = SchemeLook(to_hex(mixed), markers[i // len(_SHADES) % len(markers)], _LINES[i % len(_LINES)])
     return {spec: found[spec] for spec in specs}

@@ -43,15 +43,15 @@ def report(results: Any, out_path: str | os.PathLike, *, against: Any = None, fo
         The file cannot be written. Nothing is left half-written.
     """
     out_path = check_destination(out_path, force=force)
-    _write(out_path, page(_results(results), None if against is None else _results(against)))
+    _write(out_path, page(results, against))
     return out_path
 
 
 def page(results: Any, against: Any = None) -> str:
-    """The report as HTML text, `document.page`; imported here, so that `import apscope` stays light."""
-    from .document import page as text
+    """The report of a replay as HTML text, of results or paths as `report` takes them; `document.page`."""
+    from .document import page as text  # here, so that `import apscope` stays light
 
-    return text(results, against)
+    return text(_results(results), None if against is None else _results(against))
 
 
 def check_destination(out_path: str | os.PathLike, *, force: bool = False) -> Path:
@@ -75,7 +75,11 @@ def check_destination(out_path: str | os.PathLike, *, force: bool = False) -> Pa
 
 
 def _results(results: Any) -> Results:
-    return Results.open(results) if isinstance(results, (str, os.PathLike)) else results
+    if isinstance(results, (str, os.PathLike)):
+        return Results.open(results)
+    if not isinstance(results, Results):
+        raise TypeError(f"results is of type {type(results).__name__}; give a Results or the path of a RESULTS folder")
+    return results
 
 
 def _write(path: Path, text: str) -> None:

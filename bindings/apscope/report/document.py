@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from .._core import FloatFormat
+from ..families import FAMILIES
 from ..pooling import is_own, whole_sums
 from ..summary import family_of
 from . import answer, glossary, text, words
@@ -102,7 +103,7 @@ def _facts(frame: pd.DataFrame, summary: pd.DataFrame, bits: dict[str, int], top
     start_of = {s["trace"]: _start(s, schemes) for s in sections}
     first = sections[0]["trace"]
     return {
-        "schemes": schemes, "modelled": modelled, "formats": _ranges(dict.fromkeys(formats.values())), "startOf": start_of,
+        "schemes": schemes, "looks": {family: {"colour": look.colour, "symbol": look.symbol} for family, look in FAMILIES.items()}, "modelled": modelled, "formats": _ranges(dict.fromkeys(formats.values())), "startOf": start_of,
         "start": {"trace": first, "topology": topology, **start_of[first]}, "ownReductions": [t for t in dict.fromkeys(frame["topology"]) if t and is_own(t)],
     }  # fmt: skip
 

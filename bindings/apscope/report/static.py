@@ -14,15 +14,10 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from ..families import FAMILIES
 from .text import clip
 
 __all__ = ["figures"]
-
-#: A colour and a mark a family, those of page/chart.js.
-FAMILIES = {
-    "baseline": ("#8a8f98", "s"), "unscaled": ("#b07aa1", "x"), "loss scaling": ("#e8871e", "^"), "APS": ("#3b82d6", "o"), "stochastic": ("#2f9e6e", "D"),
-    "recipe": ("#c9a227", "*"), "one bit": ("#d1495b", "P"), "transform": ("#6c8ebf", "X"), "mixed": ("#8d6e63", "v"), "other": ("#777777", "h"),
-}  # fmt: skip
 
 
 def figures(rows: pd.DataFrame, duels: pd.DataFrame, frame: pd.DataFrame) -> Iterator[str]:
@@ -50,8 +45,8 @@ def figures(rows: pd.DataFrame, duels: pd.DataFrame, frame: pd.DataFrame) -> Ite
 def _frontier(ax: Axes, own: pd.DataFrame) -> None:
     own = own[(own["volume"] > 0) & (own["step_nmse"] > 0)]
     for family, part in own.groupby("family", sort=False):
-        colour, marker = FAMILIES.get(str(family), FAMILIES["other"])
-        ax.plot(part["volume"], part["step_nmse"].clip(lower=1e-8), marker, color=colour, label=family)
+        look = FAMILIES[str(family)]
+        ax.plot(part["volume"], part["step_nmse"].clip(lower=1e-8), look.marker, color=look.colour, label=family)
     ax.set(xlabel="volume (fp32 ring = 1)", ylabel="step NMSE", title="Error against volume")
     if len(own):
         ax.set(xscale="log", yscale="log")

@@ -6,14 +6,10 @@ import { element } from "./dom.js";
 export const onPaper = { now: false };
 export const dark = () => matchMedia("(prefers-color-scheme: dark)").matches && !onPaper.now;
 
-// One colour and one mark a family, legible on white and on black.
-export const FAMILIES = {
-  baseline: ["#8a8f98", "square"], unscaled: ["#b07aa1", "times"], "loss scaling": ["#e8871e", "triangle"], APS: ["#3b82d6", "circle"],
-  stochastic: ["#2f9e6e", "diamond"], recipe: ["#c9a227", "star"], "one bit": ["#d1495b", "plus"], transform: ["#6c8ebf", "cross"],
-  mixed: ["#8d6e63", "wye"], other: ["#777777", "asterisk"],
-};
-export const colourOf = (family) => (FAMILIES[family] ?? FAMILIES.other)[0];
-export const symbolOf = (family) => (FAMILIES[family] ?? FAMILIES.other)[1];
+// One colour and one symbol a family, legible on white and on black; the payload brings them.
+export const looks = {};
+export const colourOf = (family) => looks[family].colour;
+export const symbolOf = (family) => looks[family].symbol;
 export const A_COLOUR = "#3b82d6";
 export const B_COLOUR = "#e8871e";
 

@@ -1,7 +1,7 @@
 // The page: what is chosen, what follows from it, and the parts that show it.
 
 import { blockColumns, blocksPart } from "./blocks.js";
-import { onPaper } from "./chart.js";
+import { looks, onPaper } from "./chart.js";
 import { decode, gunzip } from "./decode.js";
 import { element } from "./dom.js";
 import { filters } from "./filters.js";
@@ -24,6 +24,7 @@ async function loadLibrary() {
 
 async function start() {
   const [data] = await Promise.all([decode(document.getElementById("payload").textContent), loadLibrary()]);
+  Object.assign(looks, data.looks);
   const rows = data.tables.rows;
   const every = (key) => new Set(data.schemes.map((s) => String(s[key])));
   const state = {

@@ -1,0 +1,148 @@
+"""What is not ours is not replaced, what cannot be read is called that, and a misspelt word gets a hint."""
+
+import os
+import shutil
+from contextlib import contextmanager
+
+import pytest
+
+import apscope
+from apscope.cli import main
+from apscope.schemes import Scheme
+
+QUICK = ["--scheme", "none:e4m3", "--steps", "0:1", "--topology", "ring"]
+
+
+@pytest.fixture
+def digits(request):
+    return str(request.config.rootpath / "notebooks/data/digits")
+
+
+def refused(capsys, *words):
+    """Runs a command that must fail; gives its one sentence."""
+    assert main([str(w) for w in words]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and err.startswith("apscope: ")
+    return err.removeprefix("apscope: ").strip()
+
+
+@pytest.mark.parametrize("name", apscope.folders.FILES)
+def test_a_foreign_file_in_the_results_folder_stays(capsys, digits, tmp_path, name):
+    out = tmp_path / "fo"
+    out.mkdir()
+    (out / name).write_text('{"mine": 1}')
+    ours = tmp_path / "ours"
+    assert main(["replay", digits, *QUICK, "-o", str(ours)]) == 0
+    capsys.readouterr()
+    for words in (["replay", digits, *QUICK], ["merge", ours]):
+        assert refused(capsys, *words, "-o", out) == f"{out / name} is there already and is not of a replay; give another folder, or --force to replace it"
+        assert [p.name for p in out.iterdir()] == [name] and (out / name).read_text() == '{"mine": 1}'
+    with pytest.raises(ValueError, match="not of a replay"):
+        apscope.Results.open(ours).save(out)
+    assert main(["replay", digits, *QUICK, "-o", str(out), "--force"]) == 0
+    assert main(["replay", digits, *QUICK, "-o", str(out)]) == 0  # now they are ours
+    (out / "provenance.json").write_text("[]")
+    assert main(["merge", str(ours), "-o", str(out), "--force"]) == 0
+    assert (out / "results.csv").read_bytes() == (ours / "results.csv").read_bytes()
+
+
+def test_a_trace_never_becomes_a_results_folder(capsys, digits, tmp_path):
+    trace = tmp_path / "digits"
+    shutil.copytree(digits, trace)
+    before = sorted(p.name for p in trace.iterdir())
+    for force in ([], ["--force"]):
+        assert refused(capsys, "replay", trace, *QUICK, "-o", trace, *force) == f"{trace} is a trace; give another folder for the results"
+    assert sorted(p.name for p in trace.iterdir()) == before
+
+
+def test_a_foreign_page_stays(capsys, digits, tmp_path):
+    page = tmp_path / "config.html"
+    page.write_text("<html>mine</html>")
+    (tmp_path / "config.json").write_text("mine")
+    assert main(["replay", digits, *QUICK, "-o", str(tmp_path / "r")]) == 0
+    capsys.readouterr()
+    assert "is no report of apscope; give another name, or --force" in refused(capsys, "report", tmp_path / "r", "-o", page)
+    assert page.read_text() == "<html>mine</html>"
+    assert main(["report", str(tmp_path / "r"), "-o", str(page), "--force"]) == 0
+    assert main(["report", str(tmp_path / "r"), "-o", str(page)]) == 0  # now it is ours
+    assert (tmp_path / "config.json").read_text() == "mine"
+
+
+@contextmanager
+def an_ordinary_user():
+    """Root reads what nobody may."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o644])
+def test_a_folder_that_may_not_be_read_is_called_unreadable(capsys, digits, tmp_path, mode):
+    for parent in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        parent.chmod(0o755)
+    shut = tmp_path / "shut"
+    shutil.copytree(digits, shut)
+    shut.chmod(mode)
+    try:
+        with an_ordinary_user():
+            for words in (["info", shut], ["report", shut, "-o", "/tmp/never.html"], ["summary", shut], ["compare", shut, "a", "b"], ["merge", shut, "-o", "/tmp/never"]):
+                assert refused(capsys, *words) == f"{shut} cannot be read: permission denied"
+            with pytest.raises(ValueError, match="cannot be read: permission denied"):
+                apscope.open_trace(shut)
+    finally:
+        shut.chmod(0o755)
+
+
+@pytest.mark.parametrize(("words", "sentence"), [
+    ([], "the following arguments are required: VERB"),
+    (["replay"], "replay: the following arguments are required: TRACE, -o/--output"),
+    (["replay", "x", "-o", "y", "--workers", "many"], "replay: argument --workers: invalid int value: 'many'"),
+    (["replay", "x", "-o", "y", "--sheme", "z"], "replay knows no argument '--sheme'; did you mean --scheme?"),
+    (["conformance", "chek"], "conformance: argument write|check|peers: invalid choice: 'chek' (choose from 'write', 'check', 'peers')"),
+    (["sumary", "x"], "unknown verb 'sumary'; did you mean summary?"),
+])  # fmt: skip
+def test_a_sentence_names_apscope_once(capsys, words, sentence):
+    assert refused(capsys, *words) == sentence
+
+
+@pytest.mark.parametrize(("spec", "hint"), [
+    ("asp", "unknown scheme 'asp'; did you mean aps?"), ("asp:e4m3", "did you mean aps?"), ("los_scaling:e4m3", "did you mean loss_scaling?"),
+    ("error_feedback(sing)", "unknown scheme 'sing'; did you mean sign?"), ("hybrid(last=asp:e4m3;else=sign)", "did you mean aps?"),
+    ("stochastik:e4m3", "did you mean stochastic?"), ("quux", "unknown scheme 'quux'; use one of none, hybrid"),
+    ("aps:e4m3,headrom=one", "scheme 'aps' has no key 'headrom'; did you mean headroom?"), ("aps:e4m3,foo=1", "has no key 'foo'; its keys are headroom"),
+    ("aps:e4m3f", "unknown format 'e4m3f'; did you mean e4m3 or e4m3fn?"), ("none:bfloat61", "did you mean bfloat16?"),
+    ("none:fp61", "fp16"), ("none:float8_e4m3fm", "did you mean float8_e4m3fn?"),
+    ("none:nonsense", "unknown format 'nonsense'; use a name from `apscope formats`"), ("none:", "unknown format ''|needs a format"),
+    ("none:" + "e4m3" * 100, "use a name from `apscope formats`"),
+])  # fmt: skip
+def test_a_misspelt_scheme_key_or_format_gets_a_hint(capsys, digits, tmp_path, spec, hint):
+    with pytest.raises(ValueError) as found:
+        Scheme(spec)
+    assert any(part in str(found.value) for part in hint.split("|"))
+    assert any(part in refused(capsys, "replay", digits, "-o", tmp_path / "o", "--scheme", spec) for part in hint.split("|"))
+
+
+def test_formats_and_schemes_of_the_command_line_hint_alike(capsys):
+    assert refused(capsys, "formats", "e4m3f") == "unknown format 'e4m3f'; did you mean e4m3 or e4m3fn?"
+    assert refused(capsys, "schemes", "asp") == "unknown scheme 'asp'; did you mean aps?"
+    with pytest.raises(ValueError, match="did you mean bf16"):
+        apscope.quantize([1.0], "bf61")
+
+
+def test_what_the_package_says_of_itself_it_says_once():
+    assert apscope.__doc__.count("`exchange`") == 1
+
+
+def test_ending_a_step_that_was_not_begun_is_told(monkeypatch):
+    pytest.importorskip("torch.distributed")
+    from apscope.record import torch_ddp
+
+    recorder = object.__new__(torch_ddp.DDPRecorder)
+    recorder.step = None
+    with pytest.raises(ValueError, match=r"end_step without begin_step: call begin_step\(n\) before the backward pass"):
+        recorder.end_step(loss=1.0)

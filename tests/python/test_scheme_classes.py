@@ -1,0 +1,94 @@
+"""Constructors of the scheme classes: real signatures, defaults that mean nothing, one sentence for what is wrong."""
+
+import inspect
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import apscope
+from apscope import schemes
+from apscope.schemes import APS, QSGD, ErrorFeedback, FracTrain, Hybrid, LossScaling, Scheme, Sign, definitions
+
+FIRST = {"scheme": ("scheme", "aps:e4m3"), "policy": ("branches", {"last": "none:fp16", "else": "aps:e4m3"}), "": ("format", "e4m3")}
+CLASSES = [pytest.param(d, id=d["class_name"]) for d in definitions()]
+
+
+def first_of(d):
+    return FIRST[d["body"]] if d["body"] or d["takes_format"] else None
+
+
+@pytest.mark.parametrize("d", CLASSES)
+def test_signatures_have_the_registrys_keys_with_their_defaults(d):
+    cls = getattr(schemes, d["class_name"])
+    parameters = inspect.signature(cls).parameters
+    first = first_of(d)
+    assert list(parameters) == [*([first[0]] if first else []), *(key for key, _, _ in d["keys"])]
+    assert all(parameters[key].kind is inspect.Parameter.KEYWORD_ONLY for key, _, _ in d["keys"])
+    assert list(inspect.signature(cls.__init__).parameters)[1:] == list(parameters)
+    for key, default, _ in d["keys"]:
+        value = parameters[key].default
+        assert (str(value).lower() if isinstance(value, bool) else str(value)) == default or f"{value:g}" == default.replace("e-", "e-0")
+        assert f"{key} : default {value!r}\n" in cls.__doc__
+
+
+@pytest.mark.parametrize("d", CLASSES)
+def test_defaults_given_in_full_leave_the_spec_as_it_is(d):
+    cls, first = getattr(schemes, d["class_name"]), first_of(d)
+    defaults = {name: p.default for name, p in inspect.signature(cls).parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
+    bare = cls(first[1]) if first else cls()
+    assert (cls(first[1], **defaults) if first else cls(**defaults)).spec == bare.spec
+    if first:
+        assert cls(**{first[0]: first[1]}) == bare
+
+
+@pytest.mark.parametrize("d", CLASSES)
+def test_what_is_missing_is_one_sentence(d):
+    cls, first = getattr(schemes, d["class_name"]), first_of(d)
+    if first is None:
+        with pytest.raises(TypeError, match=f"^{d['class_name']} takes keys by name, such as .*; 5 has no name$"):
+            cls(5)
+        return
+    with pytest.raises(TypeError, match=f"^{d['class_name']} needs (a )?{first[0]}, such as {d['class_name']}\\("):
+        cls()
+    with pytest.raises(TypeError, match=f"^{d['class_name']} takes its {first[0]} and then keys by name, .*; 5 has no name$"):
+        cls(first[1], 5)
+
+
+def test_a_wrong_key_is_told_the_near_one():
+    with pytest.raises(TypeError, match="scheme 'aps' has no key 'headrom'; did you mean headroom"):
+        APS("e4m3", headrom="one")
+    with pytest.raises(TypeError, match="scheme 'qsgd' has no key 'levls'; did you mean levels"):
+        QSGD(levls=3)
+    with pytest.raises(ValueError, match="unknown scheme 'asp'.*; did you mean aps"):
+        Scheme("asp:e4m3")
+    with pytest.raises(ValueError, match="unknown format 'e4m3fm'.*; did you mean e4m3fn"):
+        APS("e4m3fm")
+
+
+def test_a_wrong_value_is_a_value_error():
+    with pytest.raises(ValueError, match="headroom=on is not one of workers, sqrt_workers, one"):
+        APS("e4m3", headroom="on")
+    with pytest.raises(TypeError, match="branches is of type list; give a mapping"):
+        Hybrid(["aps:e4m3"])
+    with pytest.raises(TypeError, match="format is of type int; give a FloatFormat"):
+        APS(5)
+    with pytest.raises(TypeError, match="scheme is int; give a Scheme"):
+        ErrorFeedback(5)
+
+
+def test_formats_truth_values_and_dtypes_are_values_of_keys():
+    assert APS(ml_dtypes.float8_e4m3fn, accumulate=np.float32).spec == "aps:e4m3fn,accumulate=fp32"
+    assert APS(apscope.FloatFormat("e4m3"), accumulate=apscope.FloatFormat("fp16")).spec == "aps:e4m3,accumulate=fp16"
+    assert schemes.CPD("e4m3", kahan=True).spec == "cpd:e4m3,kahan=true" and schemes.CPD("e4m3", aps=True) == Scheme("cpd:e4m3")
+    assert LossScaling("e4m3", scale="best") == LossScaling("e4m3", scale="best", headroom="workers") == Scheme("loss_scaling:e4m3,scale=best")
+    assert ErrorFeedback(Sign(), decay=0.5).spec == "error_feedback(sign),decay=0.5"
+    assert FracTrain(least_scale=1e-8).spec == "fractrain"
+
+
+def test_a_notebook_offers_the_keys():
+    ipython = pytest.importorskip("IPython.core.completer")
+    with ipython.provisionalcompleter():
+        for typed in ("APS('e4m3', ", "APS('e4m3', r"):
+            offered = {c.text for c in ipython.IPCompleter(namespace={"APS": APS}, use_jedi=False).completions(typed, len(typed))}
+            assert {"rule=", "rounding=", "random_bits="} <= offered

@@ -1,0 +1,186 @@
+"""What notebooks show: rulers of formats, summaries of results, traces and schemes; names inject nothing."""
+
+import re
+import warnings
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import apscope
+from apscope.ruler import ranges_of, ruler
+from apscope.schemes import APS, Hybrid, Scheme
+from apscope.show import MOST_ROWS, ranked
+
+SPECS = ["none:bf16", "aps:e3m4", "loss_scaling:e3m4,scale=best", "qsgd"]
+EVIL = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', r"$\w{$", "n" * 3000, "层.重み", "=cmd|x", "&amp;\n<b>"]
+
+
+@pytest.fixture(scope="module")
+def results(request):
+    return apscope.replay(request.config.rootpath / "notebooks/data/digits", SPECS, steps=[0, 8, 1500], topology=["ring", "tree"])
+
+
+class Page(HTMLParser):
+    """Tags must nest and close; texts and attributes are kept."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.attributes, self.texts, self.codes = [], set(), [], [], []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes += [key for key, _ in attrs]
+        self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes += [key for key, _ in attrs]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+        if "code" in self.open:
+            self.codes.append(data)
+
+
+HARMLESS = {"div", "b", "code", "table", "thead", "tbody", "tr", "th", "td", "svg", "title", "rect", "text", "path"}
+
+
+def harmless(text):
+    page = Page(text)
+    assert page.tags <= HARMLESS
+    assert not [a for a in page.attributes if a.startswith("on") or a in ("href", "src")]
+    return page
+
+
+@pytest.mark.parametrize("name", [*apscope.named_formats(), "e0m3finite", "e11m4", "e2m0", "e8m0fnu", "e5m2fnuz", "e1m1", "e3m0finite"])
+def test_every_format_has_a_ruler(name):
+    f = apscope.FloatFormat(name)
+    page = harmless(f._repr_html_())
+    text = " ".join(page.texts)
+    assert f.name in page.codes and f"{f.storage_bits} bits" in text and f"{f.largest:.4g}" in text
+    numbers = [float(n) for n in re.findall(r'(?:x|width|y)="([-\d.]+)"', ruler(f))]
+    assert min(numbers) >= 0 and max(numbers) <= 640
+
+
+@pytest.mark.parametrize("name", ["e4m3", "e4m3fn", "e5m2", "fp16", "e2m1fn", "e3m0", "e0m3finite", "e8m0fnu", "binary8p3se", "e4m3fnuz"])
+def test_ranges_are_what_rounding_does(name):
+    f = apscope.FloatFormat(name)
+    ranges = ranges_of(f)
+    assert all(a.high == b.low for a, b in zip(ranges, ranges[1:])) and ranges[-1].kind == "overflow"
+    for kind, low, high in ranges:
+        for x in np.exp2(np.linspace(max(low, high - 4 if np.isfinite(high) else low), min(high, low + 4 if np.isfinite(low) else high), 9)[1:-1]):
+            y = apscope.quantize(float(x), f)
+            if kind == "underflow":
+                assert y == 0
+            elif kind == "subnormal":
+                assert 0 < y <= (f.smallest_normal or f.largest)
+            elif kind == "normal":
+                assert f.smallest_normal <= y <= f.largest or y == f.smallest_positive
+    if f.has_infinity:
+        assert apscope.quantize(float(np.exp2(ranges[-1].low + 1)), f) == np.inf
+
+
+def test_a_ruler_says_where_the_ranges_end_and_what_overflow_gives():
+    text = Page(ruler(apscope.FloatFormat("e4m3"))).texts
+    assert "smallest 0.001953 = 2⁻⁹" in text and "smallest normal 0.01562 = 2⁻⁶" in text and "largest 240 = 1.875×2⁷" in text
+    assert [t for t in text if t in ("0", "inf", "underflow", "subnormal", "normal", "overflow")].count("inf") == 1
+    assert "NaN" in Page(ruler(apscope.FloatFormat("e4m3fn"))).texts
+    assert "largest 3.403e+38 = (2−2⁻²³)×2¹²⁷" in Page(ruler(apscope.FloatFormat("fp32"))).texts
+    # As many long and short ticks as positive values.
+    assert len(re.findall(r"v-(12|7)", ruler(apscope.FloatFormat("e4m3")))) == 119
+
+
+def test_a_ruler_takes_its_colours_from_the_page():
+    picture = ruler(apscope.FloatFormat("e5m2"))
+    assert 'fill="currentColor"' in picture and set(re.findall(r'stroke="(\w+)"', picture)) == {"currentColor"}
+    assert not re.search(r'fill="(#000|black|white|#fff)', picture)
+
+
+def test_repr_of_formats_and_schemes_can_be_typed_in():
+    for thing in (apscope.FloatFormat("e4m3fn"), Scheme("aps:e4m3,headroom=one")):
+        assert eval(repr(thing), {"FloatFormat": apscope.FloatFormat, "Scheme": Scheme}) == thing
+
+
+def test_results_show_the_summary(results):
+    page = harmless(results._repr_html_())
+    assert "1 trace, 4 schemes, 6 layers, 3 steps, " in "".join(page.texts)
+    summary = results.summary()
+    kept = summary[summary["topology"].isin(["ring", "gather"])]
+    assert [c for c in page.codes if c in SPECS] == list(kept["scheme"])
+    for value in kept["step_nmse"]:
+        assert f"{value:.3g}" in page.texts
+    assert "digits" not in page.codes  # one trace alone is not repeated in every row
+
+
+def test_results_say_what_they_are_in_a_few_lines(results):
+    lines = repr(results).split("\n")
+    assert lines[0] == f"<Results: 1 trace, 4 schemes, 6 layers, 3 steps, {len(results.frame)} rows>"
+    best = ranked(results).iloc[0]
+    assert lines[1].startswith(f"  digits, NMSE of a step: {best.scheme} {best.step_nmse:.3g}, ") and len(lines) == 2
+
+
+def test_a_shard_and_empty_results_say_so(results):
+    part = apscope.Results(results.frame, results.histograms, results.provenance | {"shard": [1, 3]})
+    assert "shard 1 of 3, merge it with the others" in repr(part) and "shard 1 of 3" in part._repr_html_()
+    empty = apscope.Results(results.frame.iloc[:0], results.histograms, results.provenance)
+    assert repr(empty) == "<Results: 1 trace, 0 schemes, 0 layers, 0 steps, 0 rows>"
+    harmless(empty._repr_html_())
+
+
+@pytest.mark.parametrize("evil", EVIL)
+def test_names_inject_nothing(results, evil):
+    frame = results.frame.assign(trace=evil, tensor=evil)
+    frame["scheme"] = frame["scheme"].replace({"qsgd": evil})
+    page = harmless(apscope.Results(frame, results.histograms, results.provenance)._repr_html_())
+    if len(evil) < 40:
+        assert evil in page.codes  # as code: typesetters of formulas leave it alone
+    assert max(map(len, page.texts)) < 200
+
+
+def test_a_trace_shows_what_was_recorded(request):
+    trace = apscope.open_trace(request.config.rootpath / "notebooks/data/digits")
+    page = harmless(trace._repr_html_())
+    assert set(trace.tensors) <= set(page.codes)
+    text = " ".join(page.texts)
+    assert "workers: 8" in text and "steps: 52, 0 to 2000" in text and "16 × 8 × 3 × 3" in text and "gradient (52 steps)" in text
+
+
+def test_a_trace_of_many_layers_and_evil_names_is_shown_in_part(tmp_path):
+    from apscope.record import TraceWriter
+
+    with TraceWriter(tmp_path / "run", workers=1, name=EVIL[0], model=EVIL[1]) as writer:
+        for i in range(MOST_ROWS + 7):
+            writer.add(0, 0, f"{EVIL[i % len(EVIL)]}.{i}", np.float32([1.0]))
+        writer.end_step(0)
+    page = harmless(apscope.open_trace(tmp_path / "run")._repr_html_())
+    assert "and 7 more rows" in page.texts and EVIL[0] in page.codes
+
+
+def test_a_scheme_shows_its_keys_with_values(results):
+    page = harmless(APS("e4m3", headroom="one")._repr_html_())
+    keys = {key for d in apscope.schemes.definitions() if d["name"] == "aps" for key, _, _ in d["keys"]}
+    assert keys <= set(page.codes) and "aps:e4m3,headroom=one" in page.codes and {"one", "workers"} <= set(page.codes)
+    page = harmless(Hybrid({"last": "none:fp16", "else": "aps:e4m3"})._repr_html_())
+    assert {"last", "none:fp16", "else", "aps:e4m3"} <= set(page.codes)
+    assert "Needs gradients, " in " ".join(harmless(Scheme("birder")._repr_html_()).texts) or not Scheme("birder").needs
+
+
+@pytest.mark.parametrize("spec", [f"{d['name']}:e4m3" if d["takes_format"] else d["name"] for d in apscope.schemes.definitions() if not d["body"]])
+def test_every_scheme_can_be_shown(spec):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Scheme(spec).spec in harmless(Scheme(spec)._repr_html_()).codes
+
+
+def test_tables_of_pandas_stay_as_they_are(results):
+    before = results.frame.copy()
+    results._repr_html_()
+    pd.testing.assert_frame_equal(results.frame, before)
