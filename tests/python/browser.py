@@ -103,6 +103,14 @@ class Browser:
                 raise TimeoutError(f"{expression} does not become true; the console says {self.messages}")
             time.sleep(0.02)
 
+    def enter_frame(self) -> None:
+        """From now on `run` and `wait` speak of the page's sandboxed frame, which is a process of its own."""
+        self._session = None
+        frame = next(t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "iframe")
+        self._session = self.call("Target.attachToTarget", targetId=frame["targetId"], flatten=True)["sessionId"]
+        for domain in ("Runtime", "Network", "Log"):
+            self.call(f"{domain}.enable")
+
     def resize(self, width: int, height: int) -> None:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
