@@ -40,7 +40,7 @@ logging.getLogger("traitlets").setLevel(logging.ERROR)  # that a kernel starts
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(ROOT / "build" / "docs-notebooks")
 nb_execution_timeout = 120
-nb_execution_raise_on_error = True
+nb_execution_show_tb = True
 nb_merge_streams = True
 nb_ipywidgets_js = {}  # by default from a server
 

@@ -78,6 +78,7 @@ def draw_orders(ax: Axes, summary: pd.DataFrame) -> None:
         ax.plot(aps, place, color=TYPICAL, marker="o", markersize=7)
         ax.plot(scaled, place, color=POOLED, marker="o", markersize=11, markerfacecolor="none")
     ax.set_xscale("log")
+    ax.set_xticks([0.001, 0.01], ["0.001", "0.01"])
     ax.set_yticks(range(len(ORDERS)), reversed(ORDERS.values()))
     ax.plot([], [], color=TYPICAL, marker="o", markersize=7, linestyle="", label="APS, e4m3")
     ax.plot([], [], color=POOLED, marker="o", markersize=11, markerfacecolor="none", linestyle="", label="one loss scale, e4m3")

@@ -60,9 +60,9 @@ def number(value: float) -> str:
 
 
 def share(value: float) -> str:
-    """In percent; negative ones too."""
+    """In percent; what is nearly 0 without its sign."""
     if 0 < abs(value) < 5e-5:
-        return "within 0.01\u00a0%"
+        return "<0.01\u00a0%"
     return "–" if pd.isna(value) else ("−" if value < 0 else "") + percent(abs(value))
 
 
