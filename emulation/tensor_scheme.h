@@ -86,7 +86,7 @@ struct TensorScheme {
     std::string topology = "gather";   // column `topology` of its own reduction
     bool crosses_topologies = false;   // reduces by any topology, as its caller asks; never changes the state
     bool keeps_state = false;          // steps must come in order
-    bool compares_asked = false;       // its truth is what was asked to send (a momentum), not the gradient
+    bool compares_asked = false;       // what was asked to send (a momentum) is a truth of its own, beside the gradient
     bool is_exact_sum = false;         // reduce() is the sum of the values, but for fp64's rounding
     bool draws = false;                // random words decide something
     bool sees_special = false;         // elements that are not finite do not bypass it

@@ -8,7 +8,7 @@ import numpy.typing
 import os
 import pathlib
 import typing
-__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatFormat', 'Manifest', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'TensorStep', 'Trace', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'cast_statistics', 'collective_cost', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'pool', 'quantize', 'quantize_blocks', 'quantize_path', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level', 'sum_path', 'underflow_modes', 'unpack', 'widen']
+__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatFormat', 'Manifest', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'TensorStep', 'Trace', 'agreed_bits', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'cast_statistics', 'collective_cost', 'collective_of', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'pool', 'quantize', 'quantize_blocks', 'quantize_path', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level', 'sum_path', 'underflow_modes', 'unpack', 'way', 'widen']
 class FloatFormat:
     """
     A floating-point number system as a value.
@@ -348,6 +348,10 @@ class TensorStep:
     @property
     def workers(self) -> int:
         ...
+def agreed_bits(scheme: str, grid: str) -> int:
+    """
+    How many of a message's side bits are agreed before it is made; the others travel with it.
+    """
 def allreduce(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, topology: str, rounding: str, overflow: str, accumulate: FloatFormat | None, hop_rounding: str | None, input_cast: bool, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 @typing.overload
@@ -364,10 +368,12 @@ def best_simd_level() -> str:
     ...
 def cast_statistics(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float32] | None, format: FloatFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> dict:
     ...
-def collective_cost(collective: str, sent: typing.SupportsFloat | typing.SupportsIndex, partial: typing.SupportsFloat | typing.SupportsIndex, result: typing.SupportsFloat | typing.SupportsIndex, workers: typing.SupportsInt | typing.SupportsIndex, group: typing.SupportsInt | typing.SupportsIndex) -> dict:
+def collective_cost(collective: str, sent: typing.SupportsFloat | typing.SupportsIndex, partial: typing.SupportsFloat | typing.SupportsIndex, result: typing.SupportsFloat | typing.SupportsIndex, side: typing.SupportsFloat | typing.SupportsIndex, workers: typing.SupportsInt | typing.SupportsIndex, group: typing.SupportsInt | typing.SupportsIndex) -> dict:
     """
     What one worker sends (messages one after another, bytes), adds and decodes, in bytes, for one message a worker.
     """
+def collective_of(topology: str) -> typing.Any:
+    ...
 @typing.overload
 def decode(codes: numpy.typing.NDArray[numpy.uint8], out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, keep_payload: bool, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
@@ -496,6 +502,10 @@ def underflow_modes() -> list[str]:
     ...
 def unpack(bytes: numpy.typing.NDArray[numpy.uint8], codes: numpy.typing.NDArray[numpy.uint8], lines: typing.SupportsInt | typing.SupportsIndex, bits: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
+def way(scheme: str, grid: str, topology: str, values: typing.SupportsFloat | typing.SupportsIndex, payload: typing.SupportsFloat | typing.SupportsIndex, side: typing.SupportsFloat | typing.SupportsIndex, workers: typing.SupportsInt | typing.SupportsIndex) -> typing.Any:
+    """
+    How the messages of a scheme go, in bytes; None where no algorithm gives that sum.
+    """
 def widen(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float64]) -> None:
     ...
 __version__: str = '0.1.0'

@@ -51,7 +51,7 @@ def cast_statistics(
         ``nonzero``, ``underflow`` (x that is not 0 and became 0), ``underflow_rate``, ``subnormal``,
         ``saturated``, ``overflow``, ``nan``, ``infinite``, ``bias`` (mean of result - x),
         ``relative_bias``, ``variance``, ``expected_bias`` and ``expected_variance`` (over the draws of
-        stochastic rounding), ``mse``, ``nmse``, ``sqnr_db``, ``cosine``, ``max_ulp`` and three sums. None
+        stochastic rounding), ``mse``, ``nmse``, ``sqnr_db``, ``cosine``, ``rescaled_nmse``, ``max_ulp`` and five sums. None
         where a column has no value: an empty array has no mean, an all-zero one no NMSE.
 
     Raises

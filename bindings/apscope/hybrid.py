@@ -92,7 +92,8 @@ def greedy(results: Results, low: SchemeLike, high: SchemeLike, bits: float, *, 
         rows = chosen[chosen.scheme == spec]
         if rows.empty:
             raise ValueError(f"results hold no rows of '{spec}' at topology '{topology}'; replay both schemes")
-        rows = rows.assign(bits=rows.wire_bits.astype(float) + rows.side_bits.astype(float), values=_values(rows, results))
+        error = rows.sum_squared_error.where(~rows.skipped.astype(bool), rows.sum_squared_reference)  # a skipped step gives 0
+        rows = rows.assign(sum_squared_error=error, bits=rows.wire_bits.astype(float) + rows.side_bits.astype(float), values=_values(rows, results))
         tables.append(rows.groupby("tensor", sort=False)[["sum_squared_error", "sum_squared_reference", "bits", "values"]].sum())
     a, b = tables
     if list(a.index) != list(b.index):

@@ -195,7 +195,7 @@ def define(
     keeps_state : bool, optional
         Whether steps must come in order; by default as the base, or True where `update` is given.
     compares_asked : bool
-        Compare with what was asked to send (a momentum), not with the gradients.
+        What is asked to send (a momentum) is a truth of its own: ``own_nmse`` and ``own_cosine`` compare with it.
     bits : int
         Bits a value that `encode` sends, where it gives no payload.
     grid : str

@@ -8,7 +8,7 @@
 // Both draws are unbiased: E[answer] = mean of u_w, Var = 1 - that squared. An element that is 0 for
 // everyone is a coin flip. group = G > 1: the u of G consecutive workers are averaged first, in full
 // precision (what a node does on its fast links), and worker j of a node draws and sends, for all of it,
-// chunk j of ceil(n / G) elements. The reduced sum is W answer. Truth is u_w. The update rule and
+// chunk j of ceil(n / G) elements. The reduced sum is W answer. Its own truth is u_w. The update rule and
 // the hierarchy are recalled from the paper, not checked against its text.
 #include <algorithm>
 #include <array>

@@ -9,7 +9,7 @@
 // Padding to a multiple of W lcm(W, 8) is part of every scale and has errors of its own. For the first
 // `warmup` steps the momentum is sent in a float format, without errors, and added exactly. The
 // variance, frozen after the warm-up, is the optimizer's affair. The payload is the first phase's; the second
-// moves as many bits again, as a ring does. Truth is m_w.
+// moves as many bits again, as a ring does. Its own truth is m_w.
 #include <array>
 
 #include "core/named_formats.h"

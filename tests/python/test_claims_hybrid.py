@@ -108,3 +108,13 @@ def test_errors_name_what_is_wrong(results):
         hybrid.greedy(results, LOW, "aps:fp16", bits=9)
     with pytest.raises(ValueError, match="steps"):
         hybrid.warmup(-1, LOW, HIGH)
+
+
+def test_a_skipped_step_is_a_lost_gradient_to_the_greedy_choice():
+    low, high = "dynamic_loss_scaling:e4m3", "none:fp32"
+    results = apscope.replay(DATA / "digits", [low, high], topology="ring")
+    _, front = hybrid.greedy(results, low, high, bits=32.0, topology="ring")
+    f = results.frame[(results.frame.scheme == low) & (results.frame.topology == "ring")]
+    lost = f.sum_squared_reference[f.skipped].sum()
+    assert lost > 0.1 * f.sum_squared_reference.sum()
+    assert front.nmse[0] == pytest.approx((lost + f.sum_squared_error[~f.skipped].sum()) / f.sum_squared_reference.sum(), rel=1e-12)
