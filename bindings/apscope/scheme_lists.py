@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 from typing import Union
 
@@ -73,4 +74,15 @@ def all_schemes() -> list[Scheme]:
 def schemes_of(given: Iterable[Union[Scheme, str]]) -> list[Scheme]:
     """Schemes and specs, ``main`` and ``all`` among them, as schemes, each once."""
     lists = dict(zip(LISTS, (main_schemes, all_schemes)))
-    return list(dict.fromkeys(s for one in given for s in (lists[one]() if isinstance(one, str) and one in lists else [as_scheme(one)])))
+    found: list[Scheme] = []
+    for one in given:
+        if isinstance(one, str) and one in lists:
+            found += lists[one]()
+            continue
+        try:
+            found.append(as_scheme(one))
+        except ValueError:
+            if near := difflib.get_close_matches(str(one), LISTS, n=1, cutoff=0.7):
+                raise ValueError(f"unknown scheme '{one}'; did you mean {near[0]}?") from None
+            raise
+    return list(dict.fromkeys(found))

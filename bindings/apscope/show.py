@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from .pooling import headline_rows
+from . import summary
+from .pooling import headline_topology
 
 if TYPE_CHECKING:
     from .results import Results
@@ -37,12 +38,8 @@ def name(text: Any, most: int = 70) -> str:
 
 
 def ranked(results: Results) -> pd.DataFrame:
-    """The rows of `Results.summary` of one topology a scheme: its own reduction, else the ring, else the first."""
-    heads = headline_rows(results.frame.reset_index(drop=True))
-    chosen = set(heads[["trace", "scheme", "topology"]].drop_duplicates().itertuples(index=False, name=None))
-    summary = results.summary()
-    kept = [row in chosen or "+" in row[2] for row in zip(summary["trace"], summary["scheme"], summary["topology"])]
-    return summary[kept].reset_index(drop=True)
+    """The rows of `Results.summary` that stand for their schemes."""
+    return summary.headline(results.summary(), headline_topology(results.frame)).reset_index(drop=True)
 
 
 def headline(results: Results) -> str:

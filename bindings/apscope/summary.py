@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 
 from .cost import Network, step_time
-from .pooling import compared_rows, frame_of, groups, losses, numbers, pool, quotient, total
+from .pooling import compared_rows, frame_of, groups, is_own, losses, numbers, pool, quotient, total
 from .schemes import as_scheme
 
-__all__ = ["COLUMNS", "summary"]
+__all__ = ["COLUMNS", "family_of", "headline", "summary"]
 
 #: Of `summary`, in this order.
 COLUMNS = (
@@ -101,6 +101,19 @@ def summary(results: Any, *, network: Network | None = None, elements: float | N
     out["format"] = _formats(rows, group, first)
     order = np.lexsort([out["step_nmse"], out["overflowed"] > 0, pd.factorize(out["trace"])[0]])
     return out.iloc[order].reset_index(drop=True)[list(COLUMNS)]
+
+
+def headline(table: pd.DataFrame, topology: str) -> pd.DataFrame:
+    """The rows of a summary that stand for their schemes: one a trace and scheme, in the order of rank.
+
+    A reduction of the scheme's own, else `topology`, else its first other, else ``exact`` or the wire.
+    """
+
+    def preference(name: str) -> int:
+        return 0 if name and is_own(name) else 1 if name == topology else 3 if name in ("exact", "") else 2
+
+    order = table.assign(preference=table["topology"].map(preference)).sort_values("preference", kind="stable")
+    return table.loc[order.drop_duplicates(["trace", "scheme"]).index.sort_values()]
 
 
 def step_losses(lost: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -37,3 +37,9 @@ def test_nothing_is_added_to_schemes_that_were_asked_for(request):
     digits = request.config.rootpath / "notebooks/data/digits"
     results = apscope.replay(digits, ["aps:e4m3"], steps="0:1", topology="ring")
     assert results.provenance["schemes"] == ["aps:e4m3"] and set(results.frame.scheme) == {"aps:e4m3"}
+
+
+@pytest.mark.parametrize(("given", "hint"), [("mian", "unknown scheme 'mian'; did you mean main?"), ("al", "unknown scheme 'al'; did you mean all?")])
+def test_a_misspelt_list_gets_a_hint(request, given, hint):
+    with pytest.raises(ValueError, match=hint):
+        apscope.replay(request.config.rootpath / "notebooks/data/digits", given)

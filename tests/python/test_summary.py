@@ -208,6 +208,18 @@ def test_schemes_with_overflow_rank_last_and_those_without_numbers_after_the_oth
         assert known.is_monotonic_increasing and known.index.tolist() == sound.index[: len(known)].tolist()
 
 
+@pytest.mark.parametrize("topology", ["ring", "sequential", "exact", "tree"])
+def test_one_row_stands_for_a_scheme(results, topology):
+    table = results.summary()
+    found = summary.headline(table, topology)
+    assert not found.duplicated(["trace", "scheme"]).any() and len(found) == len(table[["trace", "scheme"]].drop_duplicates())
+    assert found.index.is_monotonic_increasing
+    for one in found.itertuples():
+        own = {"qsgd": "gather", OWN_ONLY: "gather+vote"}.get(one.scheme)
+        wanted = "" if one.trace == "wire only" else own or topology
+        assert one.topology == wanted if topology in ("ring", "sequential") or own else one.topology in ("", "ring", "sequential", topology)
+
+
 def test_families_formats_and_times(results):
     found = results.summary(elements=1e6)
     family = dict(zip(found.scheme, found.family))

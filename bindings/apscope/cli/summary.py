@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-import pandas as pd
-
-from ..pooling import headline_topology, is_own
+from ..pooling import headline_topology
 from ..results import Results
+from ..summary import headline
 from .table import print_csv, print_frame, warn_of_missing_shards
 
 #: What a terminal has room for, the most telling first.
@@ -36,22 +35,16 @@ def run(args: argparse.Namespace) -> int:
     warn_of_missing_shards(results)
     table = results.summary(elements=args.elements)
     wanted = args.topology or ("all" if args.csv else headline_topology(results.frame))
+    held = [t for t in table["topology"].unique() if t]
+    if args.topology and wanted not in [*held, "all"]:
+        raise ValueError(f"the results have no topology '{wanted}'; they have {', '.join(held)}; all for each of them")
     if wanted != "all":
-        table = _of_topology(table, wanted, chosen=args.topology is not None)
+        table = table[table["topology"] == wanted] if wanted == "exact" else headline(table, wanted)
     if args.csv:
         print_csv(table)
         return 0
     for trace, part in table.groupby("trace", sort=False):
-        lost = [c for c in ("skipped", "overflowed") if not part[c].any()]
-        columns = [c for c in (part.columns if args.all_columns else SHORT) if c != "trace" and (args.all_columns or c not in lost)]
-        print_frame(f"{trace}", part[columns], fit=not args.all_columns)
+        quiet = [c for c in ("skipped", "overflowed") if not part[c].any()]
+        columns = [c for c in (part.columns if args.all_columns else SHORT) if c != "trace" and (args.all_columns or c not in quiet)]
+        print_frame(trace, part[columns], fit=not args.all_columns)
     return 0
-
-
-def _of_topology(table: pd.DataFrame, topology: str, chosen: bool) -> pd.DataFrame:
-    """The rows of a topology, and of schemes that have another reduction of their own; the wire's of traces without reduced rows."""
-    held = [t for t in table["topology"].unique() if t]
-    if chosen and topology not in held:
-        raise ValueError(f"the results have no topology '{topology}'; they have {', '.join([*held, 'all'])}")
-    own = table["topology"].map(is_own) & (topology != "exact")
-    return table[(table["topology"] == topology) | (table["topology"] == "") | (own & (table["topology"] != ""))]

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from ..comparison import compare, compare_steps
-from ..pooling import headline_topology, is_own
+from ..pooling import headline_topology
 from ..schemes import as_scheme
-from ..summary import family_of
+from ..summary import family_of, headline
 
 __all__ = ["LEVEL", "best_of_families", "bits_of", "duels", "headline"]
 
@@ -37,19 +37,6 @@ def bits_of(frame: pd.DataFrame) -> dict[str, int]:
     # 1 % above a width is padding of a bucket, not another width.
     widths = {scheme: next((c for c in CLASSES if row.bits <= 1.01 * c * row.elements), CLASSES[-1]) for scheme, row in zip(sums.index, sums.itertuples(), strict=True)}
     return {scheme: widths.get(scheme, CLASSES[-1]) for scheme in dict.fromkeys(frame["scheme"])}
-
-
-def headline(summary: pd.DataFrame, topology: str) -> pd.DataFrame:
-    """The rows of a summary that stand for their schemes: one a trace and scheme, in the order of rank.
-
-    A reduction of the scheme's own, else `topology`, else its first other, else ``exact`` or the wire.
-    """
-
-    def preference(name: str) -> int:
-        return 0 if name and is_own(name) else 1 if name == topology else 3 if name in ("exact", "") else 2
-
-    order = summary.assign(preference=summary["topology"].map(preference)).sort_values("preference", kind="stable")
-    return summary.loc[order.drop_duplicates(["trace", "scheme"]).index.sort_values()]
 
 
 def best_of_families(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
