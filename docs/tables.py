@@ -14,6 +14,7 @@ import pandas as pd
 
 import apscope
 from apscope.report.text import figure, percent
+from apscope.summary import headline
 
 TRACE = Path(__file__).parents[1] / "notebooks" / "data" / "digits"
 FORMATS = ("e5m2", "e4m3", "e3m4")
@@ -28,8 +29,7 @@ MARKERS = {name: (f"<!-- {name}: written by make tables -->", f"<!-- end of {nam
 
 def rows_of(results: apscope.Results) -> pd.DataFrame:
     """The summary after a ring, or after a scheme's own reduction: one row a scheme, best first."""
-    table = results.summary()
-    return table[table["topology"] != "exact"].drop_duplicates(["trace", "scheme"])
+    return headline(results.summary(), "ring")
 
 
 def chosen(table: pd.DataFrame) -> pd.DataFrame:
