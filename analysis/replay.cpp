@@ -168,7 +168,7 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemVi
 std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemViews& item, const Leaf& leaf, State& state) {
     const StepInfo& info = manifest_.steps[options_.steps[t]];
     const bool reduces = manifest_.stage == "local";
-    const ExchangeContext context{manifest_.reduction == "mean", reduces, topologies_};
+    ExchangeContext context{manifest_.reduction == "mean", reduces, topologies_, options_.draws, {}};
     const std::string missing = missing_at(*leaf.scheme->tensor, trace_, options_.steps[t]);
     if (!missing.empty()) {
         std::vector<ResultRow> rows = unmeasurable_rows(*leaf.scheme, item.rows[0].size(), options_.workers, missing, context);
@@ -191,7 +191,16 @@ std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemVie
         held.push_back(trace_.read(info.number, tensor(k).name, 0, parse_kind(what)));
         (what == "weights" ? step.weights : step.full_batch) = held.back().values;
     }
-    const Exchange e = exchange(*leaf.scheme->tensor, step, state, item.rows, reduces ? std::span<const Topology>(topologies_) : std::span<const Topology>{});
+    const TensorScheme& scheme = *leaf.scheme->tensor;
+    const std::span<const Topology> wanted = reduces ? std::span<const Topology>(topologies_) : std::span<const Topology>{};
+    const State before = options_.draws > 1 && scheme.draws ? state : State{};  // the state goes on from draw 0
+    context.redraw = [&](int draw) {
+        TensorStep again = step;
+        again.key = replay_key(options_.seed, tensor(k).name, info.number, static_cast<std::uint32_t>(draw));
+        State copy = before;
+        return exchange(scheme, again, copy, item.rows, wanted);
+    };
+    const Exchange e = exchange(scheme, step, state, item.rows, wanted);
     std::vector<ResultRow> rows = tensor_rows(*leaf.scheme, e, item.rows, context);
     name(rows, t, k, leaf);
     return rows;

@@ -39,10 +39,7 @@ SchemeRun::SchemeRun(const Scheme& scheme, const Decision& decision, std::span<c
         if (!stochastic_ && !hops_draw) r.moments = Moments::deterministic;
         else if (!has_hops || hops_draw) r.moments = Moments::closed_form;
         else r.sampled = true;
-        if (r.sampled && item.draws > 1) {
-            r.draw_error.assign(static_cast<std::size_t>(item.draws), 0.0);
-            r.left_out.assign(static_cast<std::size_t>(item.draws), 0.0);
-        }
+        if (r.sampled && item.draws > 1) r.samples = DrawSamples(static_cast<std::size_t>(item.draws));
         reduced_.push_back(std::move(r));
     };
     add({});
@@ -217,30 +214,7 @@ void SchemeRun::sample(std::size_t first, std::span<const double> reference) {
         }
     }
     for (std::size_t r = 0; r < reduced_.size(); ++r) {
-        Reduced& row = reduced_[r];
-        if (!row.sampled) continue;
-        const auto y = [&](std::size_t d, std::size_t i) { return values[r][d * count + i]; };
-        for (std::size_t d = 0; d < draws; ++d) {
-            row.draw_error[d] += block_sum(count, [&](std::size_t i) { return y(d, i) - reference[i]; });
-        }
-        // Deviations from draw 0: their sums lose nothing to cancellation.
-        const double k = static_cast<double>(draws);
-        std::vector<double> sum(count, 0.0), squares(count, 0.0);
-        for (std::size_t d = 1; d < draws; ++d) {
-            for (std::size_t i = 0; i < count; ++i) {
-                const double z = y(d, i) - y(0, i);
-                sum[i] += z;
-                squares[i] += z * z;
-            }
-        }
-        row.variance_sum += block_sum(count, [&](std::size_t i) { return (squares[i] - sum[i] * sum[i] / k) / (k - 1.0); });
-        for (std::size_t d = 0; d < draws; ++d) {
-            row.left_out[d] += block_sum(count, [&](std::size_t i) {
-                const double z = y(d, i) - y(0, i);
-                const double s = sum[i] - z;
-                return ((squares[i] - z * z) - s * s / (k - 1.0)) / (k - 2.0);
-            });
-        }
+        if (reduced_[r].sampled) reduced_[r].samples.add_block(reference, [&](std::size_t d) { return values[r].data() + d * count; });
     }
 }
 
@@ -274,29 +248,9 @@ void SchemeRun::block(std::size_t first, std::span<const double> reference) {
     bool samples = false;
     for (Reduced& r : reduced_) {
         add_reduced(r, first, reference);
-        samples = samples || !r.draw_error.empty();
+        samples = samples || !r.samples.empty();
     }
     if (samples) sample(first, reference);
-}
-
-void SchemeRun::fill_sampled(ResultRow& row, const Reduced& r) const {
-    if (r.draw_error.empty() || r.statistics.counted != r.statistics.count || r.statistics.count == 0) return;
-    const double n = static_cast<double>(r.statistics.count), k = static_cast<double>(r.draw_error.size());
-    // mean +- spread of values that stand for whole-tensor sums.
-    const auto mean_and_squares = [&](const std::vector<double>& values) {
-        double mean = 0.0, squares = 0.0;
-        for (const double v : values) mean += v / n;
-        mean /= k;
-        for (const double v : values) squares += (v / n - mean) * (v / n - mean);
-        return std::pair(mean, squares);
-    };
-    const auto [bias, bias_squares] = mean_and_squares(r.draw_error);
-    const auto [left_out, left_out_squares] = mean_and_squares(r.left_out);
-    if (!std::isfinite(bias) || !std::isfinite(left_out)) return;  // a draw overflowed
-    row.expected_bias = bias;
-    row.expected_bias_error = std::sqrt(bias_squares / (k * (k - 1.0)));
-    row.expected_variance = r.variance_sum / n;
-    row.expected_variance_error = std::sqrt((k - 1.0) / k * left_out_squares);
 }
 
 std::vector<ResultRow> SchemeRun::rows() const {
@@ -329,7 +283,7 @@ std::vector<ResultRow> SchemeRun::rows() const {
             continue;
         }
         fill_columns(row, r.statistics, r.moments, float_grid_ != nullptr);
-        fill_sampled(row, r);
+        r.samples.fill(row);
     }
     return rows;
 }

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/draw_samples.h"
 #include "analysis/error_statistics.h"
 #include "analysis/nearest_statistics.h"
 #include "analysis/result_row.h"
@@ -69,9 +70,7 @@ private:
         Moments moments = Moments::none;
         bool sampled = false;           // stochastic wire, deterministic hops: needs draws
         ErrorStatistics statistics;
-        std::vector<double> draw_error;    // per draw: sum of errors
-        std::vector<double> left_out;      // per draw: sum of variances without that draw
-        double variance_sum = 0.0;         // sum over elements of the sample variance
+        DrawSamples samples;            // empty where none are taken
     };
 
     void choose_fp32();
@@ -88,7 +87,6 @@ private:
     void add_skipped(std::size_t first, std::span<const double> reference);
     void add_reduced(Reduced& reduced, std::size_t first, std::span<const double> reference);
     void sample(std::size_t first, std::span<const double> reference);
-    void fill_sampled(ResultRow& row, const Reduced& reduced) const;
     double decode(double code) const { return decision_.exponent ? code * inverse_ : code / decision_.scale; }
 
     const Scheme& scheme_;

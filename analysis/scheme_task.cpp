@@ -22,7 +22,7 @@ RowTask SchemeRun::task() const {
     for (const Reduced& r : reduced_) {
         const bool exact = r.topology.kind == Topology::Kind::exact || scheme_.reduction.exact;
         task.reduced.push_back({r.topology, exact, r.moments == Moments::closed_form, r.sampled});
-        samples = samples || !r.draw_error.empty();
+        samples = samples || !r.samples.empty();
     }
     const int draws = samples ? item_.draws : 1;
     for (int d = 0; d < draws; ++d) {
@@ -40,9 +40,9 @@ void SchemeRun::take(RowTotals totals) {
         if (reduced_[r].moments == Moments::closed_form) {
             reduced_[r].statistics.moments_defined = from.statistics.moments_defined && wire_moments_defined_;
         }
-        reduced_[r].draw_error = std::move(from.draw_error);
-        reduced_[r].left_out = std::move(from.left_out);
-        reduced_[r].variance_sum = from.variance_sum;
+        reduced_[r].samples.draw_error = std::move(from.draw_error);
+        reduced_[r].samples.left_out = std::move(from.left_out);
+        reduced_[r].samples.variance_sum = from.variance_sum;
     }
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "analysis/cost_model.h"
+#include "analysis/draw_samples.h"
 #include "analysis/error_statistics.h"
 #include "core/fixed_shape_sum.h"
 
@@ -27,6 +28,31 @@ void add(ErrorStatistics& statistics, const Compared& c) {
     statistics.merge(row);
 }
 
+// A row of one part, or of several, whose statistics add up; results[d][p] is what draw d gave for part p.
+DrawSamples sample(std::span<const Row> truth, const std::vector<std::vector<const double*>>& results) {
+    DrawSamples samples(results.size());
+    for (std::size_t p = 0; p < truth.size(); ++p) {
+        DrawSamples part(results.size());
+        for (std::size_t first = 0; first < truth[p].size(); first += sum_block) {
+            part.add_block(std::span(truth[p]).subspan(first, std::min(sum_block, truth[p].size() - first)),
+                           [&](std::size_t d) { return results[d][p] + first; });
+        }
+        samples.merge(part);
+    }
+    return samples;
+}
+
+// The largest error of the reduced result in units in the last place, where the workers share a scale.
+std::optional<double> reduced_max_ulp(const TensorScheme& scheme, const Row& scales, const Row& x, const Row& y, double units) {
+    if (!scheme.limits || scales.empty()) return std::nullopt;
+    double most = 0.0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        if (!std::isfinite(x[i]) || !std::isfinite(y[i])) continue;
+        most = std::max(most, in_ulps(x[i], y[i] - x[i], scales[scales.size() == 1 ? 0 : i], units, *scheme.limits));
+    }
+    return most;
+}
+
 std::uint64_t mean_up(const std::vector<Message>& sent, std::uint64_t Message::*bits) {
     std::uint64_t total = 0;
     for (const Message& m : sent) total += m.*bits;
@@ -40,6 +66,51 @@ std::vector<std::string> topology_names(const TensorScheme& scheme, const Exchan
     return names;
 }
 
+void fill_grid_use(ResultRow& wire, const std::vector<Message>& sent) {
+    GridUse use;
+    for (const Message& m : sent) {
+        if (!m.grid_use) return;
+        use.merge(*m.grid_use);
+    }
+    wire.subnormal = static_cast<std::int64_t>(use.subnormal);
+    wire.saturated = static_cast<std::int64_t>(use.saturated);
+    if (wire.counted > 0) wire.max_ulp = use.max_ulp;
+}
+
+// Rows that have no closed form, from K draws. reference: of the reduced rows, empty if there are none.
+void sample_rows(std::vector<ResultRow>& rows, const TensorScheme& tensor, const Exchange& e, const Rows& truth, const Row& reference,
+                 const ExchangeContext& context) {
+    const auto lacks = [&](const ResultRow& row) { return std::isnan(row.expected_bias) && row.count > 0 && row.counted == row.count; };
+    if (context.draws == 1 || !tensor.draws || e.skipped || std::none_of(rows.begin(), rows.end(), lacks)) return;
+    const double divisor = context.divide ? static_cast<double>(truth.size()) : 1.0;
+    std::vector<Rows> sent, reduced;  // per draw: a row a worker, or a row a reduced row
+    for (int d = 0; d < context.draws; ++d) {
+        Exchange other;
+        if (d > 0) other = context.redraw(d);
+        const Exchange& drawn = d == 0 ? e : other;
+        Rows& sums = reduced.emplace_back();
+        if (!reference.empty()) {
+            sums.push_back(exact_sum(drawn.sent));
+            sums.insert(sums.end(), drawn.reduced.begin(), drawn.reduced.end());
+        }
+        for (Row& sum : sums) {
+            for (double& y : sum) y /= divisor;
+        }
+        Rows& messages = sent.emplace_back();
+        if (!lacks(rows[0])) continue;
+        for (const Message& m : drawn.sent) messages.push_back(m.values);
+    }
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+        if (!lacks(rows[r])) continue;
+        std::vector<std::vector<const double*>> results(sent.size());
+        for (std::size_t d = 0; d < sent.size(); ++d) {
+            if (r > 0) results[d].push_back(reduced[d].at(r - 1).data());
+            else for (const Row& values : sent[d]) results[d].push_back(values.data());
+        }
+        sample(r == 0 ? std::span<const Row>(truth) : std::span<const Row>(&reference, 1), results).fill(rows[r]);
+    }
+}
+
 }  // namespace
 
 std::vector<ResultRow> tensor_rows(const Scheme& scheme, const Exchange& e, std::span<const std::span<const float>> gradients,
@@ -49,7 +120,8 @@ std::vector<ResultRow> tensor_rows(const Scheme& scheme, const Exchange& e, std:
     Rows truth;
     for (std::size_t w = 0; w < workers; ++w) truth.emplace_back(gradients[w].begin(), gradients[w].end());
     const bool known = std::all_of(e.sent.begin(), e.sent.end(), [n](const Message& m) { return m.variance.size() == n; });
-    const Moments drawn = !tensor.draws ? Moments::deterministic : known ? Moments::closed_form : Moments::none;
+    const bool certain = !tensor.draws || std::all_of(e.sent.begin(), e.sent.end(), [](const Message& m) { return m.certain; });
+    const Moments drawn = certain ? Moments::deterministic : known ? Moments::closed_form : Moments::none;
     // Moments are of what was asked; rows speak of the truth.
     const auto bias_of = [&](std::size_t w) {
         Row bias = e.sent[w].bias;
@@ -89,10 +161,13 @@ std::vector<ResultRow> tensor_rows(const Scheme& scheme, const Exchange& e, std:
         fill_skipped(wire, total);
     } else {
         fill_columns(wire, total, drawn, false);
+        fill_grid_use(wire, e.sent);
         if (tensor.compares_asked) fill_own(wire, own);
     }
-    if (!context.reduces) return rows;
-
+    if (!context.reduces) {
+        sample_rows(rows, tensor, e, truth, {}, context);
+        return rows;
+    }
     const double divisor = context.divide ? static_cast<double>(workers) : 1.0;
     const auto mean_of = [&](const Rows& each) {
         Row mean = each[0];
@@ -117,7 +192,8 @@ std::vector<ResultRow> tensor_rows(const Scheme& scheme, const Exchange& e, std:
         for (double& b : bias) b /= divisor;
         for (double& v : variance) v /= divisor * divisor;
     }
-    const auto reduced = [&](const std::string& topology, Row y, bool moments) {
+    const auto reduced = [&](const std::string& topology, Row y, bool is_sum) {
+        const bool moments = known && is_sum;
         ResultRow& row = start(false, topology);
         if (e.skipped) {
             ErrorStatistics statistics;
@@ -129,15 +205,18 @@ std::vector<ResultRow> tensor_rows(const Scheme& scheme, const Exchange& e, std:
         ErrorStatistics statistics;
         add(statistics, {reference, y, moments ? std::span<const double>(bias) : std::span<const double>{},
                          moments ? std::span<const double>(variance) : std::span<const double>{}});
-        fill_columns(row, statistics, moments || !tensor.draws ? drawn : Moments::none, false);
+        // Of certain messages only a reduction that draws makes something uncertain.
+        fill_columns(row, statistics, is_sum || (certain && !tensor.reduction_draws) ? drawn : Moments::none, false);
+        if (const auto ulp = reduced_max_ulp(tensor, e.scales, reference, y, divisor); ulp && statistics.counted > 0) row.max_ulp = *ulp;
         if (!tensor.compares_asked) return;
         ErrorStatistics own_statistics;
         add(own_statistics, {own_reference, y, {}, {}});
         fill_own(row, own_statistics);
     };
     const std::vector<std::string> names = topology_names(tensor, context);
-    reduced(names[0], std::move(sum), known);
-    for (std::size_t t = 1; t < names.size(); ++t) reduced(names[t], e.reduced.at(t - 1), known && tensor.is_exact_sum);
+    reduced(names[0], std::move(sum), true);
+    for (std::size_t t = 1; t < names.size(); ++t) reduced(names[t], e.reduced.at(t - 1), tensor.is_exact_sum);
+    sample_rows(rows, tensor, e, truth, reference, context);
     return rows;
 }
 

@@ -2,6 +2,7 @@
 // or the topologies it crosses with.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -14,6 +15,8 @@ struct ExchangeContext {
     bool divide = false;   // the reference is divided by the number of workers
     bool reduces = true;   // false where the trace holds reduced gradients: the wire's row only
     std::span<const Topology> topologies;  // those that the exchange was asked for, exact left out
+    int draws = 1;                         // K >= 3: sample what has no closed form
+    std::function<Exchange(int draw)> redraw;  // the same exchange from the same state with the words of draw 1..K-1
 };
 
 // gradients: as recorded, special values included.

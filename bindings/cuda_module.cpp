@@ -11,6 +11,7 @@
 
 #include "analysis/cuda/error_cuda.h"
 #include "analysis/cuda/replay_cuda.h"
+#include "bindings/guarded.h"
 #include "bindings/row_device_capsule.h"
 #include "bindings/statistics_dict.h"
 #include "core/named_formats.h"
@@ -69,7 +70,7 @@ void with_code(int bytes, F&& f) {
 
 BlockShape as_shape(const std::array<std::size_t, 3>& s) { return {s[0], s[1], s[2]}; }
 
-void define_arrays(py::module_& m) {
+void define_arrays(apscope::python::Module& m) {
     m.def("quantize", [](Address in, Address out, std::size_t n, int bytes, const std::string& format, const std::string& rounding,
                          const std::string& overflow, const std::string& underflow, bool keep_payload, std::uint64_t seed, int random_bits,
                          int device, Address stream) {
@@ -151,7 +152,7 @@ void define_arrays(py::module_& m) {
     });
 }
 
-void define_blocks(py::module_& m) {
+void define_blocks(apscope::python::Module& m) {
     using Shape = std::array<std::size_t, 3>;
     m.def("quantize_blocks", [](Address in, Address out, const Shape& shape, const std::string& format, const std::string& rounding,
                                 const std::string& overflow, std::uint64_t seed, int random_bits, int device, Address stream) {
@@ -164,14 +165,14 @@ void define_blocks(py::module_& m) {
         const Projection p{parse_rounding(rounding), parse_overflow(overflow), random_bits};
         const Queue q(device, stream);
         const py::gil_scoped_release release;
-        return encode_blocks_on_device(at<const float>(in), at<std::uint8_t>(codes), at<std::uint8_t>(scales), as_shape(shape),
-                                       parse_block_format(format), p, seed, q.stream);
+        return static_cast<double>(encode_blocks_on_device(at<const float>(in), at<std::uint8_t>(codes), at<std::uint8_t>(scales), as_shape(shape),
+                                                           parse_block_format(format), p, seed, q.stream));
     });
-    m.def("decode_blocks", [](Address codes, Address scales, float tensor_scale, Address out, const Shape& shape, const std::string& format, int device,
+    m.def("decode_blocks", [](Address codes, Address scales, double tensor_scale, Address out, const Shape& shape, const std::string& format, int device,
                               Address stream) {
         const Queue q(device, stream);
         const py::gil_scoped_release release;
-        decode_blocks_on_device(at<const std::uint8_t>(codes), at<const std::uint8_t>(scales), tensor_scale, at<float>(out), as_shape(shape),
+        decode_blocks_on_device(at<const std::uint8_t>(codes), at<const std::uint8_t>(scales), static_cast<float>(tensor_scale), at<float>(out), as_shape(shape),
                                 parse_block_format(format), q.stream);
     });
 }
@@ -189,7 +190,8 @@ struct DlTensor {
 
 }  // namespace
 
-PYBIND11_MODULE(_cuda, m) {
+PYBIND11_MODULE(_cuda, plain) {
+    apscope::python::Module m(plain);
     m.doc() = "Kernels on a GPU; built with -DAPSCOPE_CUDA=ON.";
     m.def("device_count", &device_count);
     m.def("require_device", &require_device);

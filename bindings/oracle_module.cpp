@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bindings/guarded.h"
 #include "core/named_formats.h"
 #include "emulation/simd.h"
 #include "tests/oracle/mpfr_oracle.h"
@@ -134,7 +135,8 @@ double project(double x, const std::string& format, const std::string& rounding,
 
 }  // namespace
 
-PYBIND11_MODULE(_oracle, m) {
+PYBIND11_MODULE(_oracle, plain) {
+    apscope::python::Module m(plain);
     m.doc() = "The MPFR oracle: what a cast should give, and the comparison of the emulator with it.";
     m.def("verify", &verify, py::arg("format"), py::kw_only(), py::arg("rounding") = "ties_to_even",
           py::arg("overflow") = "ieee", py::arg("underflow") = "gradual", py::arg("keep_payload") = false, py::arg("random_bits") = 32,

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "bindings/guarded.h"
 #include "emulation/arithmetic.h"
 #include "emulation/ordered_sum.h"
 #include "emulation/register_arithmetic.h"
@@ -34,7 +35,7 @@ SumOptions make_options(const FloatFormat& format, const std::string& order, std
 }
 
 template <class T>
-void define_operations(py::module_& m) {
+void define_operations(apscope::python::Module& m) {
     using Array = py::array_t<T>;
     m.def("arithmetic", [](const std::string& operation, const Array& a, const Array& b, const Array& c, Array& out,
                            const FloatFormat& format, const std::string& rounding, const std::string& overflow,
@@ -51,7 +52,7 @@ void define_operations(py::module_& m) {
 }
 
 template <class T>
-void define_sums(py::module_& m) {
+void define_sums(apscope::python::Module& m) {
     using Array = py::array_t<T>;
     using Numbers = std::span<const T>;
     m.def("ordered_sum", [](const Array& x, std::size_t terms, Array& out, const FloatFormat& format, const std::string& order,
@@ -94,7 +95,7 @@ void define_sums(py::module_& m) {
 
 }  // namespace
 
-void register_arithmetic(py::module_& m) {
+void register_arithmetic(apscope::python::Module& m) {
     define_operations<float>(m);
     define_operations<double>(m);
     define_sums<float>(m);

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "bindings/guarded.h"
 #include "core/named_formats.h"
 #include "emulation/quantize.h"
 #include "emulation/reduce.h"
@@ -46,7 +47,7 @@ Settings make_settings(const FloatFormat& format, const std::string& rounding, c
 }
 
 template <class T>
-void define_quantize(py::module_& m) {
+void define_quantize(apscope::python::Module& m) {
     m.def("quantize", [](const py::array_t<T>& x, py::array_t<T>& out, const FloatFormat& format, const std::string& rounding,
                          const std::string& overflow, const std::string& underflow, bool keep_payload, std::uint64_t seed,
                          int random_bits, const Words& random, int threads) {
@@ -61,7 +62,7 @@ void define_quantize(py::module_& m) {
 }
 
 template <class T, class Code>
-void define_codes(py::module_& m) {
+void define_codes(apscope::python::Module& m) {
     m.def("encode", [](const py::array_t<T>& x, py::array_t<Code>& out, const FloatFormat& format, const std::string& rounding,
                        const std::string& overflow, const std::string& underflow, bool keep_payload, std::uint64_t seed,
                        int random_bits, const Words& random, int threads, std::optional<std::uint64_t> nan) {
@@ -83,7 +84,7 @@ void define_codes(py::module_& m) {
 
 }  // namespace
 
-void register_arrays(py::module_& m) {
+void register_arrays(apscope::python::Module& m) {
     define_quantize<float>(m);
     define_quantize<double>(m);
     define_codes<float, std::uint8_t>(m);
@@ -130,6 +131,10 @@ void register_arrays(py::module_& m) {
        py::arg("overflow"), py::arg("accumulate"), py::arg("hop_rounding"), py::arg("input_cast"), py::arg("seed"),
        py::arg("random_bits"), py::arg("threads"));
 
+    m.def("stream_seed", [](std::uint64_t seed, std::int64_t number) {
+        const PhiloxKey key = replay_key(seed, "", number);
+        return std::uint64_t{key.high} << 32 | key.low;
+    }, py::arg("seed"), py::arg("number"));
     m.def("simd_level", [] { return std::string(to_string(simd_level())); });
     m.def("best_simd_level", [] { return std::string(to_string(best_simd_level())); });
     m.def("set_simd_level", [](const std::string& level) { set_simd_level(parse_simd_level(level)); }, py::arg("level"));

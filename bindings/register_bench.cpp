@@ -4,11 +4,12 @@
 #include <pybind11/stl.h>
 
 #include "analysis/bench.h"
+#include "bindings/guarded.h"
 
 namespace py = pybind11;
 using namespace apscope;
 
-void register_bench(py::module_& m) {
+void register_bench(apscope::python::Module& m) {
     m.def("bench", [](std::size_t l2_elements, std::size_t dram_elements, std::size_t matrix, int threads, int rounds,
                       double visit_seconds, const std::string& only, const py::object& progress) {
         std::vector<BenchTimes> times;

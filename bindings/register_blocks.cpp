@@ -9,6 +9,7 @@
 #include <string>
 #include <tuple>
 
+#include "bindings/guarded.h"
 #include "core/block_format.h"
 #include "core/named_formats.h"
 #include "emulation/blocks.h"
@@ -75,7 +76,7 @@ BlockFormat from_dict(const py::object& value) {
 }
 
 template <class Real>
-void define_casts(py::module_& m) {
+void define_casts(apscope::python::Module& m) {
     m.def("quantize_blocks", [](const py::array_t<Real>& x, py::array_t<Real>& out, const Shape& shape, const BlockFormat& format,
                                 const std::string& rounding, const std::string& overflow, std::uint64_t seed, int random_bits, int threads) {
         const Projection p{parse_rounding(rounding), parse_overflow(overflow), random_bits};
@@ -91,15 +92,15 @@ void define_casts(py::module_& m) {
         const auto in = in_span(x);
         const auto element_codes = out_span(codes), scale_codes = out_span(scales);
         const py::gil_scoped_release release;
-        return encode_blocks(in, element_codes, scale_codes, block_shape(shape), format, p, seed, threads);
+        return static_cast<double>(encode_blocks(in, element_codes, scale_codes, block_shape(shape), format, p, seed, threads));
     }, py::arg("x").noconvert(), py::arg("codes").noconvert(), py::arg("scales").noconvert(), py::arg("shape"), py::arg("format"),
        py::arg("rounding"), py::arg("overflow"), py::arg("seed"), py::arg("random_bits"), py::arg("threads"));
 }
 
 }  // namespace
 
-void register_blocks(py::module_& m) {
-    py::class_<BlockFormat>(m, "BlockFormat", R"(Elements that share a scale, as a value.
+void register_blocks(apscope::python::Module& m) {
+    python::Class<BlockFormat>(m, "BlockFormat", R"(Elements that share a scale, as a value.
 
 `name`: mxfp8_e4m3, mxfp8_e5m2, mxfp6_e3m2, mxfp6_e2m3, mxfp4, mxint8, nvfp4, bfp:<bits>:<block> or
 blocks:<element>, each followed by any of ,scale=<format> ,block=<size> ,rule=<rule> ,tensor. Or the
@@ -142,12 +143,12 @@ two's complement integers), `tensor_scale` (one float32 scale more for the whole
 
     define_casts<float>(m);
     define_casts<double>(m);
-    m.def("decode_blocks", [](const Bytes& codes, const Bytes& scales, float tensor_scale, py::array_t<float>& out, const Shape& shape,
+    m.def("decode_blocks", [](const Bytes& codes, const Bytes& scales, double tensor_scale, py::array_t<float>& out, const Shape& shape,
                               const BlockFormat& format, int threads) {
         const auto element_codes = in_span(codes), scale_codes = in_span(scales);
         const auto result = out_span(out);
         const py::gil_scoped_release release;
-        decode_blocks(element_codes, scale_codes, tensor_scale, result, block_shape(shape), format, threads);
+        decode_blocks(element_codes, scale_codes, static_cast<float>(tensor_scale), result, block_shape(shape), format, threads);
     }, py::arg("codes").noconvert(), py::arg("scales").noconvert(), py::arg("tensor_scale"), py::arg("out").noconvert(),
        py::arg("shape"), py::arg("format"), py::arg("threads"));
 

@@ -8,12 +8,13 @@
 #include <string>
 
 #include "analysis/cast_statistics.h"
+#include "bindings/guarded.h"
 #include "bindings/statistics_dict.h"
 
 namespace py = pybind11;
 using namespace apscope;
 
-void register_cast_statistics(py::module_& m) {
+void register_cast_statistics(apscope::python::Module& m) {
     using Array = py::array_t<float>;
     m.def("cast_statistics", [](const Array& x, std::optional<Array> out, const FloatFormat& format, const std::string& rounding,
                                 const std::string& overflow, std::uint64_t seed, int random_bits, int threads) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "analysis/cost_model.h"
+#include "bindings/guarded.h"
 #include "emulation/scheme.h"
 
 namespace py = pybind11;
@@ -24,7 +25,7 @@ Transport transport_of(const std::string& spec, const std::string& grid) {
 
 }  // namespace
 
-void register_cost(py::module_& m) {
+void register_cost(apscope::python::Module& m) {
     m.def("collective_cost", [](const std::string& collective, double sent, double partial, double result, double side, int workers,
                                  int group) {
         const Cost cost = collective_cost(parse_collective(collective), {sent, partial, result, side}, workers, group);

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "bindings/exchange_types.h"
+#include "bindings/guarded.h"
 #include "emulation/as_tensor.h"
 #include "emulation/scheme.h"
 
@@ -37,7 +38,7 @@ void set_parts(TensorScheme& t, const py::dict& parts, int bits) {
             const py::gil_scoped_acquire acquire;
             return to_rows((*f)(step, to_dict(state), to_array(rows)).cast<Array>(), rows.size(), "forward");
         };
-        t.keeps_norm = false;
+        t.inverse_variance = {};
     }
     if (const Function f = part("inverse")) {
         t.inverse = [f](const TensorStep& step, const State& state, const Row& row) {
@@ -72,6 +73,7 @@ void set_parts(TensorScheme& t, const py::dict& parts, int bits) {
             return m;
         };
         t.draws = true;  // it may have drawn; its moments are not known
+        t.limits.reset();
         t.transport = {};
         if (t.crosses_topologies && !parts.contains("reduce")) {  // values of its own are not numbers of the base's format
             t.crosses_topologies = false;
@@ -81,6 +83,7 @@ void set_parts(TensorScheme& t, const py::dict& parts, int bits) {
     if (const Function f = part("reduce")) {
         t.crosses_topologies = false;
         t.is_exact_sum = false;
+        t.reduction_draws = t.draws;
         t.reduce = [f](const TensorStep& step, State& state, const State& theta, const std::vector<Message>& sent, const Topology&) {
             const py::gil_scoped_acquire acquire;
             Rows values;
@@ -154,8 +157,8 @@ py::dict run_exchange(const std::string& spec, const py::array_t<float, py::arra
 
 }  // namespace
 
-void register_exchange(py::module_& m) {
-    py::class_<TensorStep>(m, "TensorStep")
+void register_exchange(apscope::python::Module& m) {
+    python::Class<TensorStep>(m, "TensorStep")
         .def(py::init([](const std::string& tensor, const std::string& role, std::vector<std::int64_t> shape, std::int64_t number,
                          std::size_t index, std::uint64_t seed, double loss, double learning_rate) {
                  TensorStep step;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "bindings/guarded.h"
 #include "core/codec.h"
 #include "core/named_formats.h"
 #include "core/projection.h"
@@ -64,8 +65,8 @@ py::dict fields(const FloatFormat& f) {
 
 }  // namespace
 
-void register_formats(py::module_& m) {
-    py::class_<FloatFormat>(m, "FloatFormat", R"(A floating-point number system as a value.
+void register_formats(apscope::python::Module& m) {
+    python::Class<FloatFormat>(m, "FloatFormat", R"(A floating-point number system as a value.
 
 FloatFormat("e4m3fn") reads a name: a row of `apscope formats`, an alias, a P3109 name such as
 binary8p3se, or e<E>m<M>[fn|fnuz|finite][u][b<bias>]. FloatFormat(exponent_bits=4, mantissa_bits=3,

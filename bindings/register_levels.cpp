@@ -4,12 +4,13 @@
 
 #include <stdexcept>
 
+#include "bindings/guarded.h"
 #include "emulation/codecs/optimal_levels.h"
 
 namespace py = pybind11;
 using namespace apscope;
 
-void register_levels(py::module_& m) {
+void register_levels(apscope::python::Module& m) {
     m.def("optimal_levels", [](const py::array_t<float, py::array::c_style>& x, std::size_t k, const std::string& method, std::size_t candidates) {
         const Row row(x.data(), x.data() + x.size());
         OptimalLevels best;

@@ -7,11 +7,12 @@
 #include <stdexcept>
 
 #include "analysis/pooled.h"
+#include "bindings/guarded.h"
 
 namespace py = pybind11;
 using namespace apscope;
 
-void register_pooled(py::module_& m) {
+void register_pooled(apscope::python::Module& m) {
     m.def("pool", [](const py::array_t<double, py::array::c_style>& table, bool over_steps, bool over_tensors) {
         if (table.ndim() != 3) {
             throw std::invalid_argument("a table to pool has 3 axes (steps, tensors, variants), not " + std::to_string(table.ndim()));

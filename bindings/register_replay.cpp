@@ -11,6 +11,7 @@
 #include "analysis/replay.h"
 #include "bindings/columns.h"
 #include "bindings/exchange_types.h"
+#include "bindings/guarded.h"
 #include "bindings/result_columns.h"
 #include "bindings/row_device_capsule.h"
 
@@ -87,7 +88,7 @@ py::dict histogram_columns(const Trace& trace, const std::vector<ItemHistogram>&
 
 }  // namespace
 
-void register_replay(py::module_& m) {
+void register_replay(apscope::python::Module& m) {
     m.def("replay", [](const Trace& trace, const std::vector<std::string>& schemes, const std::vector<std::string>& topologies,
                        std::vector<std::size_t> steps, std::vector<std::size_t> tensors, int workers, std::uint64_t seed,
                        int threads, std::size_t shard, std::size_t shards, int draws, const py::dict& states, const py::object& progress,

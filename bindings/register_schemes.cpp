@@ -2,13 +2,14 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include "bindings/guarded.h"
 #include "emulation/scheme.h"
 #include "emulation/topology.h"
 
 namespace py = pybind11;
 using namespace apscope;
 
-void register_schemes(py::module_& m) {
+void register_schemes(apscope::python::Module& m) {
     m.def("scheme_definitions", [] {
         py::list rows;
         for (const SchemeDefinition& d : scheme_definitions()) {

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "analysis/trace.h"
+#include "bindings/guarded.h"
 
 namespace py = pybind11;
 using namespace apscope;
@@ -26,9 +27,9 @@ py::array as_array(TensorView view) {
 
 }  // namespace
 
-void register_trace(py::module_& m);
+void register_trace(apscope::python::Module& m);
 
-void register_trace(py::module_& m) {
+void register_trace(apscope::python::Module& m) {
     // A file that cannot be opened is an OSError, as it is everywhere in Python.
     py::register_local_exception_translator([](std::exception_ptr pointer) {
         try {
@@ -38,7 +39,7 @@ void register_trace(py::module_& m) {
         }
     });
     using File = SafetensorsFile;
-    py::class_<File, std::shared_ptr<File>>(m, "SafetensorsFile")
+    python::Class<File, std::shared_ptr<File>>(m, "SafetensorsFile")
         .def_static("open", [](const std::filesystem::path& path) {
                  return std::const_pointer_cast<File>(File::open(path));
              }, py::arg("path"))
@@ -62,7 +63,7 @@ void register_trace(py::module_& m) {
              }, py::arg("name"))
         .def("read", [](const File& file, const std::string& name) { return as_array(file.read(name)); },
              py::arg("name"));
-    py::class_<TensorInfo>(m, "TensorInfo")
+    python::Class<TensorInfo>(m, "TensorInfo")
         .def_readonly("name", &TensorInfo::name)
         .def_property_readonly("shape", [](const TensorInfo& t) { return py::tuple(py::cast(t.shape)); })
         .def_readonly("role", &TensorInfo::role)
@@ -71,11 +72,11 @@ void register_trace(py::module_& m) {
             return py::str("TensorInfo(name={!r}, shape={}, role={!r})")
                 .format(t.name, py::tuple(py::cast(t.shape)), t.role);
         });
-    py::class_<FileInfo>(m, "FileInfo")
+    python::Class<FileInfo>(m, "FileInfo")
         .def_readonly("name", &FileInfo::name)
         .def_readonly("bytes", &FileInfo::bytes)
         .def_readonly("sha256", &FileInfo::sha256);
-    py::class_<StepInfo>(m, "StepInfo")
+    python::Class<StepInfo>(m, "StepInfo")
         .def_readonly("number", &StepInfo::number)
         .def_readonly("loss", &StepInfo::loss)
         .def_readonly("learning_rate", &StepInfo::learning_rate)
@@ -84,7 +85,7 @@ void register_trace(py::module_& m) {
         .def("__repr__", [](const StepInfo& s) {
             return py::str("StepInfo(number={}, loss={}, learning_rate={})").format(s.number, s.loss, s.learning_rate);
         });
-    py::class_<Manifest>(m, "Manifest")
+    python::Class<Manifest>(m, "Manifest")
         .def_readonly("schema_version", &Manifest::schema_version)
         .def_readonly("name", &Manifest::name)
         .def_readonly("model", &Manifest::model)
@@ -95,7 +96,7 @@ void register_trace(py::module_& m) {
         .def_readonly("reduction", &Manifest::reduction)
         .def_readonly("loss_divided_by_workers", &Manifest::loss_divided_by_workers)
         .def_readonly("metadata", &Manifest::metadata);
-    py::class_<Trace>(m, "Trace")
+    python::Class<Trace>(m, "Trace")
         .def_static("open", &Trace::open, py::arg("path"))
         .def_property_readonly("manifest", &Trace::manifest, py::return_value_policy::reference_internal)
         .def_property_readonly("path", &Trace::path)

@@ -8,16 +8,27 @@
 namespace apscope {
 
 #if defined(__SSE2__)
-// MXCSR: bits 13-14 rounding, 15 flush results to zero, 6 read subnormals as zero.
-FloatEnvironment::FloatEnvironment() : saved_control_(_mm_getcsr()) {
-    _mm_setcsr(static_cast<unsigned>(saved_control_) & ~0xE040u);
+// Both control words as a process starts with them. MXCSR: bits 13-14 rounding, 15 flush results to zero, 6 read
+// subnormals as zero, 7-12 mask the exceptions, 0-5 which were raised. The x87's: bits 10-11 rounding, 0-5 the masks; no
+// number of ours goes through it, but the C library asks it for the rounding mode when it reads decimals.
+FloatEnvironment::FloatEnvironment() {
+    std::uint16_t x87 = 0;
+    asm volatile("fnstcw %0" : "=m"(x87));
+    saved_control_ = std::uint64_t{x87} << 32 | _mm_getcsr();
+    constexpr std::uint16_t x87_default = 0x037F;
+    if (x87 != x87_default) asm volatile("fldcw %0" ::"m"(x87_default));
+    _mm_setcsr(0x1F80);
 }
-FloatEnvironment::~FloatEnvironment() { _mm_setcsr(static_cast<unsigned>(saved_control_)); }
+FloatEnvironment::~FloatEnvironment() {
+    const auto x87 = static_cast<std::uint16_t>(saved_control_ >> 32);
+    if (x87 != 0x037F) asm volatile("fldcw %0" ::"m"(x87));
+    _mm_setcsr(static_cast<unsigned>(saved_control_));
+}
 #elif defined(__aarch64__)
-// FPCR: bits 22-23 rounding, 24 flush to zero.
+// FPCR as a process starts with it: bits 22-23 rounding 0, 24 flush to zero 0, 8-15 no exception traps.
 FloatEnvironment::FloatEnvironment() {
     asm volatile("mrs %0, fpcr" : "=r"(saved_control_));
-    asm volatile("msr fpcr, %0" ::"r"(saved_control_ & ~(std::uint64_t{7} << 22)));
+    asm volatile("msr fpcr, %0" ::"r"(std::uint64_t{0}));
 }
 FloatEnvironment::~FloatEnvironment() { asm volatile("msr fpcr, %0" ::"r"(saved_control_)); }
 #else

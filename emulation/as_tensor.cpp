@@ -69,6 +69,8 @@ TensorScheme as_tensor_scheme(const Scheme& scheme) {
         return t;
     }
     t.keeps_state = scheme.keeps_state;
+    const FloatGrid& floats = std::get<FloatGrid>(scheme.grid);
+    t.limits = limits_of(floats.format, make_cast<double>(floats.format, floats.projection));
     t.select = [scheme](const TensorStep& step, State& state, const Rows& rows) {
         const Decision d = scheme.select(statistics_of(step, rows), state).at(0);
         State theta{{"scale", {d.scale}}};
@@ -76,7 +78,7 @@ TensorScheme as_tensor_scheme(const Scheme& scheme) {
         if (d.skipped) theta["skipped"] = {1.0};
         return theta;
     };
-    t.encode = [grid = std::get<FloatGrid>(scheme.grid), side = scheme.side_bits](const TensorStep& step, const State& theta,
+    t.encode = [grid = floats, side = scheme.side_bits](const TensorStep& step, const State& theta,
                                                                                 std::span<const double> x, int worker) {
         const RandomStream stream = step.stream(worker, grid.projection.random_bits);
         Message m = encode_float_row(x, number(theta, "scale"), grid, stream, step.packs);
@@ -85,7 +87,8 @@ TensorScheme as_tensor_scheme(const Scheme& scheme) {
     };
     if (scheme.reduction.algebra == Algebra::gather) return t;
     t.crosses_topologies = true;
-    t.draws = t.draws || is_stochastic(scheme.reduction.projection.rounding);
+    t.reduction_draws = is_stochastic(scheme.reduction.projection.rounding);
+    t.draws = t.draws || t.reduction_draws;
     t.reduce = [scheme](const TensorStep& step, State&, const State& theta, const std::vector<Message>& sent, const Topology& topology) {
         return reduce_in_format(scheme, step, theta, sent, topology);
     };

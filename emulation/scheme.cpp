@@ -76,6 +76,11 @@ Decision scale_of(double scale) {
     return {scale, std::nullopt, false};
 }
 
+std::optional<int> common_exponent(std::span<const double> scales) {
+    const bool one = !scales.empty() && std::all_of(scales.begin(), scales.end(), [&](double s) { return s == scales[0]; });
+    return one ? scale_of(scales[0]).exponent : std::nullopt;
+}
+
 // Arguments ----------------------------------------------------------------------------------------
 
 const std::string& SchemeArguments::text(std::string_view key) const { return keys.at(std::string(key)); }

@@ -89,6 +89,7 @@ struct Decision {
 };
 Decision power_of_two(int exponent);
 Decision scale_of(double scale);  // finds the exponent if there is one
+std::optional<int> common_exponent(std::span<const double> scales);  // s if there are some and all are 2^s
 
 // The scheme ---------------------------------------------------------------------------------------
 

@@ -61,6 +61,11 @@ Exchange exchange_rows(const TensorScheme& scheme, const TensorStep& step, State
     const State theta = scheme.select ? scheme.select(step, state, x) : State{};
     if (const auto s = theta.find("scale_exponent"); s != theta.end()) e.scale_exponent = static_cast<int>(s->second.at(0));
     if (const auto s = theta.find("skipped"); s != theta.end()) e.skipped = s->second.at(0) != 0.0;
+    if (scheme.limits && !scheme.inverse) {
+        for (const char* name : {"scale", "scales"}) {
+            if (const auto s = theta.find(name); s != theta.end()) e.scales = s->second;
+        }
+    }
 
     for (std::size_t w = 0; w < x.size(); ++w) {
         Message message = scheme.encode(step, theta, x[w], static_cast<int>(w));
@@ -84,11 +89,9 @@ Exchange exchange_rows(const TensorScheme& scheme, const TensorStep& step, State
             back(message.values);
             if (!drawn) continue;
             back(message.bias);
-            // An orthonormal change of basis keeps the variances' sum; their places are lost.
-            double total = 0.0;
-            for (const double v : message.variance) total += v;
-            message.variance.assign(n, n == 0 || !scheme.keeps_norm || x[0].size() != n ? std::numeric_limits<double>::quiet_NaN()
-                                                                                         : total / static_cast<double>(n));
+            if (scheme.inverse_variance) message.variance = scheme.inverse_variance(step, state, message.variance);
+            else message.variance.assign(n, std::numeric_limits<double>::quiet_NaN());
+            check_length(message.variance, n, "inverse_variance");
         }
         for (Row& row : e.reduced) back(row);
     }

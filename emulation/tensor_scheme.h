@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "core/philox.h"
+#include "emulation/codecs/grid_use.h"
 #include "emulation/topology.h"
 #include "emulation/transport.h"
 
@@ -63,11 +64,21 @@ struct TensorStep {
     }
 };
 
+// Of the tensor, by its shape.
+inline std::size_t elements_of(const TensorStep& step) {
+    std::size_t n = 1;
+    for (const std::int64_t axis : step.shape) n *= static_cast<std::size_t>(axis);
+    return n;
+}
+
 // What one worker put on the wire.
 struct Message {
     Row values;                         // what a receiver reads, as long as the input
     Row codes;                          // what is added where codes are: scaled values or integers; else empty
-    Row bias, variance;                 // E[value] - input and Var[value] over the draws; empty if nothing was drawn
+    Row bias, variance;                 // E[value] - input and Var[value] over the draws, NaN where not known; empty if
+                                        // `certain`, or if none is known
+    bool certain = false;               // nothing was drawn for it, though the scheme draws elsewhere
+    std::optional<GridUse> grid_use;    // of what was rounded to a float grid, in the basis it was rounded in
     std::vector<std::uint8_t> payload;  // if TensorStep::packs
     std::uint64_t payload_bits = 0, side_bits = 0;
 };
@@ -77,6 +88,7 @@ struct Exchange {
     Rows asked;                 // what the workers wanted to send
     std::vector<Message> sent;  // values in the gradient's own basis
     Rows reduced;               // the sums over the workers, one a topology
+    Row scales;                 // the agreed scale of every element, or one for all, on the scheme's float grid; else empty
     std::optional<int> scale_exponent;  // s where one power of two 2^s scaled all
     bool skipped = false;       // the scheme dropped this step
 };
@@ -89,14 +101,17 @@ struct TensorScheme {
     bool compares_asked = false;       // what was asked to send (a momentum) is a truth of its own, beside the gradient
     bool is_exact_sum = false;         // reduce() is the sum of the values, but for fp64's rounding
     bool draws = false;                // random words decide something
+    bool reduction_draws = false;      // in reduce() too, not in encode() alone
     bool sees_special = false;         // elements that are not finite do not bypass it
-    bool keeps_norm = false;           // forward() is orthonormal, so variances add up to the same sum
+    std::optional<GridLimits> limits;  // of the float grid under the agreed scale that select() names: scale or scales
     Transport transport;               // of its messages
     std::vector<std::string> needs;    // of weights, full_batch, loss, learning_rate
 
     std::function<void(const TensorStep&, State&, Rows&)> compensate;
     std::function<Rows(const TensorStep&, const State&, const Rows&)> forward;
     std::function<Row(const TensorStep&, const State&, const Row&)> inverse;  // linear; gives back the tensor's length
+    // What inverse() makes of the variances of independent values; without one they are lost there.
+    std::function<Row(const TensorStep&, const State&, const Row&)> inverse_variance;
     std::function<State(const TensorStep&, State&, const Rows&)> select;
     std::function<Message(const TensorStep&, const State& theta, std::span<const double>, int worker)> encode;
     // Without one: values narrowed to fp32 and added in fp32, in rank order (gather).

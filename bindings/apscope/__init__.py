@@ -4,8 +4,9 @@ Formats
     `FloatFormat`, `BlockFormat`; `named_formats`, `named_block_formats`; `identify` (which one a dtype is), `fingerprint` (what a cast of
     others does, a `Fingerprint`), `p3109` (IEEE P3109's projections). Where a format is asked for, its name or a dtype does.
 Arrays
-    `quantize`, `encode`, `decode`; `cast_statistics` (what a cast loses); `allreduce`; with scales of blocks `quantize_blocks`,
-    `encode_blocks` (to `EncodedBlocks`), `decode_blocks`; codes without gaps: `pack`, `unpack`; `optimal_levels` (of least variance).
+    `quantize`, `encode`, `decode`; `Draws` (a seed that advances from call to call, for stochastic rounding); `cast_statistics` (what a cast
+    loses); `allreduce`; with scales of blocks `quantize_blocks`, `encode_blocks` (to `EncodedBlocks`), `decode_blocks`; codes without gaps:
+    `pack`, `unpack`; `optimal_levels` (of least variance).
 Arithmetic, one rounding each
     `add`, `subtract`, `multiply`, `divide`, `sqrt`, `fma`; in a stated order `sum`, `dot`, `matmul`; `plan` (which path serves, and why it is
     exact, a `Plan`).
@@ -37,6 +38,7 @@ from .bench import bench
 from .blocks import EncodedBlocks, decode_blocks, encode_blocks, named_block_formats, pack, quantize_blocks, unpack
 from .cast_statistics import cast_statistics
 from .double_sampling import DoubleSampling, double_sampling
+from .draws import Draws
 from .exchange import Exchange, exchange
 from .explore import explore
 from .fingerprint import Fingerprint, fingerprint
@@ -57,6 +59,7 @@ from .weight_updates import WeightResidual, sgd_updates, underflow_curve, update
 __all__ = [
     "BlockFormat",
     "DoubleSampling",
+    "Draws",
     "EncodedBlocks",
     "Exchange",
     "Fingerprint",

@@ -11,6 +11,7 @@ import pandas as pd
 
 from ._core import FloatFormat
 from .arrays import quantize
+from .float_environment import guarded
 from .inputs import as_format
 from .trace import Trace
 
@@ -34,6 +35,7 @@ def _share(share: float) -> float:
     return float(share)
 
 
+@guarded
 def layer_scale(
     gradient: Any,
     weights: Any,
@@ -112,6 +114,7 @@ def layer_scale(
     return math.ldexp(1.0, math.frexp(l)[1] - 1) if power_of_two else l
 
 
+@guarded
 def join_scales(scales: list[float], largest: list[float], *, format: FloatFormat | str = "fp16", least: float = 0.125) -> float:
     """The scale that all gradients arriving at a branch take: the largest of theirs at which none overflows.
 
@@ -135,6 +138,7 @@ def join_scales(scales: list[float], largest: list[float], *, format: FloatForma
     return candidates[-1]
 
 
+@guarded
 def activation_scales(trace: Trace, step: int, *, format: FloatFormat | str = "fp16", worker: int = 0, **options: Any) -> pd.DataFrame:
     """Adaptive loss scaling replayed on one step's recorded activation gradients, layer by layer backwards.
 

@@ -9,6 +9,7 @@ import numpy as np
 from . import _core
 from ._core import FloatFormat
 from .checks import settings
+from .draws import Draws
 from .inputs import _input, _is_torch, _narrow, _pandas_kind, _run, _widened, as_format
 
 __all__ = ["add", "divide", "fma", "multiply", "sqrt", "subtract"]
@@ -109,7 +110,7 @@ def add(
     rounding: str = "ties_to_even",
     overflow: str = "ieee",
     underflow: str = "gradual",
-    seed: int = 0,
+    seed: int | Draws = 0,
     random_bits: int = 32,
     out: Any = None,
     threads: int = 1,
@@ -131,7 +132,8 @@ def add(
     underflow : str
         As for `quantize`; with ``flush_input`` operands below the smallest normal number of `format`
         count as zeros.
-    seed, random_bits : int
+    seed : int or Draws
+    random_bits : int
         As for `quantize`: element ``i`` of the result (in C order) draws word ``i``.
     out : array or tensor, optional
         Written instead of a new array: the result's shape and dtype; an operand is allowed.
@@ -176,7 +178,7 @@ def subtract(
     rounding: str = "ties_to_even",
     overflow: str = "ieee",
     underflow: str = "gradual",
-    seed: int = 0,
+    seed: int | Draws = 0,
     random_bits: int = 32,
     out: Any = None,
     threads: int = 1,
@@ -202,7 +204,7 @@ def multiply(
     rounding: str = "ties_to_even",
     overflow: str = "ieee",
     underflow: str = "gradual",
-    seed: int = 0,
+    seed: int | Draws = 0,
     random_bits: int = 32,
     out: Any = None,
     threads: int = 1,
@@ -228,7 +230,7 @@ def divide(
     rounding: str = "ties_to_even",
     overflow: str = "ieee",
     underflow: str = "gradual",
-    seed: int = 0,
+    seed: int | Draws = 0,
     random_bits: int = 32,
     out: Any = None,
     threads: int = 1,
@@ -255,7 +257,7 @@ def sqrt(
     rounding: str = "ties_to_even",
     overflow: str = "ieee",
     underflow: str = "gradual",
-    seed: int = 0,
+    seed: int | Draws = 0,
     random_bits: int = 32,
     out: Any = None,
     threads: int = 1,
@@ -283,7 +285,7 @@ def fma(
     rounding: str = "ties_to_even",
     overflow: str = "ieee",
     underflow: str = "gradual",
-    seed: int = 0,
+    seed: int | Draws = 0,
     random_bits: int = 32,
     out: Any = None,
     threads: int = 1,

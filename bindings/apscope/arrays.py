@@ -10,6 +10,7 @@ import numpy as np
 from . import _core
 from ._core import FloatFormat
 from .checks import flag, integer, settings, text
+from .draws import Draws
 from .inputs import (
     _as_array, _input, _is_torch, _like, _narrow, _on_gpu, _run, _torch_to_numpy, _widened, _without_gradient, as_format, beyond_float64,
 )  # fmt: skip
@@ -96,7 +97,7 @@ def quantize(
     overflow: str = "ieee",
     underflow: str = "gradual",
     keep_payload: bool = False,
-    seed: int = 0,
+    seed: int | Draws = 0,
     random_bits: int = 32,
     random: Any = None,
     out: Any = None,
@@ -133,9 +134,11 @@ def quantize(
     keep_payload : bool
         A NaN keeps its sign and the leading bits of its payload, made quiet, as far as the format
         has codes for them. Otherwise every NaN is the canonical one.
-    seed : int
+    seed : int or Draws
         Key of the Philox stream that stochastic rounding draws from; element ``i`` (in C order)
-        always draws the same word for the same seed. Ignored by the other modes.
+        always draws the same word for the same seed. **So does every call with the default, 0**: two calls err
+        alike, and what is accumulated over calls is not unbiased. In a loop give each call a seed of its own, or all
+        of them one `Draws`, from which every call takes the next. Ignored by the other modes.
     random_bits : int
         N, 1 to 64 (``stochastic_b`` and ``stochastic_c``: 62).
     random : array_like of integers, of x's shape, optional
@@ -199,7 +202,7 @@ def encode(
     overflow: str = "ieee",
     underflow: str = "gradual",
     keep_payload: bool = False,
-    seed: int = 0,
+    seed: int | Draws = 0,
     random_bits: int = 32,
     random: Any = None,
     nan: int | None = None,
@@ -305,7 +308,7 @@ def allreduce(
     accumulate: FloatFormat | str | None = None,
     hop_rounding: str | None = None,
     input_cast: bool = True,
-    seed: int = 0,
+    seed: int | Draws = 0,
     random_bits: int = 32,
     threads: int = 1,
 ) -> Any:
@@ -329,8 +332,9 @@ def allreduce(
         How partial sums are rounded, if not as the inputs.
     input_cast : bool
         Round the inputs to `format` first. Without, they enter as they are.
-    seed : int
-        Key of the streams of stochastic rounding: inputs draw by worker, sums by addition.
+    seed : int or Draws
+        Key of the streams of stochastic rounding: inputs draw by worker, sums by addition. The same at every call,
+        as for `quantize`, unless it is a `Draws`.
 
     Returns
     -------

@@ -12,6 +12,7 @@ import pandas as pd
 
 from .checks import integer, text
 from .exchange import exchange
+from .float_environment import guarded
 from .replay import _parse_steps, _select_steps, _select_tensors
 from .schemes import Scheme, as_scheme
 from .trace import Trace, open_trace
@@ -19,6 +20,7 @@ from .trace import Trace, open_trace
 __all__ = ["PathLossChange", "loss_change", "path_loss_change"]
 
 
+@guarded
 def loss_change(
     trace: Union[Trace, str],
     scheme: Union[Scheme, str],
@@ -144,6 +146,7 @@ class PathLossChange:
     error: float  #: the true change less `total`; NaN where the change was not given
 
 
+@guarded
 def path_loss_change(
     gradient: Callable[[np.ndarray], Any],
     start: Any,

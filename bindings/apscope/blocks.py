@@ -9,6 +9,7 @@ import numpy as np
 from . import _core
 from ._core import BlockFormat
 from .checks import settings
+from .draws import Draws
 from .inputs import _input, _is_torch, _like, _on_gpu, _run, _torch_to_numpy
 
 __all__ = [
@@ -98,7 +99,7 @@ def quantize_blocks(
     axis: int = -1,
     rounding: str = "ties_to_even",
     overflow: str = "saturate",
-    seed: int = 0,
+    seed: int | Draws = 0,
     random_bits: int = 32,
     out: Any = None,
     threads: int = 1,
@@ -170,7 +171,7 @@ def encode_blocks(
     axis: int = -1,
     rounding: str = "ties_to_even",
     overflow: str = "saturate",
-    seed: int = 0,
+    seed: int | Draws = 0,
     random_bits: int = 32,
     threads: int = 1,
 ) -> EncodedBlocks:

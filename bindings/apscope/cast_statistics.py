@@ -9,6 +9,7 @@ import numpy as np
 from . import _core
 from ._core import FloatFormat
 from .checks import settings
+from .draws import Draws
 from .inputs import _input, _on_gpu, _run, as_format
 
 __all__ = ["cast_statistics"]
@@ -20,7 +21,7 @@ def cast_statistics(
     *,
     rounding: str = "ties_to_even",
     overflow: str = "ieee",
-    seed: int = 0,
+    seed: int | Draws = 0,
     random_bits: int = 32,
     out: Any = None,
     threads: int = 1,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["flag", "integer", "settings", "text"]
+__all__ = ["flag", "integer", "settings", "taken", "text"]
 
 
 def integer(name: str, value: Any, low: int, high: int) -> int:
@@ -38,10 +38,16 @@ def flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
+def taken(seed: Any) -> Any:
+    """The seed of one call: the next one of a `Draws`, else what was given."""
+    return seed.next() if hasattr(seed, "next") else seed
+
+
 def settings(
     rounding: Any, overflow: Any, underflow: Any, seed: Any, random_bits: Any, threads: Any
 ) -> tuple[str, str, str, int, int, int]:
-    """The settings that every operation shares, in the order C++ takes them."""
+    """The settings that every operation shares, in the order C++ takes them. Of a `Draws` this takes the next seed."""
+    seed = taken(seed)
     try:
         return _checked_settings(rounding, overflow, underflow, seed, random_bits, threads)
     except TypeError:  # what is of a wrong kind, or cannot be remembered: checked again

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .float_environment import guarded
 from .pooling import frame_of, groups, is_own, losses, numbers, quotient, total, total_of_present, whole_sums
 from .schemes import as_scheme
 from .summary import cosines, step_losses
@@ -24,6 +25,7 @@ COLUMNS = (
 _CELL = ["trace", "tensor", "step"]
 
 
+@guarded
 def compare(results: Any, a: Any, b: Any, topology: str | None = None, layers: bool = True) -> pd.DataFrame:
     """Scheme `a` against scheme `b`; a ratio below 1, and a win, is `a` losing less.
 
@@ -73,6 +75,7 @@ def compare(results: Any, a: Any, b: Any, topology: str | None = None, layers: b
     return pd.concat(tables, ignore_index=True)[list(COLUMNS)]
 
 
+@guarded
 def ratios(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.DataFrame:
     """The ratio of two schemes' NMSE at every layer and step; arguments and errors as of `compare`.
 
@@ -91,6 +94,7 @@ def ratios(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.Data
     return pd.concat(tables, ignore_index=True)
 
 
+@guarded
 def compare_steps(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.DataFrame:
     """Scheme `a` against scheme `b`, step by step: when `a` loses less.
 

@@ -16,6 +16,7 @@ import pandas as pd
 
 from . import _core
 from .checks import integer, text
+from .float_environment import guarded
 from .pooling import distinct, frame_of, groups, numbers, whole_sums
 from .schemes import as_scheme
 
@@ -89,6 +90,7 @@ class CollectiveCost:
         )  # fmt: skip
 
 
+@guarded
 def collective(
     name: str, sent: float, workers: int, *, group: int = 1, partial: float | None = None, result: float | None = None, messages: int = 1
 ) -> CollectiveCost:
@@ -127,6 +129,7 @@ def collective_of(topology: str) -> tuple[str, int] | None:
     return _core.collective_of(text("topology", topology))
 
 
+@guarded
 def step_time(
     results: Any,
     network: Network = Network(),

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from .checks import integer
+from .checks import integer, taken
+from .draws import Draws
+from .float_environment import guarded
 
 __all__ = ["DoubleSampling", "double_sampling"]
 
@@ -25,7 +27,8 @@ class DoubleSampling:
     second: np.ndarray  #: (m, n): Q2(a)
 
 
-def double_sampling(a: Any, x: Any, b: Any, levels: Any, *, seed: int = 0) -> DoubleSampling:
+@guarded
+def double_sampling(a: Any, x: Any, b: Any, levels: Any, *, seed: int | Draws = 0) -> DoubleSampling:
     """Round samples stochastically, twice, and take the gradient of (a.x - b)^2 / 2 from them.
 
     With one draw the gradient contains a draw's square, whose mean is too large by its variance: the bias is
@@ -41,7 +44,7 @@ def double_sampling(a: Any, x: Any, b: Any, levels: Any, *, seed: int = 0) -> Do
         What it should predict.
     levels : array_like
         Ascending, the same for all elements, two at least.
-    seed : int
+    seed : int or Draws
         Of the draws: element i of the flattened samples has word i of worker 0's stream, hop 0 and 1.
 
     Returns
@@ -71,7 +74,7 @@ def double_sampling(a: Any, x: Any, b: Any, levels: Any, *, seed: int = 0) -> Do
     above = np.clip(np.searchsorted(grid, samples, side="right"), 1, grid.size - 1)
     low, high = grid[above - 1], grid[above]
     up = (samples - low) / (high - low)
-    step = _core.TensorStep("a", "other", [m, n], 0, 0, integer("seed", seed, 0, 2**64 - 1), float("nan"), float("nan"))
+    step = _core.TensorStep("a", "other", [m, n], 0, 0, integer("seed", taken(seed), 0, 2**64 - 1), float("nan"), float("nan"))
     draw = [np.where(step.random(0, samples.size, 53, hop).reshape(m, n) < up * 2.0**53, high, low) for hop in (0, 1)]
     first, second = draw
 

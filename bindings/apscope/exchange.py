@@ -10,7 +10,8 @@ from typing import Any, Union
 import numpy as np
 
 from . import _core
-from .checks import integer, text
+from .checks import integer, taken, text
+from .draws import Draws
 from .inputs import _as_array
 from .schemes import Scheme, as_scheme
 
@@ -45,7 +46,7 @@ def exchange(
     index: int | None = None,
     tensor: str = "x",
     role: str = "other",
-    seed: int = 0,
+    seed: int | Draws = 0,
     loss: float | None = None,
     learning_rate: float | None = None,
     weights: Any = None,
@@ -64,7 +65,7 @@ def exchange(
     state : mapping, optional
         The state of the step before, from `Exchange.state`; empty at first. Not changed.
     step, tensor, seed
-        What random draws are keyed by, as in a replay.
+        What random draws are keyed by, as in a replay; a `Draws` gives every call its own seed.
     index : int, optional
         Number of the step among those exchanged, from 0; by default `step`.
     role : str
@@ -106,7 +107,7 @@ def exchange(
     number = integer("step", step, 0, 2**62)
     at = _core.TensorStep(
         text("tensor", tensor), text("role", role), list(shape), number, number if index is None else integer("index", index, 0, 2**62),
-        integer("seed", seed, 0, 2**64 - 1), math.nan if loss is None else float(loss), math.nan if learning_rate is None else float(learning_rate),
+        integer("seed", taken(seed), 0, 2**64 - 1), math.nan if loss is None else float(loss), math.nan if learning_rate is None else float(learning_rate),
     )
     flat = np.ascontiguousarray(a, np.float32).reshape(a.shape[0], math.prod(shape))
     made = _core.exchange(chosen.spec, flat, at, dict(state or {}), text("topology", topology), *extra)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 from pathlib import Path
 from typing import Union
 
-__all__ = ["FILES", "check_readable", "check_results_folder"]
+__all__ = ["FILES", "check_readable", "check_results_folder", "what_is"]
 
 #: Of a RESULTS folder.
 FILES = ["results.parquet", "results.csv", "histograms.parquet", "provenance.json"]
@@ -32,6 +33,23 @@ def check_readable(folder: Union[str, os.PathLike[str]]) -> Path:
     except OSError:
         pass  # not there: who opens it knows what was looked for
     return folder
+
+
+def what_is(folder: Path, missing: str) -> str:
+    """Why a folder is not what was asked for: what it is instead, else that it has no file `missing`."""
+    if not folder.exists():
+        siblings = [p.name for p in folder.parent.iterdir() if p.is_dir()] if folder.parent.is_dir() else []
+        near = difflib.get_close_matches(folder.name, siblings, n=1)
+        return "it does not exist" + (f"; did you mean {folder.parent / near[0]}?" if near else "")
+    if (folder / "manifest.json").exists():
+        return "it is a trace; apscope replay makes results of it"
+    if _is_ours(folder):
+        return "it is a RESULTS folder, which apscope summary, compare and report read"
+    for name, what in (("manifest.json", "traces"), ("provenance.json", "RESULTS folders")):
+        inside = sorted(p.parent.name for p in folder.glob(f"*/{name}"))
+        if inside:
+            return f"it holds {what}: {', '.join(inside[:6])}{', ...' if len(inside) > 6 else ''}; name them"
+    return f"it has no {missing}"
 
 
 def check_results_folder(folder: Union[str, os.PathLike[str]], force: bool = False) -> Path:

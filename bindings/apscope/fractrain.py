@@ -7,6 +7,8 @@ from typing import Any, Union
 
 import numpy as np
 
+from .float_environment import guarded
+
 __all__ = ["FracTrainCost", "fractrain_cost"]
 
 Cost = Union[float, np.ndarray]
@@ -22,6 +24,7 @@ class FracTrainCost:
     percent: float  #: of all three over all layers, weighted by the layers' operations
 
 
+@guarded
 def fractrain_cost(activation_bits: Any, weight_bits: Any, gradient_bits: Any, flops: Any = 1.0) -> FracTrainCost:
     """A multiplication of b and c bits costs b c / 32^2 of one of 32 bits each.
 

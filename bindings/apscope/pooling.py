@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .float_environment import guarded
+
 #: Columns that are added up over the rows that were sent.
 SUMMED = ("counted", "nonzero", "underflow", "subnormal", "saturated", "overflow", "nan", "infinite", "sum_error")
 
@@ -96,6 +98,7 @@ def losses(table: pd.DataFrame) -> dict[str, np.ndarray]:
     }
 
 
+@guarded
 def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """One row a group, errors pooled.
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from .csv_table import write_csv
-from .folders import FILES, check_readable, check_results_folder
+from .folders import FILES, check_readable, check_results_folder, what_is
 from .pooling import compared_rows, headline_rows, pool
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class Results:
         folder = check_readable(folder)
         for name in FILES:
             if not (folder / name).is_file():
-                raise ValueError(f"{folder} is no RESULTS folder: it has no {name}")
+                raise ValueError(f"{folder} is no RESULTS folder: {what_is(folder, name)}")
         try:
             frame = pd.read_parquet(folder / "results.parquet")
             histograms = pd.read_parquet(folder / "histograms.parquet")

@@ -26,7 +26,7 @@ def main_schemes() -> list[Scheme]:
     for f in _FORMATS:
         specs += [f"none:{f}", f"loss_scaling:{f},scale=best", f"aps:{f}", f"aps:{f},rounding=stochastic", f"stochastic:{f}"]
     specs += ["dynamic_loss_scaling:e5m2", "dynamic_loss_scaling:e4m3", "qsgd", "qsgd:levels=127"]
-    specs += ["loss_scaling:e3m4,scale=best,headroom=one", "aps:e3m4,headroom=one"]
+    specs += ["loss_scaling:e3m4,scale=best,headroom=one", "aps:e3m4,headroom=one", "loss_scaling:e3m4,scale=best,rule=tight"]
     return [Scheme(spec) for spec in specs]
 
 

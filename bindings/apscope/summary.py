@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from .cost import Network, step_time
+from .float_environment import guarded
 from .pooling import compared_rows, frame_of, groups, is_own, losses, numbers, pool, quotient, total
 from .schemes import as_scheme
 
@@ -24,6 +25,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
+@guarded
 def summary(results: Any, *, network: Network | None = None, elements: float | None = 25.6e6) -> pd.DataFrame:
     """One row a trace, scheme and topology, the scheme that lost least first.
 

@@ -11,6 +11,7 @@ from . import _core
 from ._core import FloatFormat
 from .arithmetic import _in_storage, _like_one_of, _operand, _same_storage, _stored
 from .checks import settings
+from .draws import Draws
 from .inputs import _on_gpu, _run, as_format
 
 __all__ = ["dot", "matmul", "sum"]
@@ -49,7 +50,7 @@ def sum(
     rounding: str = "ties_to_even",
     overflow: str = "ieee",
     underflow: str = "gradual",
-    seed: int = 0,
+    seed: int | Draws = 0,
     random_bits: int = 32,
     out: Any = None,
     threads: int = 1,
@@ -77,7 +78,8 @@ def sum(
         The accumulator's format, if not `format`; the final sum is then rounded to `format`.
     rounding, overflow, underflow
         Of every rounding, as for `add`.
-    seed, random_bits : int
+    seed : int or Draws
+    random_bits : int
         As for `quantize`; docs/definitions.md section 10 says which rounding draws which word.
     out : array or tensor, optional
         Written instead of a new array: the result's shape and dtype.
@@ -132,7 +134,7 @@ def dot(
     rounding: str = "ties_to_even",
     overflow: str = "ieee",
     underflow: str = "gradual",
-    seed: int = 0,
+    seed: int | Draws = 0,
     random_bits: int = 32,
     out: Any = None,
     threads: int = 1,
@@ -193,7 +195,7 @@ def matmul(
     rounding: str = "ties_to_even",
     overflow: str = "ieee",
     underflow: str = "gradual",
-    seed: int = 0,
+    seed: int | Draws = 0,
     random_bits: int = 32,
     out: Any = None,
     threads: int = 1,

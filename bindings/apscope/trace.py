@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from apscope import _core
-from apscope.folders import check_readable
+from apscope.folders import check_readable, what_is
 
 KINDS = ("gradient", "weights", "full_batch", "activation_gradient", "layer_input")
 
@@ -147,7 +147,10 @@ def open_trace(path: str | os.PathLike) -> Trace:
     OSError
         A file cannot be read.
     """
-    return Trace(_core.Trace.open(check_readable(path)))
+    path = check_readable(path)
+    if not (path / "manifest.json").exists():
+        raise ValueError(f"{path} is no trace: {what_is(path, 'manifest.json')}")
+    return Trace(_core.Trace.open(path))
 
 
 def _few(values: tuple[int, ...]) -> str:

@@ -10,12 +10,14 @@ import pandas as pd
 
 from ._core import FloatFormat
 from .arrays import quantize
+from .float_environment import guarded
 from .inputs import as_format
 from .trace import Trace
 
 __all__ = ["unit_scales", "unit_scaling"]
 
 
+@guarded
 def unit_scales(weight_shape: Sequence[int], batch: int, *, constrained: bool = True) -> dict[str, float]:
     """The scales of a linear layer or convolution by which unit variance goes in and comes out.
 
@@ -48,6 +50,7 @@ def unit_scales(weight_shape: Sequence[int], batch: int, *, constrained: bool = 
     }
 
 
+@guarded
 def unit_scaling(trace: Trace, step: int, *, format: FloatFormat | str = "e5m2", worker: int = 0) -> pd.DataFrame:
     """How far a model, trained as it is, is from unit scale: a row a linear layer or convolution.
 

@@ -12,6 +12,7 @@ import pandas as pd
 from ._core import FloatFormat
 from .arithmetic import subtract
 from .arrays import quantize
+from .float_environment import guarded
 from .inputs import as_format
 from .trace import Trace
 
@@ -30,6 +31,7 @@ def _update(trace: Trace, step: int, tensor: str, learning_rate: float | None) -
     return learning_rate * (total / len(ranks) if trace.manifest.reduction == "mean" else total)
 
 
+@guarded
 def update_underflow(
     trace: Trace,
     format: FloatFormat | str = "fp16",
@@ -92,6 +94,7 @@ def update_underflow(
     return pd.DataFrame(rows, columns="step tensor updates lost lost_with_master share share_with_master kept_by_master".split())
 
 
+@guarded
 def underflow_curve(x: Any, format: FloatFormat | str = "fp16", *, exponents: Iterable[int] = range(25)) -> pd.DataFrame:
     """Underflow against a loss scale 2^k, from one histogram of exponents.
 
@@ -140,6 +143,7 @@ def underflow_curve(x: Any, format: FloatFormat | str = "fp16", *, exponents: It
     return pd.DataFrame(rows, columns="scale_exponent below at_threshold zeros underflow".split())
 
 
+@guarded
 def sgd_updates(
     trace: Trace, tensor: str, *, steps: Iterable[int] | None = None, learning_rate: float | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -186,6 +190,7 @@ class WeightResidual:
     target: np.ndarray  #: the first weights plus the sum of the updates so far
 
 
+@guarded
 def weight_residual(
     weights: Any, updates: Any, format: FloatFormat | str = "hfp8_forward", *, residual_format: FloatFormat | str | None = None
 ) -> WeightResidual:

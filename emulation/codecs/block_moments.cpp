@@ -70,7 +70,6 @@ void state_moments(Message& m, const BlockRow& row, std::span<const double> x, c
     const Cast<double> cast = make_cast<double>(format.element, projection);
     const BasicCodec<double> scales = make_codec<double>(format.scale);
     const bool ratio = format.rule == ScaleRule::ratio;
-    const float inverse = 1.0f / row.tensor_scale;
     const auto block = static_cast<std::size_t>(format.block_size);
     double scale[group], v[group], low[group], high[group], bias[group], variance[group];
     float multiply[group];
@@ -81,7 +80,7 @@ void state_moments(Message& m, const BlockRow& row, std::span<const double> x, c
         for (std::size_t i = 0; i < count;) {
             const std::size_t at = (begin + i) / block, end = std::min((at + 1) * block - begin, count);
             const double decoded = decode_one<double>(row.scales[at], scales);
-            const float reciprocal = ratio ? std::min(1.0f / (static_cast<float>(decoded) * inverse), FLT_MAX) : 0.0f;
+            const float reciprocal = ratio ? element_multiplier(decoded, row.tensor_scale) : 0.0f;
             for (; i < end; ++i) {
                 scale[i] = decoded;
                 multiply[i] = reciprocal;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cfloat>
 
+#include "emulation/block_rule.h"
 #include "emulation/codecs/bits.h"
 #include "emulation/codecs/block_moments.h"
 
@@ -14,6 +15,10 @@ std::vector<float> narrow_row(std::span<const double> x) {
         narrow[i] = static_cast<float>(std::clamp<double>(x[i], -FLT_MAX, FLT_MAX));
     }
     return narrow;
+}
+
+float element_multiplier(double block_scale, float tensor_scale) {
+    return std::min(1.0f / (static_cast<float>(block_scale) * (1.0f / tensor_scale)), FLT_MAX);
 }
 
 BlockRow encode_block_row(std::span<const double> x, const BlockFormat& format, const Projection& projection, const BlockSettings& settings) {
@@ -29,10 +34,31 @@ BlockRow encode_block_row(std::span<const double> x, const BlockFormat& format, 
     return row;
 }
 
+namespace {
+
+// Elements of a block with scale 0 all are 0 and count in none of the three.
+GridUse use_of(const BlockRow& row, std::span<const double> x, const BlockFormat& format, const Projection& projection) {
+    const std::vector<double> elements = element_values(format), scales = scale_values(format);
+    const GridLimits limits = limits_of(format.element, make_cast<double>(format.element, projection));
+    const auto block = static_cast<std::size_t>(format.block_size);
+    GridUse use;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        const double block_scale = scales[row.scales[i / block]];
+        if (block_scale == 0.0) continue;
+        const double scale = format.rule == ScaleRule::ratio ? element_multiplier(block_scale, row.tensor_scale) : 1.0 / block_scale;
+        use.add(x[i], elements[row.codes[i]], row.values[i], scale, limits);
+    }
+    return use;
+}
+
+}  // namespace
+
 Message block_message(const BlockRow& row, std::span<const double> x, const BlockFormat& format, const Projection& projection, bool packs) {
     Message m;
     m.values.assign(row.values.begin(), row.values.end());
-    if (is_stochastic(projection.rounding)) state_moments(m, row, x, format, projection);
+    m.grid_use = use_of(row, x, format, projection);
+    m.certain = !is_stochastic(projection.rounding);
+    if (!m.certain) state_moments(m, row, x, format, projection);
     const int width = format.element.storage_bits();
     m.payload_bits = row.codes.size() * static_cast<std::uint64_t>(width);
     m.side_bits = row.scales.size() * static_cast<std::uint64_t>(format.scale.storage_bits()) + (format.tensor_scale ? 32 : 0);

@@ -19,6 +19,9 @@ struct BlockRow {
 // fl32(x), saturating; what formats with ratio scales are defined on.
 std::vector<float> narrow_row(std::span<const double> x);
 
+// Rule ratio: what an element is multiplied by, in fp32, before it is rounded.
+float element_multiplier(double block_scale, float tensor_scale);
+
 BlockRow encode_block_row(std::span<const double> x, const BlockFormat& format, const Projection& projection, const BlockSettings& settings);
 
 // The row as a message: payload of element codes; the scales, and the tensor's, are side information. If words were

@@ -28,16 +28,21 @@ Message encode_float_row(std::span<const double> x, double scale, const FloatGri
         m.bias.resize(n);
         m.variance.resize(n);
     }
+    m.certain = !drawn;
+    GridUse use;
+    const GridLimits limits = limits_of(grid.format, cast);
     RandomWords words(stream);
     for (std::size_t i = 0; i < n; ++i) {
         const double scaled = x[i] * scale;
         m.codes[i] = round_one<double>(scaled, cast, grid.projection.rounding, drawn ? words.at(first + i) : 0);
         m.values[i] = m.codes[i] / scale;
+        if (std::isfinite(x[i])) use.add(x[i], m.codes[i], m.values[i], scale, limits);
         if (!drawn) continue;
         const RoundingMoments moments = stochastic_moments(scaled, cast, grid.projection.rounding, saturates);
         m.bias[i] = moments.defined ? moments.bias / scale : std::nan("");
         m.variance[i] = moments.defined ? moments.variance / scale / scale : std::nan("");
     }
+    m.grid_use = use;
     m.payload_bits = payload_bits(grid, n);
     if (packs) m.payload = pack_float_codes(m.codes, grid.format);
     return m;

@@ -30,9 +30,10 @@ inline std::size_t kept_of(std::size_t n, double share) {
     return n == 0 ? 0 : std::max<std::size_t>(1, static_cast<std::size_t>(static_cast<double>(n) * share));
 }
 
-// Bits of a place among n: as many as it takes if packed, else 32, or more where 32 do not reach.
+// Bits of a place among n: as many as it takes if packed (none if there is one place only), else 32, or more where 32
+// do not reach.
 inline int place_bits(std::size_t n, bool packed) {
-    const int needed = std::max(1, static_cast<int>(std::bit_width(n == 0 ? n : n - 1)));
+    const int needed = static_cast<int>(std::bit_width(n == 0 ? n : n - 1));
     return packed ? needed : std::max(32, needed);
 }
 

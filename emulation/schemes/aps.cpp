@@ -10,7 +10,6 @@
 // stops agreeing on a shift that was the same N times; delay=1 uses the one of the step before, so
 // that nothing waits for the agreement (and a sum may overflow).
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 
@@ -69,10 +68,14 @@ TensorScheme in_units(const Scheme& scheme, const ShiftRule& rule, std::size_t u
     t.grid = scheme.grid_name();
     t.crosses_topologies = true;
     t.keeps_state = rule.remembers();
+    t.limits = limits_of(grid.format, make_cast<double>(grid.format, grid.projection));
     t.transport = scheme.transport;
-    t.draws = is_stochastic(scheme.grid) || is_stochastic(scheme.reduction.projection.rounding);
+    t.reduction_draws = is_stochastic(scheme.reduction.projection.rounding);
+    t.draws = is_stochastic(scheme.grid) || t.reduction_draws;
     t.select = [rule, unit](const TensorStep& step, State& state, const Rows& rows) {
-        return State{{"scales", unit_scales(rule, unit, step, state, rows)}};
+        State theta{{"scales", unit_scales(rule, unit, step, state, rows)}};
+        if (const auto s = common_exponent(theta["scales"])) theta["scale_exponent"] = {static_cast<double>(*s)};
+        return theta;
     };
     t.encode = [grid, unit](const TensorStep& step, const State& theta, std::span<const double> x, int worker) {
         const Row& scales = theta.at("scales");
@@ -118,10 +121,9 @@ SchemeDefinition aps_definition() {
                         {"frozen", "0", "a shift that was the same in so many consecutive steps stays for good; 0: none does"},
                         {"delay", "0", "1: the shift of the step before, which needs no agreement before sending; the first step uses its own"}}),
             [](const SchemeArguments& arguments, Scheme& scheme) {
-                constexpr std::array<std::string_view, 2> rules{"ceil", "tight"};
                 build_float(arguments, scheme);
                 const ShiftRule rule{*arguments.format, std::string(arguments.choice("headroom", headroom_choices)),
-                                     arguments.choice("rule", rules) == "tight", arguments.integer("frozen", 0, 1'000'000'000),
+                                     arguments.choice("rule", shift_rules) == "tight", arguments.integer("frozen", 0, 1'000'000'000),
                                      arguments.integer("delay", 0, 1) == 1};
                 scheme.keeps_state = rule.remembers();
                 scheme.select = [rule](const SelectionInput& input, State& state) { return decide(rule, input, state); };

@@ -116,7 +116,7 @@ SchemeDefinition birder_definition() {
                 TensorScheme t;
                 t.grid = "sign";
                 t.topology = "two_phase";
-                t.keeps_state = t.compares_asked = t.draws = true;
+                t.keeps_state = t.compares_asked = t.draws = t.reduction_draws = true;
                 t.transport.code_bits = 1;
                 t.transport.node = static_cast<int>(group);
                 t.compensate = [beta, amsgrad](const TensorStep&, State& state, Rows& rows) {

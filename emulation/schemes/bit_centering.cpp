@@ -97,8 +97,10 @@ SchemeDefinition bit_centering_definition() {
                 t.encode = [fp32, random_bits, box = integer_box(bits)](const TensorStep& step, const State& theta,
                                                                        std::span<const double> x, int worker) {
                     const RandomStream stream = step.stream(worker, random_bits);
-                    return number(theta, "age") == 0.0 ? encode_float_row(x, 1.0, fp32, stream, step.packs)
-                                                       : encode_offsets(x, theta, box, stream, step.packs);
+                    if (number(theta, "age") != 0.0) return encode_offsets(x, theta, box, stream, step.packs);
+                    Message m = encode_float_row(x, 1.0, fp32, stream, step.packs);
+                    m.grid_use.reset();  // the scheme's grid is offsets
+                    return m;
                 };
                 t.update = [period](const TensorStep&, State& state, const Exchange& e) { keep(state, e, period); };
                 scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));

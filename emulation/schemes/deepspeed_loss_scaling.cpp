@@ -75,7 +75,7 @@ SchemeDefinition deepspeed_loss_scaling_definition() {
             "DeepSpeed, deepspeed/runtime/fp16/loss_scaler.py",
             "gradients of consecutive steps (activation gradients for more than a lower bound)",
             true,
-            float_keys({{"init", "65536", "S at the first step: a positive fp32 number"},
+            float_keys({initial_loss_scale_key(),
                         {"factor", "2", "by which S grows, and falls"},
                         {"window", "1000", "steps without overflow before S grows"},
                         {"hysteresis", "2", "the overflow that lowers S, counted since S last grew"},

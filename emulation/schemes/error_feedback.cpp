@@ -60,6 +60,7 @@ SchemeDefinition error_feedback_definition() {
                     if (inner) inner(step, state, e);
                     keep_error(state, e);
                 };
+                scheme.note = arguments.inner->note;
                 scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
             },
             SchemeDefinition::Body::scheme};

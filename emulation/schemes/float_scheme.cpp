@@ -1,9 +1,6 @@
 #include "emulation/schemes/float_scheme.h"
 
-#include <algorithm>
-
 #include "core/named_formats.h"
-#include "emulation/schemes/headroom.h"
 
 namespace apscope {
 
@@ -53,14 +50,11 @@ void build_float(const SchemeArguments& arguments, Scheme& scheme) {
     scheme.transport.agreed_bits = all_side_bits;  // a scale that all workers share
 }
 
-Select select_by_amax(const FloatFormat& format, std::string_view headroom) {
-    return [emax = format.emax(), headroom = std::string(headroom)](const SelectionInput& input, State&) {
+Select select_by_amax(const ShiftRule& rule) {
+    return [rule](const SelectionInput& input, State&) {
         std::vector<Decision> decisions;
         decisions.reserve(input.statistics.size());
-        for (const AgreedStatistics& s : input.statistics) {
-            const int k = exponent_with_headroom(std::max(s.amax, 0x1p-126), input.workers, headroom);
-            decisions.push_back(power_of_two(s.amax == 0.0 ? 0 : emax - k));
-        }
+        for (const AgreedStatistics& s : input.statistics) decisions.push_back(power_of_two(rule.own(s.amax, input.workers)));
         return decisions;
     };
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "emulation/scheme.h"
+#include "emulation/schemes/shifts.h"
 
 namespace apscope {
 
@@ -15,9 +16,8 @@ std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own = {}, std::string_v
 // Fills grid and reduction from those keys.
 void build_float(const SchemeArguments& arguments, Scheme& scheme);
 
-// The power of two that brings H amax into (2^(E-1), 2^E], E = floor(log2 largest), for every tensor
-// and step by itself; amax counts as at least 2^-126. An all-zero tensor has scale 1.
-Select select_by_amax(const FloatFormat& format, std::string_view headroom);
+// 2^s, s = rule.own(amax) for every tensor and step by itself. Of a rule that remembers nothing.
+Select select_by_amax(const ShiftRule& rule);
 
 // No side information.
 SideBits no_side_bits();

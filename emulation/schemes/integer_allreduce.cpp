@@ -152,7 +152,9 @@ SchemeDefinition integer_allreduce_definition() {
                         throw std::invalid_argument("integer_allreduce with bits=" + std::to_string(f.bits) + " has no room for " +
                                                     std::to_string(step.workers) + " workers; give more bits");
                     }
-                    return State{{"factor", f.factors(x)}};
+                    State theta{{"factor", f.factors(x)}};
+                    if (const auto s = common_exponent(theta["factor"])) theta["scale_exponent"] = {static_cast<double>(*s)};
+                    return theta;
                 };
                 t.encode = [f](const TensorStep& step, const State& theta, std::span<const double> x, int worker) {
                     return f.encode(step, theta.at("factor"), x, worker);

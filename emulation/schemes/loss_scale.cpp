@@ -64,16 +64,22 @@ bool OverflowTest::operator()(const SelectionInput& input, std::size_t step, dou
 }
 
 std::vector<SchemeKey> grad_scaler_keys() {
-    return {{"init", "65536", "S at the first step: a positive fp32 number"},
+    return {initial_loss_scale_key(),
             {"growth", "2", "factor after growth_interval steps without overflow"},
             {"backoff", "0.5", "factor after an overflow"},
             {"growth_interval", "2000", "steps without overflow before S grows"}};
 }
 
+SchemeKey initial_loss_scale_key() {
+    return {"init", "auto", "S at the first step: a positive fp32 number, or auto: 2^(E+1), E = floor(log2 largest), between 1 and 2^16: "
+                            "65536 for fp16, e5m2 and wider exponents, 512 for e4m3fn, 256 for e4m3, 16 for e3m4"};
+}
+
 double initial_loss_scale(const SchemeArguments& arguments) {
+    if (arguments.text("init") == "auto") return std::ldexp(1.0, std::clamp(arguments.format->emax() + 1, 0, 16));
     const double init = arguments.real("init");
     if (init < 0x1p-126 || init > 0x1.fffffep127) {
-        throw std::invalid_argument("init=" + arguments.text("init") + " is not a positive fp32 number (such as 65536)");
+        throw std::invalid_argument("init=" + arguments.text("init") + " is neither auto nor a positive fp32 number (such as 65536)");
     }
     return init;
 }

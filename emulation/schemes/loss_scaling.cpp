@@ -1,12 +1,13 @@
 // loss_scaling: one constant scale for every tensor and step.
 //
-// scale=best is the largest power of two that keeps headroom times the amax of every selected
-// tensor and step within the format: the best a single scale can do, known only in hindsight.
+// scale=best is the power of two that aps would take if everything selected were one tensor: by the same rule from
+// the largest amax of all tensors and steps. The best a single scale can do, known only in hindsight.
 #include <algorithm>
 
 #include "emulation/scheme.h"
 #include "emulation/schemes/float_scheme.h"
 #include "emulation/schemes/headroom.h"
+#include "emulation/schemes/shifts.h"
 
 namespace apscope {
 
@@ -19,11 +20,13 @@ SchemeDefinition loss_scaling_definition() {
         "gradients (activation gradients for more than a lower bound)",
         true,
         float_keys({{"scale", "1024", "S: a positive fp32 number, or best"},
-                    {"headroom", "workers", "scale=best: room left for the sum: workers, sqrt_workers or one"}}),
+                    {"headroom", "workers", "scale=best: room left for the sum: workers, sqrt_workers or one"},
+                    {"rule", "ceil", "scale=best: ceil: E - ceil(log2(H amax)), as aps; tight: the largest shift with H amax 2^s <= largest"}}),
         [](const SchemeArguments& arguments, Scheme& scheme) {
             build_float(arguments, scheme);
             scheme.note = "lower bound";
-            const std::string headroom(arguments.choice("headroom", headroom_choices));
+            const ShiftRule rule{*arguments.format, std::string(arguments.choice("headroom", headroom_choices)),
+                                 arguments.choice("rule", shift_rules) == "tight"};
             if (arguments.text("scale") != "best") {
                 const Decision constant = scale_of(arguments.real("scale"));
                 scheme.select = [constant](const SelectionInput& input, State&) {
@@ -31,12 +34,10 @@ SchemeDefinition loss_scaling_definition() {
                 };
                 return;
             }
-            const double largest = arguments.format->largest();
-            scheme.select = [headroom, largest](const SelectionInput& input, State&) {
+            scheme.select = [rule](const SelectionInput& input, State&) {
                 double amax = 0.0;
                 for (const AgreedStatistics& s : input.statistics) amax = std::max(amax, s.amax);
-                const int exponent = amax == 0.0 ? 0 : largest_shift_within(amax, input.workers, headroom, largest);
-                return std::vector<Decision>(input.statistics.size(), power_of_two(exponent));
+                return std::vector<Decision>(input.statistics.size(), power_of_two(rule.own(amax, input.workers)));
             };
         }};
 }

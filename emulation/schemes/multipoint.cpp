@@ -3,10 +3,13 @@
 //      z = the point nearest to r / a,  s = <r, z> / |z|^2      for every a of a line search
 //      the pair with the least |r - s z|^2 is sent              the next point is of r - s z (points.h)
 //
-// The grid has levels i / L, i = -L..L, L = 2^(bits-1) - 1 (bits = 1: -1 and 1). The search tries
-// a = amax i / search, i = search..1, and keeps the first of equals. s is an fp32 number, local to a worker. So
-// with bits = 1 a point is `sign` with the l1 scale.
+// The grid has levels i / L, i = -L..L, L = 2^(bits-1) - 1, so that 0 stays 0: gradients have many. The paper's
+// (zero=false) has all 2^bits levels from -1 to 1, (2 i - c) / c, c = 2^bits - 1, i = 0..c, and no 0; with bits = 1 both are
+// -1 and 1. The search tries a = amax i / search, i = search..1, and keeps the first of equals. s is an fp32 number,
+// local to a worker. So with bits = 1 a point is `sign` with the l1 scale. Which of two levels is the nearer is
+// decided in fp64: the upper where (r / a - lower) / (upper - lower) >= 1/2, each operation rounded.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -60,13 +63,16 @@ SchemeDefinition multipoint_definition() {
             {{"bits", "4", "bits of an element of a point, 1 to 8"},
              {"points", "2", "points a tensor, at most"},
              {"nmse", "0", "stop at this normalised squared error; 0: never"},
-             {"search", "16", "scales that the line search tries"}},
+             {"search", "16", "scales that the line search tries"},
+             {"zero", "true", "whether 0 is a level: 2^bits - 1 levels; false: all 2^bits, as in the paper"}},
             [](const SchemeArguments& arguments, Scheme& scheme) {
                 const int bits = static_cast<int>(arguments.integer("bits", 1, 8));
                 const long search = arguments.integer("search", 1, 1024);
+                constexpr std::array<std::string_view, 2> switches{"true", "false"};
+                const bool zero = arguments.choice("zero", switches) == "true" && bits > 1;
                 TensorScheme t;
-                t.grid = "levels:" + std::to_string(bits == 1 ? 2 : (1 << bits) - 1);
-                const Row levels = bits == 1 ? Row{} : uniform_levels((1 << (bits - 1)) - 1);
+                t.grid = "levels:" + std::to_string((1 << bits) - (zero ? 1 : 0));
+                const Row levels = bits == 1 ? Row{} : zero ? uniform_levels((1 << (bits - 1)) - 1) : offset_levels(1 << bits);
                 if (bits > 1) {
                     t.select = [search, levels](const TensorStep&, State&, const Rows& rows) {
                         State theta;

@@ -41,10 +41,20 @@ Row turn_back(const TensorStep& step, const Row& turned) {
     Row x = turned;
     hadamard(x, group);
     multiply_signs(x);
-    std::size_t n = 1;
-    for (const std::int64_t axis : step.shape) n *= static_cast<std::size_t>(axis);
-    x.resize(n);
+    x.resize(elements_of(step));
     return x;
+}
+
+// Every turned element is a sum of its group's 16, each times 1/4 or -1/4.
+Row turn_back_variance(const TensorStep& step, const Row& turned) {
+    Row variance = turned;
+    for (std::size_t first = 0; first < variance.size(); first += group) {
+        double sum = 0.0;
+        for (std::size_t l = 0; l < group; ++l) sum += turned[first + l];
+        std::fill_n(variance.begin() + static_cast<std::ptrdiff_t>(first), group, sum / static_cast<double>(group));
+    }
+    variance.resize(elements_of(step));
+    return variance;
 }
 
 // The fp32 sum, in rank order, of what receivers read after turning back; in the turned basis, as a sum is expected.
@@ -103,13 +113,13 @@ SchemeDefinition nvfp4_definition() {
                 t.draws = is_stochastic(projection.rounding);
                 t.transport.agreed_bits = agrees ? 32 : 0;  // the tensor's amax; block scales are each worker's own
                 if (arguments.choice("rht", switches) == "true") {
-                    t.keeps_norm = true;
                     t.forward = [](const TensorStep&, const State&, const Rows& rows) {
                         Rows turned;
                         for (const Row& row : rows) turned.push_back(turn(row));
                         return turned;
                     };
                     t.inverse = [](const TensorStep& step, const State&, const Row& row) { return turn_back(step, row); };
+                    t.inverse_variance = [](const TensorStep& step, const State&, const Row& row) { return turn_back_variance(step, row); };
                     t.reduce = [](const TensorStep& step, State&, const State&, const std::vector<Message>& sent, const Topology&) {
                         return gather_back(step, sent);
                     };

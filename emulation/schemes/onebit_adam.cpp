@@ -106,6 +106,7 @@ SchemeDefinition onebit_adam_definition() {
                     Message m;
                     if (number(theta, "warm") != 0.0) {
                         m = encode_float_row(v, 1.0, grid, step.stream(worker, 32), step.packs);
+                        m.grid_use.reset();  // the scheme's grid is signs
                     } else {
                         m = encode_signs(v, sign_scale(v, SignScale::l2, v.size()), v.size(), step.packs);
                         m.side_bits = 64;  // its scale, and that of the chunk it serves

@@ -107,7 +107,8 @@ TensorScheme in_points(TensorScheme inner, long most, double nmse) {
     t.encode = [points](const TensorStep& step, const State& theta, std::span<const double> x, int worker) {
         return points.encode(step, theta, x, worker);
     };
-    t.crosses_topologies = t.is_exact_sum = false;
+    t.crosses_topologies = t.is_exact_sum = t.reduction_draws = false;
+    t.limits.reset();
     t.topology = "gather";
     t.reduce = {};
     return t;

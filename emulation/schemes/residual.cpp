@@ -23,6 +23,7 @@ SchemeDefinition residual_definition() {
                     throw std::invalid_argument("scheme '" + given.spec + "' remembers something or reduces in a way of its own; "
                                                 "residual needs one that is gathered or rounds to a float format, such as aps:e4m3 or qsgd");
                 }
+                scheme.note = arguments.inner->note;
                 scheme.tensor = std::make_shared<const TensorScheme>(
                     in_points(std::move(t), arguments.integer("points", 1, 64), fraction(arguments, "nmse")));
             },

@@ -1,16 +1,24 @@
-// The shift s of a unit (a tensor, a bucket) from its agreed amax, and what is remembered of it.
+// The shift s of a unit (a tensor, a bucket, all that one loss scale serves) from its agreed amax, and what is
+// remembered of it. Every scheme whose scale is a power of two from H amax takes it from here.
+//
+//      ceil     s = E - ceil(log2(H amax)), E = floor(log2 largest): H amax comes into (2^(E-1), 2^E]
+//      tight    the largest s with H amax 2^s <= largest: no binade is spare
 #pragma once
 
+#include <array>
 #include <string>
+#include <string_view>
 
 #include "core/float_format.h"
 
 namespace apscope {
 
+inline constexpr std::array<std::string_view, 2> shift_rules{"ceil", "tight"};
+
 struct ShiftRule {
     FloatFormat format;
     std::string headroom;
-    bool tight = false;   // the largest s with H amax 2^s <= largest, instead of E - ceil(log2(H amax))
+    bool tight = false;
     long frozen = 0;      // after so many equal shifts in a row the shift stays; 0: never
     bool delayed = false;  // the shift of the step before is in force
 

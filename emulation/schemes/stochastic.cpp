@@ -20,7 +20,7 @@ SchemeDefinition stochastic_definition() {
                 validate(grid.projection, grid.format);
                 scheme.grid = grid;
                 scheme.reduction = {Algebra::gather, false, make_format(8, 23), {}};
-                scheme.select = select_by_amax(grid.format, "one");
+                scheme.select = select_by_amax({grid.format, "one"});
                 scheme.side_bits = [](std::size_t) -> std::uint64_t { return 8; };
                 scheme.transport.agreed_bits = all_side_bits;
             }};

@@ -149,7 +149,7 @@ SchemeDefinition thc_definition() {
                 TensorScheme t;
                 t.grid = "levels:" + std::to_string(codes);
                 t.topology = "code_sum";
-                t.draws = t.is_exact_sum = t.keeps_norm = true;
+                t.draws = t.is_exact_sum = true;
                 t.transport.code_bits = bits;
                 t.transport.sum_bits = [g = thc.g](int workers) { return bits_of_sum(workers, g); };
                 t.transport.agreed_bits = all_side_bits;
@@ -157,10 +157,14 @@ SchemeDefinition thc_definition() {
                 t.inverse = [thc](const TensorStep& step, const State&, const Row& row) {
                     Row back = row;
                     thc.turn(step, back, true);
-                    std::size_t n = 1;
-                    for (const std::int64_t axis : step.shape) n *= static_cast<std::size_t>(axis);
-                    back.resize(std::min(n, back.size()));
+                    back.resize(std::min(elements_of(step), back.size()));
                     return back;
+                };
+                // Every element is a sum of all, each times the square root of their number, or less that.
+                t.inverse_variance = [](const TensorStep& step, const State&, const Row& turned) {
+                    double sum = 0.0;
+                    for (const double v : turned) sum += v;
+                    return Row(std::min(elements_of(step), turned.size()), sum / static_cast<double>(turned.size()));
                 };
                 t.select = [thc](const TensorStep&, State&, const Rows& x) { return thc.select(x); };
                 t.encode = [thc](const TensorStep& step, const State& theta, std::span<const double> x, int worker) {

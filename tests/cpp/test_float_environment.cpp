@@ -67,4 +67,33 @@ TEST(FloatEnvironment, FlushedSubnormalsChangeNothingAndStayFlushed) {
     EXPECT_EQ(left & 0x8040u, 0x8040u);
     EXPECT_TRUE(got == expected);
 }
+
+TEST(FloatEnvironment, ExceptionsThatTheCallerTrapsDoNotTrapInside) {
+    const std::vector<std::uint32_t> expected = results();
+    const unsigned before = _mm_getcsr();
+    unsigned inside = 0, after = 0;
+    {
+        _mm_setcsr(before & ~0x1F80u);  // every exception traps
+        const FloatEnvironment environment;
+        inside = _mm_getcsr();
+        EXPECT_TRUE(results() == expected);
+    }
+    after = _mm_getcsr();
+    _mm_setcsr(before);
+    EXPECT_EQ(inside, 0x1F80u);
+    EXPECT_EQ(after & 0x1F80u, 0u);
+}
+
+TEST(FloatEnvironment, TheOtherControlWordIsSetToo) {
+    std::fesetround(FE_UPWARD);  // of both
+    int inside = 0;
+    {
+        const FloatEnvironment environment;
+        inside = std::fegetround();  // the C library asks the x87's
+    }
+    const int after = std::fegetround();
+    std::fesetround(FE_TONEAREST);
+    EXPECT_EQ(inside, FE_TONEAREST);
+    EXPECT_EQ(after, FE_UPWARD);
+}
 #endif

@@ -207,8 +207,9 @@ TEST(LargeIndices, LengthsOfPayloadsAre64Bits) {
     EXPECT_EQ(place_bits(bit32 + 1, false), 33);  // 32 bits would not reach the last element
     EXPECT_EQ(place_bits(bit32 + 1, true), 33);
     EXPECT_EQ(place_bits(5, true), 3);
-    EXPECT_EQ(place_bits(1, true), 1);
-    EXPECT_EQ(place_bits(0, true), 1);
+    EXPECT_EQ(place_bits(2, true), 1);
+    EXPECT_EQ(place_bits(1, true), 0);  // there is nothing to tell
+    EXPECT_EQ(place_bits(0, true), 0);
 }
 
 // A file of 16 GiB of which a few pages exist.

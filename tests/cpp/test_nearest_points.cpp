@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/fixed_shape_sum.h"
 #include "emulation/codecs/levels.h"
@@ -45,8 +47,11 @@ double value(std::mt19937_64& random, int largest, double unit, int kind) {
 
 TEST_P(NearestPoints, AreThePlainOnes) {
     std::mt19937_64 random(3);
-    for (const int largest : {1, 2, 3, 7, 15, 31, 63, 127, 1000, 65536}) {
-        const Row levels = uniform_levels(largest);
+    // Levels from -1 to 1 in steps of 1 / largest, or of 2 / largest without 0.
+    std::vector<std::pair<int, Row>> grids;
+    for (const int largest : {1, 2, 3, 7, 15, 31, 63, 127, 1000, 65536}) grids.emplace_back(largest, uniform_levels(largest));
+    for (const int count : {2, 4, 8, 16, 64, 256}) grids.emplace_back(count - 1, offset_levels(count));
+    for (const auto& [largest, levels] : grids) {
         for (const double unit : {1.0, 0.1, 3e-30, 1e-320, 7e30, 0.0}) {
             for (const std::size_t n : {0, 1, 15, 16, 17, 255, 256, 300, 4096, 4097, 8500}) {
                 if (largest > 200 && n > 300) continue;

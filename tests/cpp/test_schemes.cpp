@@ -103,9 +103,12 @@ TEST(Aps, ScalesTheTensorsSumIntoTheTopBinade) {
 }
 
 TEST(LossScaling, BestHoldsEverySelectedTensor) {
-    const Scheme scheme = parse_scheme("loss_scaling:e4m3,scale=best");
-    for (const Decision& d : decide(scheme, one_tensor({0.5, 3.0, 0.0, 1.0}, 8))) EXPECT_EQ(d.exponent, 3);  // 24 * 8 <= 240 < 24 * 16
-    EXPECT_EQ(decide(parse_scheme("loss_scaling:e4m3,scale=best,headroom=one"), one_tensor({3.0}, 8))[0].exponent, 6);
+    const Scheme tight = parse_scheme("loss_scaling:e4m3,scale=best,rule=tight");
+    for (const Decision& d : decide(tight, one_tensor({0.5, 3.0, 0.0, 1.0}, 8))) EXPECT_EQ(d.exponent, 3);  // 24 * 8 <= 240 < 24 * 16
+    for (const Decision& d : decide(parse_scheme("loss_scaling:e4m3,scale=best"), one_tensor({0.5, 3.0, 0.0, 1.0}, 8))) {
+        EXPECT_EQ(d.exponent, 7 - 5);  // 16 < 24 <= 32: the rule of aps
+    }
+    EXPECT_EQ(decide(parse_scheme("loss_scaling:e4m3,scale=best,rule=tight,headroom=one"), one_tensor({3.0}, 8))[0].exponent, 6);
     EXPECT_EQ(decide(parse_scheme("loss_scaling:e4m3,scale=best"), one_tensor({0.0}, 8))[0].exponent, 0);
     const Decision odd = decide(parse_scheme("loss_scaling:fp16,scale=1000"), one_tensor({1.0}, 8))[0];
     EXPECT_EQ(odd.scale, 1000.0);

@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 
 import apscope
+from apscope.record import TraceWriter
 
+#: the schemes that take their power of two from H amax by the same rule: here one tensor is all that a loss scale serves
+SCALES = ["aps:{}", "loss_scaling:{},scale=best"]
 IEEE = [(2, 1), (2, 3), (3, 0), (3, 1), (3, 2), (3, 4), (4, 0), (4, 1), (4, 3), (5, 0), (5, 2), (5, 4), (5, 10)]
 
 
@@ -105,13 +108,14 @@ def worst(W, limit):
 
 @pytest.mark.parametrize("e, m", [(3, 0), (3, 2), (4, 3), (5, 2), (5, 10)])
 @pytest.mark.parametrize("topology", ["sequential", "ring", "tree", "hierarchical:4"])
-def test_A1_the_scheme_gives_these_sums(e, m, topology):
+@pytest.mark.parametrize("scheme", SCALES)
+def test_A1_the_scheme_gives_these_sums(scheme, e, m, topology):
     f = Format(e, m)
     for W in [*range(1, 34), 63, 64, 100, 255]:
         if W not in within_the_limit(f) or (m == 0 and topology.startswith("h")):
             continue
         a = worst(W, 1.0)
-        got = apscope.exchange(f"aps:{f.name}", np.full((W, 2), a, np.float32), topology=topology)
+        got = apscope.exchange(scheme.format(f.name), np.full((W, 2), a, np.float32), topology=topology)
         c = f.nearest(float(a) * 2.0**f.E)
         expected = {"s": lambda: sequential(c, W, f.nearest)[-1], "r": lambda: sequential(c, W, f.nearest)[-1], "t": lambda: tree(c, W, f.nearest),
                     "h": lambda: hierarchical(c, W, 4, f.nearest)}[topology[0]]()  # fmt: skip
@@ -144,7 +148,8 @@ def overflowing(f, q, limit, most, encode=None):
 
 
 @pytest.mark.parametrize("e, m, most, expected", [(5, 2, 256, [3, 5, 9, 10, 11, 12]), (3, 2, 32, [3, 5, 9, 10, 11, 12]), (4, 3, 256, 13), (5, 10, 256, 122)])
-def test_A1p_the_spare_binade_is_needed(e, m, most, expected):
+@pytest.mark.parametrize("scheme", SCALES)
+def test_A1p_the_spare_binade_is_needed(scheme, e, m, most, expected):
     """rule=tight, H amax up to M: sums overflow at these W, in rank order."""
     f = Format(e, m)
     found = overflowing(f, f.nearest, f.M, most)
@@ -153,9 +158,45 @@ def test_A1p_the_spare_binade_is_needed(e, m, most, expected):
         a = worst(W, f.M)
         if f.nearest(float(a)) != f.nearest(f.M / W):
             continue  # no fp32 number comes near enough to M / W
-        got = apscope.exchange(f"aps:{f.name},rule=tight", np.full((W, 1), a, np.float32))
+        got = apscope.exchange(scheme.format(f.name) + ",rule=tight", np.full((W, 1), a, np.float32))
         assert got.scale_exponent == 0 and np.isinf(got.reduced[0])
-        assert np.isfinite(apscope.exchange(f"aps:{f.name}", np.full((W, 1), a, np.float32)).reduced[0])
+        assert np.isfinite(apscope.exchange(scheme.format(f.name), np.full((W, 1), a, np.float32)).reduced[0])
+
+
+@pytest.mark.parametrize("name, topology, W", [("e5m2", "sequential", 3), ("e4m3", "tree", 7), ("fp16", "sequential", 3)])
+def test_A1p_the_first_workers_whose_tight_loss_scale_overflows(name, topology, W):
+    """By search over amax between M / W and the next power of two below, none with fewer workers; by the rule of aps none at all."""
+    f = apscope.FloatFormat(name)
+
+    def overflows(rule, workers):
+        amax = np.float32(f.largest / workers) * np.linspace(0.5, 1, 2000, dtype=np.float32)
+        amax = amax[amax.astype(np.float64) * workers <= f.largest]
+        for order in ("sequential", "tree"):
+            for a in (amax[-1], *amax[::40]):
+                got = apscope.exchange(f"loss_scaling:{name},scale=best,rule={rule}", np.full((workers, 1), a), topology=order)
+                if np.isinf(got.reduced[0]):
+                    return order
+        return None
+
+    assert [overflows("tight", w) for w in range(1, W)] == [None] * (W - 1) and overflows("tight", W) == topology
+    assert [overflows("ceil", w) for w in range(1, 2 * W)] == [None] * (2 * W - 1)
+
+
+def test_one_loss_scale_for_all_is_the_aps_scale_of_the_largest_tensor(tmp_path):
+    """At both rules and every headroom, subnormal and zero tensors among them."""
+    with TraceWriter(tmp_path / "t", workers=3) as writer:
+        for step, sizes in enumerate([(1e-3, 0.7), (2.5, 0.0), (1e-40, 1e-45)]):
+            for worker in range(3):
+                for name, size in zip("ab", sizes):
+                    writer.add(step, worker, name, np.full(4, size, np.float32))
+            writer.end_step(step)
+    trace = apscope.open_trace(tmp_path / "t")
+    for keys in ("", ",headroom=one", ",headroom=sqrt_workers", ",rule=tight", ",rule=tight,headroom=one"):
+        for name in ("e5m2", "e4m3fn", "e3m0"):
+            for steps, largest in (("0:", (1, "a")), ("0:1", (0, "b")), ("2:3", (2, "a"))):
+                aps = apscope.replay(trace, f"aps:{name}{keys}", steps=steps, topology=[]).frame.set_index(["step", "tensor"])
+                loss = apscope.replay(trace, f"loss_scaling:{name},scale=best{keys}", steps=steps, topology=[]).frame
+                assert (loss.scale_exponent == aps.scale_exponent.loc[largest].iloc[0]).all(), (keys, name, steps)
 
 
 @pytest.mark.parametrize("headroom", ["workers", "sqrt_workers", "one"])

@@ -293,3 +293,33 @@ def test_F3_stochastic_rounding_is_unbiased_with_the_variance_of_its_bracket():
     p = np.abs(draws[:, moving] - x[moving].astype(np.float64)) ** 2
     known = np.array(variance)[moving]
     assert (np.abs(p.mean(axis=0) - known) < 5 * p.std(axis=0) / math.sqrt(4000) + 1e-6 * known).all()
+
+
+@pytest.mark.parametrize("scheme", ["dynamic_loss_scaling", "deepspeed_loss_scaling", "enhanced_loss_scaling"])
+@pytest.mark.parametrize("name, first", [("fp16", 16), ("e5m2", 16), ("bf16", 16), ("fp32", 16), ("e4m3fn", 9), ("e4m3", 8), ("e3m4", 4), ("e3m0", 4), ("e2m1fn", 3)])
+def test_a_loss_scale_starts_just_below_what_the_format_holds(tmp_path, scheme, name, first):
+    """2^(E+1) at most 2^16: torch's start for fp16, in every format a gradient below 1 passes; the key takes any other."""
+    with TraceWriter(tmp_path / "t", workers=2) as writer:
+        for worker in range(2):
+            writer.add(0, worker, "x", np.full(3, 0.75, np.float32))
+        writer.end_step(0)
+    spec = f"{scheme}:{name}" + (",minimum=none" if scheme.startswith("enhanced") else "")
+    frame = apscope.replay(writer.path, [spec, spec + ",init=65536"], topology=[]).frame
+    by_spec = frame.groupby("scheme", sort=False)
+    assert [set(part.scale_exponent) for _, part in by_spec] == [{first}, {16}]
+    assert not frame[frame.scheme == frame.scheme[0]].skipped.any()
+    assert apscope.schemes.as_scheme(spec).spec == spec and "auto" in dict((k, v) for k, v, _ in definition(scheme)["keys"])["init"]
+
+
+def definition(name):
+    return next(d for d in apscope._core.scheme_definitions() if d["name"] == name)
+
+
+def test_a_start_for_fp16_would_skip_every_step_of_two_bundled_traces_in_eight_bits():
+    """Steps skipped with and without init=65536, of how many."""
+    found = {}
+    for name in ("digits", "digits_w64", "characters"):
+        frame = apscope.replay(DATA / name, ["dynamic_loss_scaling:e4m3", "dynamic_loss_scaling:e4m3,init=65536"], topology=[]).frame
+        wire = frame[frame.stage == "wire"]
+        found[name] = [wire[wire.skipped & (wire.scheme == s)].step.nunique() for s in wire.scheme.unique()] + [wire.step.nunique()]
+    assert found == {"digits": [1, 9, 52], "digits_w64": [1, 2, 2], "characters": [0, 6, 6]}

@@ -19,7 +19,7 @@ def aps(f):
 
 
 def loss_scaling(f):
-    return f"loss_scaling:{f},scale=best"
+    return f"loss_scaling:{f},scale=best,rule=tight"
 
 
 @pytest.fixture(scope="module")

@@ -57,7 +57,7 @@ def test_the_summary_takes_a_topology_and_all_columns(capsys, folder):
     everything = printed(capsys, "summary", folder, "--topology", "all", "--all-columns")
     assert everything.count(" gather ") == 2 and everything.count(" sequential ") == 6 and " family " in everything and " overflowed" in everything
     assert main(["summary", folder, "--topology", "tree"]) == 2
-    assert "no topology 'tree'; they have" in capsys.readouterr().err
+    assert "no topology 'tree'; use one of exact, " in capsys.readouterr().err
     assert main(["summary", folder, "--elements", "0"]) == 2
 
 

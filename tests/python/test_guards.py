@@ -98,6 +98,23 @@ def test_a_folder_that_may_not_be_read_is_called_unreadable(capsys, digits, tmp_
         shut.chmod(0o755)
 
 
+def test_a_wrong_folder_is_told_what_it_is(capsys, digits, tmp_path):
+    data, out = os.path.dirname(digits), tmp_path / "results"
+    assert main(["replay", digits, *QUICK, "-o", str(out)]) == 0
+    assert capsys.readouterr().out.startswith(f"{out}: 18 rows; apscope summary")
+    holds = "it holds traces: characters, digits, digits_w64; name them"
+    results = "it is a RESULTS folder, which apscope summary, compare and report read"
+    assert refused(capsys, "summary", digits) == f"{digits} is no RESULTS folder: it is a trace; apscope replay makes results of it"
+    assert refused(capsys, "replay", data, "-o", tmp_path / "x") == f"{data} is no trace: {holds}"
+    assert refused(capsys, "report", data, "-o", tmp_path / "x.html") == f"{data} is neither a trace nor a RESULTS folder: {holds}"
+    assert refused(capsys, "info", out) == f"{out} is no trace: {results}"
+    assert refused(capsys, "info", f"{data}/digit") == f"{data}/digit is no trace: it does not exist; did you mean {data}/digits?"
+    assert refused(capsys, "summary", tmp_path) == f"{tmp_path} is no RESULTS folder: it holds RESULTS folders: results; name them"
+    assert refused(capsys, "summary", tmp_path / "result") == f"{tmp_path}/result is no RESULTS folder: it does not exist; did you mean {out}?"
+    (tmp_path / "empty").mkdir()
+    assert refused(capsys, "info", tmp_path / "empty") == f"{tmp_path}/empty is no trace: it has no manifest.json"
+
+
 @pytest.mark.parametrize(("words", "sentence"), [
     ([], "the following arguments are required: VERB"),
     (["replay"], "replay: the following arguments are required: TRACE, -o/--output"),

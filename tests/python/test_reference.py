@@ -14,7 +14,7 @@ from tests.reference.philox import random_integer
 from tests.reference.random_words import DEEPER, EXACT_BITS, QUANTIZE, philox, random_integers, words_of
 from tests.reference.rounding import DETERMINISTIC, MODES, UNDERFLOWS, Random
 from tests.reference.rounding import project as project_one
-from tests.reference.schemes import aps_exponent, best_exponent, ceil_log2_of_root
+from tests.reference.schemes import Scheme, ceil_log2_of_root, first_loss_scale, shift
 from tests.reference.statistics import fixed_shape_sum
 from tests.reference.topologies import reduce
 
@@ -172,9 +172,14 @@ def test_exponents_of_scales():
     assert [ceil_log2_of_root(Fraction(4) ** k) for k in (-140, 0, 99)] == [-140, 0, 99]
     assert ceil_log2_of_root(Fraction(4) ** 9 + Fraction(1, 10**50)) == 10
     e4m3 = FORMATS["e4m3"]
-    assert aps_exponent(1.0, e4m3, "workers", 8) == 7 - 3 and aps_exponent(1.0000001, e4m3, "workers", 8) == 7 - 4
-    assert aps_exponent(2.0**-149, e4m3, "one", 8) == 7 + 126 and aps_exponent(0.0, e4m3, "one", 8) == 0
-    assert best_exponent(1.875, e4m3, "one", 8) == 7 and best_exponent(1.8750001, e4m3, "one", 8) == 6
+    assert shift(1.0, e4m3, "workers", 8) == 7 - 3 and shift(1.0000001, e4m3, "workers", 8) == 7 - 4
+    assert shift(2.0**-149, e4m3, "one", 8) == 7 + 126 and shift(0.0, e4m3, "one", 8) == 0
+    assert shift(1.875, e4m3, "one", 8, "tight") == 7 and shift(1.8750001, e4m3, "one", 8, "tight") == 6
+
+
+def test_first_loss_scales():
+    for spec, expected in {"e4m3": 256, "e5m2": 65536, "fp16": 65536, "e3m0": 16, "fp32": 65536, "e4m3,init=3": 3}.items():
+        assert first_loss_scale(Scheme.parse(f"dynamic_loss_scaling:{spec}")) == expected
 
 
 @pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 4095, 4096, 4097, 9000])

@@ -10,12 +10,12 @@ BASELINES = ["none:fp32", "none:bf16", "none:fp16"]
 
 def test_main_has_the_baselines_and_the_rivals_at_four_exponent_widths():
     specs = [s.spec for s in apscope.main_schemes()]
-    assert specs[:3] == BASELINES and len(specs) == len(set(specs)) == 29
+    assert specs[:3] == BASELINES and len(specs) == len(set(specs)) == 30
     for f in ("e5m2", "e4m3", "e3m4", "e3m0"):
         assert {f"none:{f}", f"loss_scaling:{f},scale=best", f"aps:{f}", f"aps:{f},rounding=stochastic", f"stochastic:{f}"} < set(specs)
     assert {apscope.FloatFormat(s.format).exponent_bits for s in apscope.main_schemes() if s.format} == {8, 5, 4, 3}
     assert {s.family for s in apscope.main_schemes()} == {"baseline", "unscaled", "loss scaling", "APS", "stochastic"}
-    assert {"qsgd", "qsgd:levels=127", "aps:e3m4,headroom=one", "loss_scaling:e3m4,scale=best,headroom=one"} < set(specs)
+    assert {"qsgd", "qsgd:levels=127", "aps:e3m4,headroom=one", "loss_scaling:e3m4,scale=best,headroom=one", "loss_scaling:e3m4,scale=best,rule=tight"} < set(specs)
 
 
 def test_all_begins_with_main_and_has_every_scheme_of_the_registry():

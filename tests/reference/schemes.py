@@ -20,9 +20,9 @@ from .statistics import fixed_shape_sum
 FLOAT_KEYS = {"rounding": "ties_to_even", "overflow": "ieee", "random_bits": "32", "accumulate": "format", "hop_rounding": "same"}
 KEYS = {
     "none": FLOAT_KEYS,
-    "loss_scaling": FLOAT_KEYS | {"scale": "1024", "headroom": "workers"},
-    "dynamic_loss_scaling": FLOAT_KEYS | {"init": "65536", "growth": "2", "backoff": "0.5", "growth_interval": "2000"},
-    "aps": FLOAT_KEYS | {"headroom": "workers"},
+    "loss_scaling": FLOAT_KEYS | {"scale": "1024", "headroom": "workers", "rule": "ceil"},
+    "dynamic_loss_scaling": FLOAT_KEYS | {"init": "auto", "growth": "2", "backoff": "0.5", "growth_interval": "2000"},
+    "aps": FLOAT_KEYS | {"headroom": "workers", "rule": "ceil"},
     "stochastic": FLOAT_KEYS | {"rounding": "stochastic"},
     "qsgd": {"levels": "7", "bucket": "512", "random_bits": "32"},
 }
@@ -78,22 +78,27 @@ def ceil_log2_of_root(square: Fraction) -> int:
     return k
 
 
-def aps_exponent(largest_magnitude: float, f: Format, headroom: str, workers: int) -> int:
-    if largest_magnitude == 0:
-        return 0
-    emax = math.frexp(float(f.value(f.top)))[1] - 1
-    a = Fraction(max(largest_magnitude, 2.0**-126))
-    return emax - ceil_log2_of_root(headroom_squared(headroom, workers) * a * a)
+def emax(f: Format) -> int:
+    return math.frexp(float(f.value(f.top)))[1] - 1
 
 
-def best_exponent(largest_magnitude: float, f: Format, headroom: str, workers: int) -> int:
-    """The largest s with H amax 2^s <= the largest value of F."""
+def shift(largest_magnitude: float, f: Format, headroom: str, workers: int, rule: str = "ceil") -> int:
+    """ceil: E - ceil(log2(H amax)); tight: the largest s with H amax 2^s <= the largest value of F."""
     if largest_magnitude == 0:
         return 0
-    ratio = f.value(f.top) ** 2 / (headroom_squared(headroom, workers) * Fraction(largest_magnitude) ** 2)
+    square = headroom_squared(headroom, workers) * Fraction(max(largest_magnitude, 2.0**-126)) ** 2
+    if rule == "ceil":
+        return emax(f) - ceil_log2_of_root(square)
+    ratio = f.value(f.top) ** 2 / square
     s = -ceil_log2_of_root(1 / ratio)
     assert Fraction(4) ** s <= ratio < Fraction(4) ** (s + 1)
     return s
+
+
+def first_loss_scale(scheme: Scheme) -> np.float32:
+    """`auto`: the power of two above the largest value, between 1 and torch's 2^16."""
+    init = scheme.keys["init"]
+    return np.float32(2.0 ** min(max(emax(scheme.f) + 1, 0), 16) if init == "auto" else init)
 
 
 def step_overflows(tensors: list[np.ndarray], scale: float, scheme: Scheme) -> bool:
@@ -112,10 +117,10 @@ def step_overflows(tensors: list[np.ndarray], scale: float, scheme: Scheme) -> b
 def scales(scheme: Scheme, gradients: dict[int, dict[str, np.ndarray]]) -> dict[tuple[int, str], tuple[float, bool]]:
     """(step, tensor) -> (S, skipped)."""
     plan, keys = {}, scheme.keys
-    state, quiet = np.float32(keys.get("init", 1)), 0
+    state, quiet = first_loss_scale(scheme) if "init" in keys else np.float32(1), 0
     if scheme.name == "loss_scaling" and keys["scale"] == "best":
         tensors = [g for step in gradients.values() for g in step.values()]
-        best = 2.0 ** best_exponent(max(map(amax, tensors)), scheme.f, keys["headroom"], len(tensors[0]))
+        best = 2.0 ** shift(max(map(amax, tensors)), scheme.f, keys["headroom"], len(tensors[0]), keys["rule"])
     for step, tensors in gradients.items():
         if scheme.name == "dynamic_loss_scaling":
             skipped, current = step_overflows(list(tensors.values()), float(state), scheme), float(state)
@@ -136,9 +141,9 @@ def scales(scheme: Scheme, gradients: dict[int, dict[str, np.ndarray]]) -> dict[
                 case "dynamic_loss_scaling":
                     plan[step, name] = current, skipped
                 case "aps":
-                    plan[step, name] = 2.0 ** aps_exponent(amax(g), scheme.f, keys["headroom"], len(g)), False
+                    plan[step, name] = 2.0 ** shift(amax(g), scheme.f, keys["headroom"], len(g), keys["rule"]), False
                 case "stochastic":
-                    plan[step, name] = 2.0 ** aps_exponent(amax(g), scheme.f, "one", len(g)), False
+                    plan[step, name] = 2.0 ** shift(amax(g), scheme.f, "one", len(g)), False
     return plan
 
 

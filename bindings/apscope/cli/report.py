@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ..folders import check_readable
+from ..folders import check_readable, what_is
 from ..replay import replay
 from ..report import check_destination, report
 from ..results import Results
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     elif (source / "provenance.json").is_file():
         results = Results.open(source)
     else:
-        raise ValueError(f"{source} is neither a trace (no manifest.json) nor a RESULTS folder (no provenance.json)")
+        raise ValueError(f"{source} is neither a trace nor a RESULTS folder: {what_is(source, 'manifest.json and no provenance.json')}")
     warn_of_missing_shards(results)
     report(results, out_path, against=against, force=args.force)
     print(f"{out_path}: {out_path.stat().st_size} bytes")

@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     wanted = args.topology or ("all" if args.csv else headline_topology(results.frame))
     held = [t for t in table["topology"].unique() if t]
     if args.topology and wanted not in [*held, "all"]:
-        raise ValueError(f"the results have no topology '{wanted}'; they have {', '.join(held)}; all for each of them")
+        raise ValueError(f"the results have no topology '{wanted}'; use one of {', '.join(held)}, or all")
     if wanted != "all":
         table = table[table["topology"] == wanted] if wanted == "exact" else headline(table, wanted)
     if args.csv:
