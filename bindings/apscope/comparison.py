@@ -13,7 +13,7 @@ from .pooling import frame_of, groups, is_own, losses, numbers, quotient, total,
 from .schemes import as_scheme
 from .summary import cosines, step_losses
 
-__all__ = ["COLUMNS", "compare", "compare_steps", "hint", "ratios", "scheme_in"]
+__all__ = ["COLUMNS", "compare", "compare_both", "compare_steps", "hint", "ratios", "scheme_in"]
 
 #: Of `compare`, in this order.
 COLUMNS = (
@@ -67,8 +67,13 @@ def compare(results: Any, a: Any, b: Any, topology: str | None = None, layers: b
     ValueError
         A scheme or topology that the results do not hold, schemes without a common topology.
     """
+    return _by_layer(_pairs(results, a, b, topology), layers)
+
+
+def _by_layer(pairs: list[tuple[str, pd.DataFrame, tuple[str, str]]], layers: bool) -> pd.DataFrame:
+    """`compare` of what `_pairs` found."""
     tables = []
-    for trace, cells, names in _pairs(results, a, b, topology):
+    for trace, cells, names in pairs:
         table = pd.concat([_rows(cells, whole) for whole in ((True, False) if layers else (True,))])
         table.insert(0, "trace", trace)
         tables.append(table.assign(topology_a=names[0], topology_b=names[1]))
@@ -115,8 +120,19 @@ def compare_steps(results: Any, a: Any, b: Any, topology: str | None = None) -> 
     ValueError
         As `compare`.
     """
+    return _by_step(_pairs(results, a, b, topology))
+
+
+def compare_both(results: Any, a: Any, b: Any, topology: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """`compare` and `compare_steps` of the same schemes, in one go."""
+    pairs = _pairs(results, a, b, topology)
+    return _by_layer(pairs, True), _by_step(pairs)
+
+
+def _by_step(pairs: list[tuple[str, pd.DataFrame, tuple[str, str]]]) -> pd.DataFrame:
+    """`compare_steps` of what `_pairs` found."""
     tables = []
-    for trace, cells, _ in _pairs(results, a, b, topology):
+    for trace, cells, _ in pairs:
         step, first = groups(cells, ["step"])
         whole = [_step_nmse(cells, s, step, len(first)) for s in "ab"]
         one, other = _layer_nmse(cells)

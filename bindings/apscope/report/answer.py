@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..comparison import compare, compare_steps
+from ..comparison import compare_both
 from ..pooling import headline_topology
 from ..schemes import as_scheme
 from ..summary import family_of, headline
@@ -94,13 +94,20 @@ def pairs(schemes: list[str], rows: pd.DataFrame, bits: dict[str, int]) -> list[
             if (all(a.keys[k] == b.keys[k] for k in shared) if b.name == "loss_scaling" else plain):
                 found.append((one, other))
     if found:
-        return found
+        return sorted(found, key=lambda pair: (family_of(pair[1]) == "stochastic", as_scheme(pair[1]).name != "loss_scaling"))
     rest = rows[(rows["family"] != "baseline") & rows["step_nmse"].notna()]
     if not len(rest):
         return []
     best = rest["scheme"].iloc[0]
     rivals = rest[(rest["family"] != rest["family"].iloc[0]) & (rest["scheme"].map(bits) == bits[best])]
     return [(best, s) for s in dict.fromkeys(rivals.drop_duplicates(["trace", "family"])["scheme"])]
+
+
+#: Columns that `compare` reads.
+_READ = (
+    "trace", "step", "tensor", "scheme", "topology", "stage", "skipped", "nonzero", "underflow", "overflow", "cosine", "sum_squared_error",
+    "sum_squared_reference", "sum_signed_error", "sum_absolute_reference",
+)  # fmt: skip
 
 
 def duels(frame: pd.DataFrame, meetings: list[tuple[str, str]], topology: str) -> pd.DataFrame:
@@ -116,11 +123,12 @@ def duels(frame: pd.DataFrame, meetings: list[tuple[str, str]], topology: str) -
         every one; empty if it loses the last), ``verdict``: ``less``, ``more`` or ``level``.
     """
     records = []
+    held = dict(iter(frame[[c for c in _READ if c in frame]].groupby("scheme", sort=False)))
     for a, b in meetings:
-        two = frame[frame["scheme"].isin([a, b])]
+        two = pd.concat([held[a], held[b]])
         wanted = topology if topology in set(two["topology"]) else None
         try:
-            table, steps = compare(two, a, b, wanted), compare_steps(two, a, b, wanted)
+            table, steps = compare_both(two, a, b, wanted)
         except ValueError:
             continue  # no trace has both, or they have no reduction in common
         for trace, rows in table.groupby("trace", sort=False):

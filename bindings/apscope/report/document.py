@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -57,12 +56,13 @@ def page(results: Any, against: Any = None, *, most_bytes: int = MOST_BYTES) -> 
     rows = answer.headline(summary, topology)
     duels = answer.duels(frame, answer.pairs(list(dict.fromkeys(frame["scheme"])), rows, bits), topology)
     sections = [_section(trace, rows, bits, duels, results.provenance) for trace in dict.fromkeys(frame["trace"])]
+    overview = _overview([s["trace"] for s in sections], duels)
     tables, left_out = fitted(_rows(frame), _histograms(results.histograms), topology, most_bytes)
     payload = pack(tables, **_facts(frame, summary, bits, topology, sections))
     environment = Environment(loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"code": _code, **{f.__name__: f for f in (text.figure, text.percent, text.seconds, text.clip, text.count_of)}}
+    environment.filters |= {"code": _code, "breakable": _breakable, **{f.__name__: f for f in (text.figure, text.percent, text.seconds, text.clip, text.count_of)}}
     return environment.get_template("template.html").render(
-        sections=sections, topology=topology, provenance=results.provenance, words=glossary.WORDS, schemes=len(bits), rows=len(frame),
+        sections=sections, overview=overview, topology=topology, provenance=results.provenance, words=glossary.WORDS, schemes=len(bits), rows=len(frame),
         warnings=words.warnings(results.provenance, frame, left_out), against=None if against is None else changes(results, against),
         figures=[Markup(svg) for svg in figures(rows, duels, frame)], style=Markup((_HERE / "page/style.css").read_text()),
         script=Markup(script()), payload=base64_of(payload), library=base64_of(plot_script()),
@@ -81,6 +81,15 @@ def _section(trace: str, rows: pd.DataFrame, bits: dict[str, int], duels: pd.Dat
         "sentence": words.best(table), "points": words.duels(met, volumes, beaten),
         "families": table.astype(object).where(table.notna(), None).to_dict("records"), "duels": met.to_dict("records"),
     }  # fmt: skip
+
+
+def _overview(traces: list[str], duels: pd.DataFrame) -> dict[str, Any]:
+    """The meetings with loss scaling, or all where there are none, a row each with a cell a trace."""
+    records = duels.to_dict("records")
+    chosen = [d for d in records if d["b"].startswith("loss_scaling:")] or records
+    by_place = {(d["a"], d["b"], d["trace"]): d for d in chosen}
+    rows = [{"a": a, "b": b, "cells": [by_place.get((a, b, t)) for t in traces]} for a, b in dict.fromkeys((d["a"], d["b"]) for d in chosen)]
+    return {"traces": traces, "rows": rows, "caption": "APS against one loss scale" if chosen is not records else "The best against the best of other families"}
 
 
 def _rows(frame: pd.DataFrame) -> pd.DataFrame:
@@ -110,7 +119,7 @@ def _facts(frame: pd.DataFrame, summary: pd.DataFrame, bits: dict[str, int], top
 
 def _start(section: dict[str, Any], schemes: list[dict[str, Any]]) -> dict[str, str]:
     """The pair that the page opens with: the meeting with the widest gap."""
-    duels = [d for d in section["duels"] if family_of(d["b"]) != "stochastic" and not d.get("overflowed")] or section["duels"]
+    duels = [d for d in section["duels"] if d["b"].startswith("loss_scaling:") and "headroom" not in d["b"]] or section["duels"]
     if duels:
         widest = max(duels, key=lambda d: abs(np.log(max(d["ratio"], 1e-300))) if np.isfinite(d["ratio"]) else 0.0)
         return {"a": widest["a"], "b": widest["b"]}
@@ -128,6 +137,13 @@ def _ranges(names: Any) -> dict[str, dict[str, int]]:
         smallest, normal, largest = (int(np.frexp(v)[1]) - 1 for v in (f.smallest_positive, f.smallest_normal, f.largest))
         out[name] = {"smallest": smallest, "normal": normal, "largest": largest}
     return out
+
+
+def _breakable(name: str) -> Any:
+    """A name that a narrow cell may break where its parts meet."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"([,:/_.])(?=.)", r"\1<wbr>", str(escape(text.clip(name)))))
 
 
 def _code(sentence: str) -> Any:

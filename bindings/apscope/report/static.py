@@ -33,9 +33,9 @@ def figures(rows: pd.DataFrame, duels: pd.DataFrame, frame: pd.DataFrame) -> Ite
         The rows of the results, for underflow by layer.
     """
     for i, (trace, own) in enumerate(rows.groupby("trace", sort=False)):
-        figure = Figure(figsize=(10, 4), layout="constrained")
+        figure = Figure(figsize=(10, 4.4))
         canvas = FigureCanvasSVG(figure)
-        left, right = figure.subplots(1, 2)
+        left, right = figure.subplots(1, 2, gridspec_kw={"left": 0.07, "right": 0.98, "wspace": 0.45, "bottom": 0.22, "top": 0.88})
         figure.suptitle(clip(str(trace), 80), parse_math=False)
         _frontier(left, own)
         _layers(right, frame[frame["trace"] == trace], list(own["scheme"]))
@@ -50,6 +50,9 @@ def _frontier(ax: Axes, own: pd.DataFrame) -> None:
     ax.set(xlabel="volume (fp32 ring = 1)", ylabel="step NMSE", title="Error against volume")
     if len(own):
         ax.set(xscale="log", yscale="log")
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_formatter(mpl.ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+            axis.set_minor_formatter(mpl.ticker.NullFormatter())
         ax.legend(fontsize="small")
 
 

@@ -36,7 +36,7 @@ def best(table: pd.DataFrame) -> str:
         return f"{code(beaten['beaten_by'].iloc[0])} loses less than every narrower scheme here and sends no more." if len(beaten) else "There is only a baseline here, or nothing that could be measured."
     ranked = (sound if len(sound) else rivals).sort_values("step_nmse", kind="stable")
     first = ranked.iloc[0]
-    text = f"{code(first['scheme'])} loses least of what no baseline beats: step NMSE {figure(first['step_nmse'])}"
+    text = f"Of the schemes that no baseline beats in both error and volume, {code(first['scheme'])} loses least: step NMSE {figure(first['step_nmse'])}"
     if first["volume"] > 0:
         text += f" at {figure(first['volume'])} of fp32's volume, modelled speed-up {figure(first['speedup'])}"
     level = [code(r.scheme) for r in ranked.iloc[1:].itertuples() if r.step_nmse < first["step_nmse"] * (1 + LEVEL)]

@@ -2,9 +2,6 @@
 
 import { nmse } from "./summary.js";
 
-// Below this relative difference two errors count as level; the same number as in Python's compare().
-export const LEVEL = 0.01;
-
 // Numbers of the rows of every scheme and topology of one trace, by "scheme code, topology code".
 export function rowIndex(rows, [from, to]) {
   const found = new Map();
@@ -49,14 +46,13 @@ export function ratios(rows, layers, steps, gridA, gridB) {
 export function layerTable(cells, layers, sumsA, sumsB) {
   return layers.map((layer) => {
     const own = cells.filter((c) => c.layer === layer && !Number.isNaN(c.ratio));
-    const level = Math.log2(1 + LEVEL);
     const sorted = own.map((c) => c.ratio).sort((x, y) => x - y);
     const middle = sorted.length ? (sorted[(sorted.length - 1) >> 1] + sorted[sorted.length >> 1]) / 2 : NaN;
     const a = sumsA.get(layer), b = sumsB.get(layer);
     return {
       layer, steps: own.length,
-      wins: own.filter((c) => c.ratio < -level).length,
-      losses: own.filter((c) => c.ratio > level).length,
+      wins: own.filter((c) => c.ratio < 0).length,
+      losses: own.filter((c) => c.ratio > 0).length,
       median_ratio: 2 ** middle, worst_ratio: sorted.length ? 2 ** sorted[sorted.length - 1] : NaN,
       nmse_a: a?.nmse, nmse_b: b?.nmse, underflow_a: a?.underflow_wire, underflow_b: b?.underflow_wire,
       accumulation_a: a?.accumulation, accumulation_b: b?.accumulation,

@@ -115,7 +115,7 @@ function origin(place, view, own) {
     Plot.dot(wire, { x: "step", y: "y", stroke: "name", r: 1.8 }),
     Plot.lineY(exact, { x: "step", y: "y", stroke: "name", strokeDasharray: "4 3" }),
     Plot.lineY(sums, { x: "step", y: "y", stroke: "name", strokeWidth: 1.5 }),
-  ], { type: "log", label: "NMSE", tickFormat: powerOfTen, ticks: 4 }, sums.length ? sums : wire);
+  ], { type: "log", label: "NMSE", tickFormat: powerOfTen, ticks: d3.range(-12, 4).map((k) => 10 ** k) }, sums.length ? sums : wire);
 }
 
 function lines(place, view, says, marks, y, points, text = figure) {

@@ -8,7 +8,7 @@ const MEASURES = {
   step_nmse: "step NMSE", nmse: "NMSE, pooled over everything", distance: "1 − layer cosine", worst_nmse: "NMSE of the worst layer and step",
 };
 // Errors below this are drawn at the lower edge: they tell nothing about narrow formats and would flatten the rest.
-const FLOOR = 1e-8;
+const FLOOR = 1e-7;
 
 // Records that no other beats in both; by x, then by y.
 export function paretoFront(points) {
@@ -43,24 +43,33 @@ function drawOne(place, key, view, measure) {
   const low = Math.max(FLOOR, Math.min(...points.map((p) => p.y || FLOOR)) / 2);
   for (const p of points) p.drawn = Math.max(p.y, low);
   const front = paretoFront(points.filter((p) => !p.overflowed));
-  const narrow = place.clientWidth < 500;
+  const narrow = place.clientWidth < 500, [least, most] = d3.extent(points, (p) => p.x), middle = Math.sqrt(least * most);
   const text = (p) => `${p.scheme}\n${MEASURES[measure]} ${figure(p.y)}${p.y < low ? " (below the axis)" : ""}\n${key} ${key === "time" ? seconds(p.x) : figure(p.x)}`
     + `\nunderflow on the wire ${figure(100 * p.underflow_wire)} %${p.skipped ? `\nskipped ${p.skipped} steps` : ""}${p.overflowed ? `\noverflow in ${p.overflowed} steps` : ""}`;
   const families = [...new Set(points.map((p) => p.family))];
   chart(place, `Scatter plot of ${points.length} schemes, ${MEASURES[measure]} against ${key}. Pareto front: ${front.map((p) => p.scheme).slice(0, 12).join("; ")}.`, {
     height: narrow ? 320 : 380, marginLeft: 50, marginBottom: 40, marginRight: 16, grid: true,
-    x: { type: "log", label: key === "volume" ? "volume (fp32 ring = 1)" : "modelled time, s", tickFormat: key === "volume" ? undefined : powerOfTen, ticks: narrow ? 4 : 6 },
-    y: { type: "log", label: MEASURES[measure], domain: [low, Math.max(...points.map((p) => p.drawn)) * 1.6], tickFormat: powerOfTen, clamp: true },
-    color: { domain: families, range: families.map(colourOf), legend: true },
-    symbol: { domain: families, range: families.map(symbolOf) },
+    x: { type: "log", label: key === "volume" ? "volume (fp32 ring = 1)" : "modelled time, s", domain: d3.extent(points, (p) => p.x).map((x, i) => x * (i ? 1.25 : 0.85)), ticks: ticksOf(points, key), tickFormat: key === "volume" ? String : seconds },
+    y: { type: "log", label: MEASURES[measure], domain: [low, Math.max(...points.map((p) => p.drawn)) * 1.6], ticks: powersOfTen(low), tickFormat: powerOfTen, clamp: true },
+    color: { domain: families, range: families.map(colourOf) },
+    symbol: { domain: families, range: families.map(symbolOf), legend: true },
     marks: [
       Plot.line(front, { x: "x", y: "drawn", curve: "step-after", stroke: "currentColor", strokeOpacity: 0.45, strokeWidth: 1.5 }),
-      Plot.dot(points, { x: "x", y: "drawn", stroke: "family", symbol: "family", r: 5, strokeWidth: (p) => 2, fill: (p) => p.family, fillOpacity: 0.25 }),
-      Plot.text(labelled(front, points), { x: "x", y: "drawn", text: (p) => clip(p.scheme, narrow ? 16 : 30), dy: -10, dx: 4, textAnchor: "start", fontSize: 11, stroke: "var(--paper)", strokeWidth: 3, fill: "currentColor" }),
+      Plot.dot(points, { x: "x", y: "drawn", stroke: "family", symbol: "family", r: 5, strokeWidth: 2, fill: "family", fillOpacity: 0.25 }),
+      ...["start", "end"].map((textAnchor) => Plot.text(labelled(front, points).filter((p) => (p.x > middle) === (textAnchor === "end")), { x: "x", y: "drawn", text: (p) => clip(p.scheme, narrow ? 16 : 30), dy: -9, dx: textAnchor === "end" ? -6 : 6, textAnchor, fontSize: 11, stroke: "var(--paper)", strokeWidth: 3, fill: "currentColor" })),
       Plot.tip(points, Plot.pointer({ x: "x", y: "drawn", title: text })),
     ],
   });
 }
+
+// Halves and doubles of the fp32 ring's volume; three times along the range.
+function ticksOf(points, key) {
+  const [low, high] = d3.extent(points, (p) => p.x);
+  if (key === "volume") return d3.range(-7, 8).map((k) => 2 ** k).filter((v) => v >= low * 0.85 && v <= high * 1.25);
+  return d3.range(3).map((i) => Number((low * (high / low) ** (i / 2)).toPrecision(2)));
+}
+
+const powersOfTen = (low) => d3.range(Math.ceil(Math.log10(low)), 3).map((k) => 10 ** k);
 
 // The front and the baselines carry their names.
 function labelled(front, points) {

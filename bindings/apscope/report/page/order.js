@@ -4,6 +4,7 @@ import { chart, figureBox, powerOfTen } from "./chart.js";
 import { element } from "./dom.js";
 import { clip, figure } from "./text.js";
 
+const FLOOR = 1e-7; // as in part (b)
 const SYMBOLS = ["circle", "triangle", "diamond", "square", "star", "times", "wye", "plus"];
 const COLOURS = ["#3b82d6", "#e8871e", "#2f9e6e", "#d1495b", "#b07aa1", "#c9a227", "#6c8ebf", "#8d6e63"];
 
@@ -27,11 +28,11 @@ export function orderPart(box) {
     const width = place.clientWidth || 600, margin = Math.min(260, width * 0.38);
     chart(place, `Step NMSE of ${schemes.length} schemes, summed exactly and in the orders ${topologies.join(", ")}.`, {
       height: 70 + schemes.length * 20, marginLeft: margin, marginBottom: 40,
-      x: { type: "log", label: "step NMSE", grid: true, tickFormat: powerOfTen, domain: [Math.max(low, 1e-9), Math.max(...points.map((p) => p.step_nmse)) * 1.3], clamp: true },
-      y: { type: "band", domain: schemes, label: null, tickFormat: (s) => clip(s, Math.floor(margin / 6.4)) },
-      color: { domain: topologies, range: COLOURS, legend: true }, symbol: { domain: topologies, range: SYMBOLS },
+      x: { type: "log", label: "step NMSE", grid: true, ticks: d3.range(-7, 3).map((k) => 10 ** k), tickFormat: powerOfTen, domain: [Math.max(low, FLOOR), Math.max(...points.map((p) => p.step_nmse)) * 1.3], clamp: true },
+      y: { type: "band", domain: schemes, label: null, tickFormat: (s) => clip(s, Math.floor(margin / 7.2)) },
+      color: { domain: topologies, range: COLOURS }, symbol: { domain: topologies, range: SYMBOLS, legend: true },
       marks: [
-        Plot.barX(bars, { x1: Math.max(low, 1e-9), x2: "step_nmse", y: "scheme", fill: "currentColor", fillOpacity: 0.16, insetTop: 3, insetBottom: 3 }),
+        Plot.barX(bars, { x1: Math.max(low, FLOOR), x2: "step_nmse", y: "scheme", fill: "currentColor", fillOpacity: 0.16, insetTop: 3, insetBottom: 3 }),
         Plot.dot(sums, { x: "step_nmse", y: "scheme", stroke: "topology", symbol: "topology", r: 4.5, strokeWidth: 1.8 }),
         Plot.tip(points, Plot.pointer({ x: "step_nmse", y: "scheme", title: (p) => `${p.scheme}\n${p.topology}: ${figure(p.step_nmse)}${p.topology === "exact" ? "" : `\nof it made by the additions: ${figure(p.step_nmse - p.exact)}`}` })),
       ],

@@ -83,7 +83,7 @@ function map(place, cells, { says, rows, rowNames, columns, columnScale, bottom 
   const name = (c) => `${clip(String(c[rows]), 60)}, ${columns === "step" ? `step ${c.step}` : clip(c[columns], 60)}: ${percent(c.rate)}`;
   chart(place, `${says} Worst: ${worst.map(name).join("; ") || "none, nothing underflows"}.`, {
     width, height: bottom + 30 + rowNames.length * Math.max(13, Math.min(22, 300 / rowNames.length)), marginLeft: margin, marginBottom: bottom,
-    x: columnScale(width - margin), y: { type: "band", domain: rowNames, label: null, padding: 0, tickFormat: (s) => clip(s, Math.floor(margin / 6.4)) },
+    x: columnScale(width - margin), y: { type: "band", domain: rowNames, label: null, padding: 0, tickFormat: (s) => clip(s, Math.floor(margin / 7.2)) },
     color: { type: "ordinal", domain: NAMES, range: dark() ? DARK : LIGHT, legend: true },
     marks: [
       Plot.cell(cells, { x: columns, y: rows, fill: (c) => band(c.rate), inset: 0.3 }),

@@ -61,7 +61,7 @@ function sentence(state, sides, records) {
   const cells = sum("steps"), wins = sum("wins"), losses = sum("losses");
   const where = sides[0].topology === sides[1].topology ? sides[0].topology || "the wire" : `${sides[0].topology} and ${sides[1].topology}`;
   return `A = ${clip(state.a, 80)}, B = ${clip(state.b, 80)}, ${where}: of ${cells} pairs of a layer and a step A loses less in ${wins}, more in ${losses}, `
-    + `as much (within 1 %) in ${cells - wins - losses}.`;
+    + `as much in ${cells - wins - losses}.`;
 }
 
 function drawMap(place, view, cells, records, state, pick) {
@@ -77,8 +77,8 @@ function drawMap(place, view, cells, records, state, pick) {
     height: 62 + layers.length * Math.max(14, Math.min(26, 360 / layers.length)), marginLeft: margin, marginBottom: 36,
     x: stepScale(view.steps, width - margin), y: { type: "band", domain: layers, label: null, tickFormat: (l) => clip(l, Math.floor(margin / 7)), padding: 0 },
     color: {
-      type: "linear", domain: [-bound, 0, bound], range: [A_COLOUR, neutral, B_COLOUR], clamp: true, legend: true, label: "NMSE of A / NMSE of B (blue: A loses less)",
-      ticks: 7, tickFormat: (r) => (r === 0 ? "1" : r < 0 ? `1/${2 ** -r >= 10 ? Math.round(2 ** -r) : (2 ** -r).toPrecision(2)}` : `${2 ** r >= 10 ? Math.round(2 ** r) : (2 ** r).toPrecision(2)}`),
+      type: "linear", domain: [-bound, 0, bound], range: [A_COLOUR, neutral, B_COLOUR], clamp: true, legend: true, width: 320, label: "NMSE of A / NMSE of B (blue: A loses less)",
+      ticks: [-bound, -bound / 2, 0, bound / 2, bound], tickFormat: (r) => (r === 0 ? "1" : r < 0 ? `1/${2 ** -r >= 10 ? Math.round(2 ** -r) : (2 ** -r).toPrecision(2)}` : `${2 ** r >= 10 ? Math.round(2 ** r) : (2 ** r).toPrecision(2)}`),
     },
     marks: [
       Plot.cell(known, { x: "step", y: "layer", fill: (c) => Math.max(-bound, Math.min(bound, c.ratio)), inset: 0.3 }),
