@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from . import summary
-from .pooling import headline_topology
+from .summary import ranked
 
 if TYPE_CHECKING:
     from .results import Results
     from .schemes import Scheme
     from .trace import Trace
 
-__all__ = ["ranked", "results_html", "results_text", "scheme_html", "trace_html"]
+__all__ = ["results_html", "results_text", "scheme_html", "trace_html"]
 
 #: Rows of a table; further ones are counted.
 MOST_ROWS = 40
@@ -37,11 +36,6 @@ def name(text: Any, most: int = 70) -> str:
     return f"<code>{html.escape(short)}</code>"
 
 
-def ranked(results: Results) -> pd.DataFrame:
-    """The rows of `Results.summary` that stand for their schemes."""
-    return summary.headline(results.summary(), headline_topology(results.frame)).reset_index(drop=True)
-
-
 def headline(results: Results) -> str:
     """What the results are, in a line."""
     frame = results.frame
@@ -58,7 +52,7 @@ def results_text(results: Results) -> str:
     """The line, and the ranking as far as a screen holds it."""
     lines = [f"<Results: {headline(results)}>"]
     if len(results.frame):
-        table = ranked(results)
+        table = ranked(results.frame)
         for trace, rows in table.groupby("trace", sort=False):
             best = ", ".join(f"{r.scheme} {_figure(r.step_nmse)}" for r in rows.head(5).itertuples())
             lines.append(f"  {trace}, NMSE of a step: {best}" + (f", and {len(rows) - 5} more" if len(rows) > 5 else ""))
@@ -69,7 +63,7 @@ def results_html(results: Results) -> str:
     """The line, and the summary of one topology a scheme."""
     parts = [f"<b>Results</b>: {html.escape(headline(results))}"]
     if len(results.frame):
-        table = ranked(results)
+        table = ranked(results.frame)
         columns = [c for c in _SHOWN if table[c].notna().any() and (c != "trace" or table["trace"].nunique() > 1)]
         columns = [c for c in columns if c not in ("skipped", "overflowed") or table[c].any()]
         rows = [[_cell(column, value) for column, value in zip(columns, row)] for row in table[columns].itertuples(index=False)]
