@@ -11,8 +11,10 @@ import logging
 import re
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sphinx.application import Sphinx
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 ROOT = Path(__file__).parents[1]
 
@@ -20,11 +22,18 @@ project = "apscope"
 copyright = "apscope's authors, Apache-2.0"
 version = release = re.findall(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[0]
 
+
+def notebook(path: Path) -> str:
+    """Its line in the navigation; the headings are whole questions."""
+    number, _, words = path.stem.partition("_")
+    return f"{int(number)} {words.replace('_', ' ').replace('aps', 'APS')} <notebooks/{path.stem}>"
+
+
 #: Every page, by chapter.
 NAVIGATION = {
     "Start": ["self"],
     "Answers": ["docs/definitions", "docs/schemes"],
-    "Notebooks": sorted(f"notebooks/{p.stem}" for p in (ROOT / "notebooks").glob("*.ipynb")),
+    "Notebooks": [notebook(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))],
     "Traces": ["docs/trace_format", "notebooks/data/README"],
     "Proofs and speed": ["docs/conformance", "docs/performance"],
     "Inside": ["docs/design", "docs/ARCHITECTURE", "CHANGELOG"],

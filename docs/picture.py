@@ -1,6 +1,6 @@
 """Draws docs/picture.png, the picture of README.md: python docs/picture.py docs/picture.png
 
-Replays APS and one loss scale, the best in hindsight, on the bundled traces in the four 8-bit formats with
+Replays APS and one loss scale, the largest that fits in hindsight, on the bundled traces in the four 8-bit formats with
 2 to 5 exponent bits, and e4m3 in several orders of the additions.
 """
 
@@ -24,7 +24,7 @@ ORDERS = {
     "ring": "ring", "sequential": "one after another", "hierarchical:8": "groups of 8", "tree": "tree",
     "sequential+kahan": "one after another,\nKahan's sum", "exact": "not rounded:\nthe wire alone",
 }  # fmt: skip
-APS, LOSS_SCALING = "aps:{}", "loss_scaling:{},scale=best"
+APS, LOSS_SCALING = "aps:{}", "loss_scaling:{},scale=best,rule=tight"
 TYPICAL, POOLED = COLOURS[0], COLOURS[1]
 
 

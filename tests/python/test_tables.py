@@ -53,12 +53,12 @@ def test_the_table_of_all_schemes_has_each(tables):
 
 
 def test_a_table_is_best_first_and_tells_what_was_skipped(tables):
-    specs = ["none:e4m3", "dynamic_loss_scaling:e4m3", "stochastic:e4m3", "loss_scaling:e4m3,scale=1e9", "none:fp32"]
+    specs = ["none:e4m3", "dynamic_loss_scaling:e4m3,init=65536", "stochastic:e4m3", "loss_scaling:e4m3,scale=1e9", "none:fp32"]
     rows = tables.rows_of(apscope.replay(tables.TRACE, specs, steps="0:3", topology=["ring"]))
     lines = tables.markdown(rows)
     assert len(lines) == 2 + len(specs)
     assert lines[2].startswith("| `none:fp32` |") and lines[2].rstrip(" |").endswith("1.00 | 1.00")
-    assert any("`dynamic_loss_scaling:e4m3` (3 steps skipped)" in line for line in lines)
+    assert any("`dynamic_loss_scaling:e4m3,init=65536` (3 steps skipped)" in line for line in lines)
     assert "`loss_scaling:e4m3,scale=1e9` (3 steps overflowed)" in lines[-1].replace("1000000000", "1e9")
     assert all(line.count("|") == lines[0].count("|") for line in lines)
 
