@@ -26,7 +26,8 @@ version = release = re.findall(r'^version = "(.+)"', (ROOT / "pyproject.toml").r
 def notebook(path: Path) -> str:
     """Its line in the navigation; the headings are whole questions."""
     number, _, words = path.stem.partition("_")
-    return f"{int(number)} {words.replace('_', ' ').replace('aps', 'APS')} <notebooks/{path.stem}>"
+    words = re.sub(r"\baps\b", "APS", words.replace("_", " "))
+    return f"{int(number)} {words} <notebooks/{path.stem}>"
 
 
 #: Every page, by chapter.

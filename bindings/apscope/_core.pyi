@@ -8,7 +8,14 @@ import numpy.typing
 import os
 import pathlib
 import typing
-__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatFormat', 'Manifest', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'TensorStep', 'Trace', 'agreed_bits', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'cast_statistics', 'collective_cost', 'collective_of', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'pool', 'quantize', 'quantize_blocks', 'quantize_path', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level', 'sum_path', 'underflow_modes', 'unpack', 'way', 'widen']
+__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'Manifest', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'TensorStep', 'Trace', 'agreed_bits', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'cast_statistics', 'collective_cost', 'collective_of', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'pool', 'quantize', 'quantize_blocks', 'quantize_path', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level', 'stream_seed', 'sum_path', 'underflow_modes', 'unpack', 'way', 'widen']
+class FloatEnvironment:
+    def __enter__(self) -> None:
+        ...
+    def __exit__(self, *args) -> None:
+        ...
+    def __init__(self) -> None:
+        ...
 class FloatFormat:
     """
     A floating-point number system as a value.
@@ -501,6 +508,8 @@ def scheme_definitions() -> list:
 def set_simd_level(level: str) -> None:
     ...
 def simd_level() -> str:
+    ...
+def stream_seed(seed: typing.SupportsInt | typing.SupportsIndex, number: typing.SupportsInt | typing.SupportsIndex) -> int:
     ...
 def sum_path(products: bool, format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, operands: FloatFormat | None, rounding: str, overflow: str, underflow: str, random_bits: typing.SupportsInt | typing.SupportsIndex) -> str:
     ...

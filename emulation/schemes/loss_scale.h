@@ -32,7 +32,7 @@ std::vector<SchemeKey> grad_scaler_keys();
 Select grad_scaler(const SchemeArguments& arguments, const FloatGrid& grid, MinimumSchedule minimum = {});
 
 // The key `init`: a positive, normal fp32 number. torch's and DeepSpeed's 2^16 is the first power of two beyond fp16's
-// largest value: amax below 1 does not overflow. By default every format starts there with its own.
+// largest value: amax up to 1/2 does not overflow. By default every format starts there with its own.
 SchemeKey initial_loss_scale_key();
 double initial_loss_scale(const SchemeArguments& arguments);
 

@@ -298,10 +298,10 @@ def test_F3_stochastic_rounding_is_unbiased_with_the_variance_of_its_bracket():
 @pytest.mark.parametrize("scheme", ["dynamic_loss_scaling", "deepspeed_loss_scaling", "enhanced_loss_scaling"])
 @pytest.mark.parametrize("name, first", [("fp16", 16), ("e5m2", 16), ("bf16", 16), ("fp32", 16), ("e4m3fn", 9), ("e4m3", 8), ("e3m4", 4), ("e3m0", 4), ("e2m1fn", 3)])
 def test_a_loss_scale_starts_just_below_what_the_format_holds(tmp_path, scheme, name, first):
-    """2^(E+1) at most 2^16: torch's start for fp16, in every format a gradient below 1 passes; the key takes any other."""
+    """2^(E+1) at most 2^16: torch's start for fp16; in every format a gradient of 1/2 passes. The key takes any other."""
     with TraceWriter(tmp_path / "t", workers=2) as writer:
         for worker in range(2):
-            writer.add(0, worker, "x", np.full(3, 0.75, np.float32))
+            writer.add(0, worker, "x", np.full(3, 0.5, np.float32))
         writer.end_step(0)
     spec = f"{scheme}:{name}" + (",minimum=none" if scheme.startswith("enhanced") else "")
     frame = apscope.replay(writer.path, [spec, spec + ",init=65536"], topology=[]).frame
