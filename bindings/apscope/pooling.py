@@ -46,8 +46,16 @@ def one_trace(table: pd.DataFrame, trace: str | None) -> pd.DataFrame:
 
 
 def numbers(table: pd.DataFrame, column: str) -> np.ndarray:
-    """A column as float64, NaN where it is empty; a table may lack it."""
-    return table[column].to_numpy(float, na_value=np.nan) if column in table else np.full(len(table), np.nan)
+    """A column as float64, NaN where it is empty.
+
+    Raises
+    ------
+    ValueError
+        There is no such column: an older version wrote the table.
+    """
+    if column not in table:
+        raise ValueError(f"the results have no column '{column}': an older apscope wrote them; replay the trace again")
+    return table[column].to_numpy(float, na_value=np.nan)
 
 
 def groups(table: pd.DataFrame, by: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -114,8 +122,8 @@ def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     -------
     DataFrame
         The columns of `by` in order of appearance; ``steps`` and ``skipped_steps``, numbers of distinct steps;
-        ``bits_per_value`` = (wire_bits + side_bits) of one worker an element; ``volume``, the mean over the rows that
-        were sent, weighed by the elements, NaN where one has none; sums (float64, NaN where no row has the number) of the counts and
+        ``bits_per_value`` = (wire_bits + side_bits) of one worker an element; ``volume``, the mean weighed by the
+        elements, NaN where a row has none; sums (float64, NaN where no row has the number) of the counts and
         ``sum_error`` over the rows that were sent, and of ``sum_signed_error``, ``sum_absolute_reference``,
         ``sum_squared_error``, ``sum_squared_reference`` over all rows, y = 0 in skipped ones; from these
         ``nmse``, ``sqnr_db`` (``inf`` for no error), ``relative_bias``; and ``underflow_rate``, ``bias``,
@@ -144,8 +152,7 @@ def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     elements = np.where(table["stage"] == "wire", elements / numbers(table, "workers"), elements)
     bits = numbers(table, "wire_bits") + numbers(table, "side_bits")
     out["bits_per_value"] = quotient(total_of_present(bits, codes, count), total_of_present(elements, codes, count))
-    moved = np.where(sent, numbers(table, "volume"), 0.0) * elements
-    out["volume"] = quotient(total(moved, codes, count), np.bincount(codes[sent], elements[sent], count))
+    out["volume"] = quotient(total(numbers(table, "volume") * elements, codes, count), total(elements, codes, count))
     for column in SUMMED:
         out[column] = total_of_present(np.where(sent, numbers(table, column), np.nan), codes, count)
     for column, values in (("sum_signed_error", "signed_error"), ("sum_absolute_reference", "absolute"),

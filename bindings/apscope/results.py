@@ -168,6 +168,8 @@ class Results:
             provenance = json.loads((folder / "provenance.json").read_text())
         except Exception as error:
             raise ValueError(f"{folder} holds a damaged file: {str(error).splitlines()[0]}") from None
+        if lacking := [c for c in ("sum_signed_error", "volume") if c not in frame]:
+            raise ValueError(f"{folder} was written by an older apscope, without the column {lacking[0]}; replay the trace again")
         # Parquet gives text a dtype of its own; in memory it is object, read back or not.
         for table in (frame, histograms):
             for name in [c for c in TEXT_COLUMNS + ["kind"] if c in table]:

@@ -142,6 +142,8 @@ def observers() -> list:
     made: list = [*apscope.optimal_levels(TINY.ravel(), 5), *apscope.optimal_levels(USUAL.ravel(), 5, "exact")]
     made += [apscope.underflow_curve(TINY, "fp16", exponents=range(100, 160, 5)), apscope.underflow_curve(DOUBLES[:200], "fp64", exponents=range(25))]
     made += [apscope.cost.step_time(results), vars(apscope.cost.collective("ring", 1e6 / 3, 8)), apscope.pooling.pool(results.frame, ["scheme", "stage"])]
+    made += [results.summary(), results.compare("aps:e4m3", "stochastic:e4m3"), apscope.comparison.ratios(results, "aps:e4m3", "stochastic:e4m3")]
+    made += [apscope.comparison.compare_steps(results, "aps:e4m3", "stochastic:e4m3"), results.pool(["scheme", "tensor"])]
     made += list(vars(apscope.double_sampling(USUAL, THIRDS[0], THIRDS[:, 0], LEVELS)).values())
     made += [apscope.unit_scales([7, 3, 5], 11), apscope.fractrain_cost([3, 5], [4, 4], [7, 8])]
     made += [apscope.layer_scale(TINY, USUAL, u_min=2.0**-140), apscope.join_scales([2.0, 8.0], [1e-39, 1e-40])]

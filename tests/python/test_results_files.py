@@ -67,3 +67,10 @@ def test_parquet_and_csv_hold_the_same(saved):
     assert list(read.columns) == list(results.frame.columns)
     assert read["skipped"].dtype == bool and read["skipped"].sum() == results.frame["skipped"].sum()
     assert (read["count"] == results.frame["count"]).all()
+
+
+def test_results_of_an_older_version_are_not_opened(saved, tmp_path):
+    results, _ = saved
+    apscope.Results(results.frame.drop(columns="sum_signed_error"), results.histograms, results.provenance).save(tmp_path / "old")
+    with pytest.raises(ValueError, match="old was written by an older apscope, without the column sum_signed_error; replay the trace again"):
+        apscope.Results.open(tmp_path / "old")

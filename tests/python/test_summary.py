@@ -36,7 +36,7 @@ def row(random, trace, step, tensor, scheme, stage, topology, **given):
 
 
 SKIPPED = {"underflow": pd.NA, "overflow": pd.NA, "sum_error": np.nan, "sum_signed_error": np.nan, "sum_squared_error": np.nan,
-           "cosine": np.nan, "expected_variance": np.nan, "volume": np.nan, "skipped": True}  # fmt: skip
+           "cosine": np.nan, "expected_variance": np.nan, "skipped": True}  # fmt: skip
 ZERO = {"counted": 5, "nonzero": 0, "underflow": 0, "sum_error": 0.0, "sum_signed_error": 0.0, "sum_squared_error": 0.0,
         "sum_absolute_reference": 0.0, "sum_squared_reference": 0.0, "cosine": np.nan, "expected_variance": 0.0}  # fmt: skip
 UNMEASURED = dict.fromkeys(("counted", "nonzero", "underflow", "overflow", "nan", "infinite"), pd.NA) | dict.fromkeys(
@@ -147,7 +147,6 @@ def summed_up(frame, trace, scheme, topology):
     squares = math.fsum(r["sum_squared_reference"] for r in rows)
     signed = math.fsum(-r["sum_absolute_reference"] if r["skipped"] else r["sum_signed_error"] for r in rows)
     spread = math.fsum(r["expected_variance"] * r["counted"] for r in rows if not r["skipped"] and not (held(r["counted"]) and r["counted"] == 0) and held(r["counted"]))
-    sent = [r for r in rows if not r["skipped"]]
     return {
         "step_nmse": mean(loss(part) for part in by_step),
         "layer_cosine": mean(cosine(r) for r in rows),
@@ -157,7 +156,7 @@ def summed_up(frame, trace, scheme, topology):
         "expected_variance": math.nan if math.isnan(squares) else ratio_of(spread, squares),
         "underflow_wire": underflow(wire),
         "underflow_reduced": underflow(rows) if topology else math.nan,
-        "volume": ratio_of(math.fsum(r["volume"] * r["count"] for r in sent), sum(r["count"] for r in sent)),
+        "volume": math.fsum(r["volume"] * r["count"] for r in rows) / sum(r["count"] for r in rows),
         "skipped": sum(any(r["skipped"] for r in part) for part in by_step),
         "overflowed": sum(any(held(r["overflow"]) and r["overflow"] > 0 for r in part) for part in by_step),
     }  # fmt: skip
@@ -233,6 +232,12 @@ def test_families_formats_and_times(results):
     assert found[found.topology == ""].time.isna().all()
     slow = results.summary(network=cost.Network(bandwidth=1e8))
     assert slow.time.sum() > 10 * results.summary().time.sum()
+
+
+def test_results_of_an_older_version_are_refused_in_a_sentence(results):
+    old = results.frame.drop(columns="sum_signed_error")
+    with pytest.raises(ValueError, match="no column 'sum_signed_error': an older apscope wrote them; replay the trace again"):
+        summary.summary(old)
 
 
 def test_one_step_and_no_rows():

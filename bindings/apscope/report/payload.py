@@ -57,7 +57,10 @@ def _encoded(column: pd.Series) -> tuple[np.ndarray, dict[str, Any]]:
     if pd.api.types.is_bool_dtype(column.dtype):
         return column.to_numpy(np.uint8), {}
     if not pd.api.types.is_numeric_dtype(column.dtype):
-        codes, levels = pd.factorize(column.astype(object).where(column.notna(), ""))
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            codes, levels = column.cat.codes.to_numpy(), column.cat.categories
+        else:
+            codes, levels = pd.factorize(column.astype(object).where(column.notna(), ""))
         return _unsigned(codes), {"levels": [str(level) for level in levels]}
     if pd.api.types.is_integer_dtype(column.dtype):
         empty = column.isna().to_numpy()

@@ -20,7 +20,7 @@ export function chart(place, says, options) {
     width, marginLeft: 44, ...options, ariaLabel: says,
     style: { background: "none", color: "currentColor", fontFamily: "inherit", fontSize: "12px", overflow: "visible", ...options.style },
   });
-  (made.tagName === "svg" ? made : made.querySelector("svg[viewBox]:last-of-type"))?.setAttribute("role", "img");
+  (made.matches("svg") ? made : made.querySelector("svg[aria-label]")).setAttribute("role", "img");
   place.replaceChildren(made);
   return made;
 }
@@ -32,6 +32,12 @@ export function stepScale(steps, width) {
 }
 
 export const powerOfTen = (x) => (x === 0 ? "0" : x >= 0.001 && x <= 1000 ? String(x) : `10${String(Math.round(Math.log10(x))).replace(/./g, (c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)])}`);
+
+// Ticks of a log axis: the powers of ten among the values.
+export function powersOfTen(values, floor = 0) {
+  const [low, high] = d3.extent(values.filter((v) => v > 0), (v) => Math.log10(Math.max(v, floor)));
+  return d3.range(Math.ceil(low), Math.floor(high) + 1).map((k) => 10 ** k);
+}
 
 export function figureBox(caption, ...inner) {
   return element("figure", {}, element("figcaption", {}, caption), ...inner);

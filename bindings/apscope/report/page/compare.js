@@ -46,14 +46,14 @@ export function ratios(rows, layers, steps, gridA, gridB) {
 export function layerTable(cells, layers, sumsA, sumsB) {
   return layers.map((layer) => {
     const own = cells.filter((c) => c.layer === layer && !Number.isNaN(c.ratio));
-    const sorted = own.map((c) => c.ratio).sort((x, y) => x - y);
+    const sorted = own.map((c) => 2 ** c.ratio).sort((x, y) => x - y);
     const middle = sorted.length ? (sorted[(sorted.length - 1) >> 1] + sorted[sorted.length >> 1]) / 2 : NaN;
     const a = sumsA.get(layer), b = sumsB.get(layer);
     return {
       layer, steps: own.length,
       wins: own.filter((c) => c.ratio < 0).length,
       losses: own.filter((c) => c.ratio > 0).length,
-      median_ratio: 2 ** middle, worst_ratio: sorted.length ? 2 ** sorted[sorted.length - 1] : NaN,
+      median_ratio: middle, worst_ratio: sorted.length ? sorted[sorted.length - 1] : NaN,
       nmse_a: a?.nmse, nmse_b: b?.nmse, underflow_a: a?.underflow_wire, underflow_b: b?.underflow_wire,
       accumulation_a: a?.accumulation, accumulation_b: b?.accumulation,
     };

@@ -1,4 +1,4 @@
-// A table as a CSV file. Text that a spreadsheet would run as a formula begins with an apostrophe.
+// A table as a CSV file, by the rule of csv_table.py: text that begins like a formula gets an apostrophe.
 
 export function csv(columns, records) {
   const line = (cells) => cells.map(cell).join(",");
@@ -8,7 +8,7 @@ export function csv(columns, records) {
 function cell(value) {
   if (value == null || Number.isNaN(value)) return "";
   if (typeof value === "number") return String(value);
-  const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
+  const text = /^'*[=+\-@\t\r＝＋－＠]/.test(value) ? `'${value}` : String(value);
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 

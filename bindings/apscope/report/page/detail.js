@@ -1,6 +1,6 @@
 // One layer of part (c): where its exponents lie, the scales, underflow, bias and where the error is made.
 
-import { A_COLOUR, B_COLOUR, chart, figureBox, powerOfTen, stepScale } from "./chart.js";
+import { A_COLOUR, B_COLOUR, chart, figureBox, powerOfTen, powersOfTen, stepScale } from "./chart.js";
 import { nmse } from "./summary.js";
 import { element } from "./dom.js";
 import { clip, figure, percent } from "./text.js";
@@ -115,7 +115,7 @@ function origin(place, view, own) {
     Plot.dot(wire, { x: "step", y: "y", stroke: "name", r: 1.8 }),
     Plot.lineY(exact, { x: "step", y: "y", stroke: "name", strokeDasharray: "4 3" }),
     Plot.lineY(sums, { x: "step", y: "y", stroke: "name", strokeWidth: 1.5 }),
-  ], { type: "log", label: "NMSE", tickFormat: powerOfTen, ticks: d3.range(-12, 4).map((k) => 10 ** k) }, sums.length ? sums : wire);
+  ], { type: "log", label: "NMSE", tickFormat: powerOfTen, ticks: powersOfTen([...wire, ...exact, ...sums].map((p) => p.y)) }, sums.length ? sums : wire);
 }
 
 function lines(place, view, says, marks, y, points, text = figure) {

@@ -1,6 +1,6 @@
 // Part (b): NMSE against what crosses the wire and against modelled time, with the Pareto front.
 
-import { chart, colourOf, figureBox, powerOfTen, symbolOf } from "./chart.js";
+import { chart, colourOf, figureBox, powerOfTen, powersOfTen, symbolOf } from "./chart.js";
 import { element, select } from "./dom.js";
 import { clip, figure, seconds } from "./text.js";
 
@@ -50,7 +50,7 @@ function drawOne(place, key, view, measure) {
   chart(place, `Scatter plot of ${points.length} schemes, ${MEASURES[measure]} against ${key}. Pareto front: ${front.map((p) => p.scheme).slice(0, 12).join("; ")}.`, {
     height: narrow ? 320 : 380, marginLeft: 50, marginBottom: 40, marginRight: 16, grid: true,
     x: { type: "log", label: key === "volume" ? "volume (fp32 ring = 1)" : "modelled time, s", domain: d3.extent(points, (p) => p.x).map((x, i) => x * (i ? 1.25 : 0.85)), ticks: ticksOf(points, key), tickFormat: key === "volume" ? String : seconds },
-    y: { type: "log", label: MEASURES[measure], domain: [low, Math.max(...points.map((p) => p.drawn)) * 1.6], ticks: powersOfTen(low), tickFormat: powerOfTen, clamp: true },
+    y: { type: "log", label: MEASURES[measure], domain: [low, Math.max(...points.map((p) => p.drawn)) * 1.6], ticks: powersOfTen(points.map((p) => p.drawn)), tickFormat: powerOfTen, clamp: true },
     color: { domain: families, range: families.map(colourOf) },
     symbol: { domain: families, range: families.map(symbolOf), legend: true },
     marks: [
@@ -68,8 +68,6 @@ function ticksOf(points, key) {
   if (key === "volume") return d3.range(-7, 8).map((k) => 2 ** k).filter((v) => v >= low * 0.85 && v <= high * 1.25);
   return d3.range(3).map((i) => Number((low * (high / low) ** (i / 2)).toPrecision(2)));
 }
-
-const powersOfTen = (low) => d3.range(Math.ceil(Math.log10(low)), 3).map((k) => 10 ** k);
 
 // The front and the baselines carry their names.
 function labelled(front, points) {

@@ -12,8 +12,8 @@ export function spans(rows) {
 }
 
 // Squared error, squared reference and so on of row i; of a skipped step all is lost (y = 0).
-const squared = (rows, i) => (rows.skipped[i] ? rows.sum_squared_reference[i] : rows.sum_squared_error[i]) || 0;
-const signed = (rows, i) => (rows.skipped[i] ? -rows.sum_absolute_reference[i] : rows.sum_signed_error[i]) || 0;
+const squared = (rows, i) => (rows.skipped[i] ? rows.sum_squared_reference[i] : rows.sum_squared_error[i]);
+const signed = (rows, i) => (rows.skipped[i] ? -rows.sum_absolute_reference[i] : rows.sum_signed_error[i]);
 
 // NMSE of row i: 1 where the step was skipped, at least 1 where values overflowed, NaN where the truth is all zero.
 export function nmse(rows, i) {
@@ -76,10 +76,13 @@ function add(g, rows, i, step) {
     if (variance === variance) g.variance += variance * rows.counted[i];
     else g.varianceKnown = false;
   }
-  const cosine = skipped ? 0 : rows.cosine[i];
-  if (cosine === cosine) { g.cosine += cosine; g.cells++; }
-  const value = nmse(rows, i);
-  if (value > g.worst) { g.worst = value; g.worstRow = i; }
+  // A row whose truth is all zero says nothing; one without numbers makes the whole unknown.
+  if (!(rows.overflow[i] > 0 || rows.sum_squared_reference[i] !== 0)) return;
+  const known = skipped || !Number.isNaN(rows.sum_squared_error[i]);
+  g.cosine += skipped ? 0 : known ? rows.cosine[i] || 0 : NaN;
+  g.cells++;
+  const value = known ? nmse(rows, i) : NaN;
+  if (value > g.worst || (Number.isNaN(value) && !Number.isNaN(g.worst))) { g.worst = value; g.worstRow = i; }
 }
 
 function finish(g, rows, wire) {
@@ -89,19 +92,21 @@ function finish(g, rows, wire) {
     overflowed += (g.flags[s] & OVERFLOWED) >> 1;
     error += g.error[s];
     reference += g.reference[s];
-    if (!(g.reference[s] > 0)) continue;
+    const over = g.flags[s] & OVERFLOWED;
+    if (!over && g.reference[s] === 0) continue;
     const value = g.error[s] / g.reference[s];
-    total += g.flags[s] & OVERFLOWED ? Math.max(1, value) : value;
+    total += over ? Math.max(1, value || 0) : value;
     counted++;
   }
+  const worst = g.worstRow < 0 ? NaN : g.worst;
   const rate = g.nonzero ? g.underflow / g.nonzero : NaN;
   return {
     scheme: g.scheme, topology: g.topology,
     step_nmse: counted ? total / counted : NaN,
     layer_cosine: g.cells ? g.cosine / g.cells : NaN,
-    worst_nmse: g.worstRow < 0 ? NaN : g.worst,
-    worst_layer: g.worstRow < 0 ? "" : rows.tensor.levels[rows.tensor.codes[g.worstRow]],
-    worst_step: g.worstRow < 0 ? NaN : rows.step[g.worstRow],
+    worst_nmse: worst,
+    worst_layer: Number.isNaN(worst) ? null : rows.tensor.levels[rows.tensor.codes[g.worstRow]],
+    worst_step: Number.isNaN(worst) ? NaN : rows.step[g.worstRow],
     nmse: reference > 0 ? error / reference : NaN,
     relative_bias: g.absolute > 0 ? g.signed / g.absolute : NaN,
     expected_variance: g.varianceKnown && reference > 0 ? g.variance / reference : NaN,

@@ -77,7 +77,7 @@ function drawMap(place, view, cells, records, state, pick) {
     height: 62 + layers.length * Math.max(14, Math.min(26, 360 / layers.length)), marginLeft: margin, marginBottom: 36,
     x: stepScale(view.steps, width - margin), y: { type: "band", domain: layers, label: null, tickFormat: (l) => clip(l, Math.floor(margin / 7)), padding: 0 },
     color: {
-      type: "linear", domain: [-bound, 0, bound], range: [A_COLOUR, neutral, B_COLOUR], clamp: true, legend: true, width: 320, label: "NMSE of A / NMSE of B (blue: A loses less)",
+      type: "linear", domain: [-bound, 0, bound], range: [A_COLOUR, neutral, B_COLOUR], clamp: true, legend: true, width: 320, marginLeft: 16, marginRight: 16, label: "NMSE of A / NMSE of B (blue: A loses less)",
       ticks: [-bound, -bound / 2, 0, bound / 2, bound], tickFormat: (r) => (r === 0 ? "1" : r < 0 ? `1/${2 ** -r >= 10 ? Math.round(2 ** -r) : (2 ** -r).toPrecision(2)}` : `${2 ** r >= 10 ? Math.round(2 ** r) : (2 ** r).toPrecision(2)}`),
     },
     marks: [

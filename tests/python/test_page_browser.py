@@ -1,0 +1,259 @@
+"""The report in a browser: what it shows, that it answers, and that its numbers are those of `Results.summary`."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import apscope
+from apscope.report import page
+from tests.python.browser import CHROMIUM, Browser
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)")
+
+SCHEMES = ["none:fp32", "none:bf16", "none:e4m3", "loss_scaling:e4m3,scale=best", "aps:e4m3", "aps:e4m3,rounding=stochastic", "stochastic:e4m3",
+           "loss_scaling:e3m4,scale=best", "aps:e3m4", "dynamic_loss_scaling:e4m3", "qsgd", "hybrid(last=qsgd;else=aps:e4m3)"]  # fmt: skip
+READY = "document.documentElement?.classList.contains('ready')"
+
+
+@pytest.fixture(scope="module")
+def results(request):
+    data = request.config.rootpath / "notebooks/data"
+    parts = [apscope.replay(data / name, SCHEMES, steps=steps, topology=["ring", "tree"]) for name, steps in
+             (("digits", [0, 1, 8, 9, 34, 240, 480, 1500]), ("characters", None))]  # fmt: skip
+    return apscope.merge(parts)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    made = Browser()
+    yield made
+    made.close()
+
+
+def shown(browser, text, folder, **about):
+    """Opens a page; it must say nothing to the console and ask nobody for anything."""
+    path = folder / "page.html"
+    path.write_text(text, encoding="utf-8")
+    browser.prefer("light")
+    browser.resize(about.get("width", 1400), about.get("height", 1000))
+    took = browser.open(path.as_uri(), READY)
+    browser.run("apscopePage.drawAll()")
+    assert browser.messages == []
+    assert [r for r in browser.requests if not r.startswith(("file:", "blob:", "data:"))] == []
+    assert [r for r in browser.requests if r.startswith("file:")] == [path.as_uri()]
+    return took
+
+
+@pytest.fixture(scope="module")
+def text(results):
+    return page(results)
+
+
+@pytest.fixture()
+def opened(browser, text, tmp_path):
+    shown(browser, text, tmp_path)
+    return browser
+
+
+def assert_equal(found, wanted, what):
+    if wanted is None or wanted is pd.NA or (isinstance(wanted, float) and math.isnan(wanted)):
+        assert found is None, what
+    elif isinstance(wanted, str):
+        assert found == wanted, what
+    else:
+        assert found == pytest.approx(float(wanted), rel=1e-5, abs=1e-12), what
+
+
+def test_the_aggregation_gives_the_numbers_of_summary(opened, results):
+    summary = results.summary()
+    columns = [c for c in summary if c not in ("trace", "scheme", "topology", "family", "format")]
+    compared = 0
+    for trace, own in summary.groupby("trace", sort=False):
+        opened.run(f"apscopePage.state.trace = {trace!r}; apscopePage.update()")
+        records = opened.run("apscopePage.view().everyTopology")
+        by_place = {(r["scheme"], r["topology"]): r for r in records}
+        assert set(by_place) == set(zip(own["scheme"], own["topology"]))
+        for row in own.to_dict("records"):
+            found = by_place[row["scheme"], row["topology"]]
+            assert found["family"] == row["family"]
+            for column in columns:
+                assert_equal(found[column], row[column], (trace, row["scheme"], row["topology"], column))
+                compared += 1
+    assert compared > 500
+
+
+def test_layers_of_a_pair_are_those_of_compare(opened, results):
+    a, b = "aps:e3m4", "loss_scaling:e3m4,scale=best"
+    opened.run(f"Object.assign(apscopePage.state, {{a: {a!r}, b: {b!r}, trace: 'digits', topology: 'ring'}}); apscopePage.update(); apscopePage.drawAll()")
+    table = results.compare(a, b, topology="ring")
+    table = table[(table["trace"] == "digits") & (table["layer"] != "all")].set_index("layer")
+    cells = opened.run("[...document.querySelectorAll('#versus tbody tr')].map((tr) => [...tr.children].map((c) => c.textContent))")
+    heads = opened.run("[...document.querySelectorAll('#versus thead th')].map((th) => th.textContent)")
+    assert len(heads) == 9 and {row[0] for row in cells} == set(table.index)
+    for row in cells:
+        wanted = table.loc[row[0]]
+        assert (int(row[1]), int(row[2])) == (wanted["wins"], wanted["losses"])
+        for column, name in ((3, "median_ratio"), (4, "worst_ratio"), (5, "nmse_a"), (6, "nmse_b")):
+            shown_number = row[column].replace("\u00a0", "").replace("−", "-")
+            if "×" not in shown_number:
+                assert float(shown_number) == pytest.approx(wanted[name], rel=6e-3)
+
+
+def test_a_click_on_a_layer_and_on_a_cell_opens_it(opened):
+    opened.run("document.querySelector('#versus tbody button').click()")
+    assert opened.run("document.querySelectorAll('#versus .detail figure.plot, #versus .detail .plot svg').length") >= 5
+    name = opened.run("document.querySelector('#versus tbody button').textContent")
+    assert name in opened.run("document.querySelector('#versus .detail h4').textContent")
+    assert opened.run("document.querySelector('#versus tbody button').getAttribute('aria-pressed')") == "true"
+    opened.run("document.querySelector('#versus .detail button').click()")
+    assert opened.run("document.querySelector('#versus .detail').children.length") == 0
+    # With the mouse, in the middle of a cell of the map.
+    opened.run("document.querySelector('#versus .plot').scrollIntoView({block: 'center'})")
+    place = opened.run("(() => { const r = document.querySelectorAll('#versus .plot svg:last-of-type g[aria-label=cell] rect')[3].getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()")
+    opened.click(*place)
+    opened.wait("document.querySelector('#versus .detail h4')")
+    assert ", step " in opened.run("document.querySelector('#versus .detail h4').textContent")
+
+
+def test_the_keyboard_reaches_a_layer(opened):
+    opened.run("document.querySelector('#versus tbody button').focus()")
+    opened.press("Enter", 13)
+    opened.wait("document.querySelector('#versus .detail h4')")
+
+
+def test_a_filter_changes_every_part_within_50_ms(opened):
+    before = opened.run("apscopePage.view().records.length")
+    took = []
+    for _ in range(4):
+        opened.run("document.querySelector('#filters input[value=\"loss scaling\"]').click()")
+        took.append(opened.run("apscopePage.took"))
+    opened.run("document.querySelector('#filters input[value=\"loss scaling\"]').click(); apscopePage.drawAll()")
+    after = opened.run("apscopePage.view().records.map((r) => r.family)")
+    assert 0 < len(after) < before and "loss scaling" not in after
+    assert opened.run("document.querySelectorAll('#schemes tbody tr').length") == len(after)
+    assert min(took) < 50
+
+
+def test_a_layer_filter_recomputes_the_numbers(opened, results):
+    opened.run("document.querySelector('#filters select[aria-label=layers]').value = 'layer norm.bias'; document.querySelector('#filters select[aria-label=layers]').dispatchEvent(new Event('change'))")
+    frame = results.frame
+    one = apscope.Results(frame[(frame["trace"] == "digits") & (frame["tensor"] == "norm.bias")].reset_index(drop=True), results.histograms, results.provenance)
+    wanted = one.summary().set_index(["scheme", "topology"])["step_nmse"]
+    for record in opened.run("apscopePage.view().records.map((r) => [r.scheme, r.topology, r.step_nmse])"):
+        if tuple(record[:2]) in wanted.index:
+            assert_equal(record[2], wanted[tuple(record[:2])], record)
+
+
+def test_a_click_on_a_head_sorts_and_says_so(opened):
+    numbers = "apscopePage.view().records.map((r) => r.underflow_wire)"
+    opened.run("document.querySelector('#schemes th[data-key=underflow_wire] button').click()")
+    assert opened.run("document.querySelector('#schemes th[data-key=underflow_wire]').getAttribute('aria-sort')") == "ascending"
+    order = "[...document.querySelectorAll('#schemes tbody th')].map((th) => th.textContent)"
+    up = opened.run(order)
+    opened.run("document.querySelector('#schemes th[data-key=underflow_wire] button').click()")
+    down = opened.run(order)
+    rates = dict(zip(opened.run("apscopePage.view().records.map((r) => r.scheme)"), opened.run(numbers)))
+    assert [rates[s] for s in up] == sorted(rates.values()) and [rates[s] for s in down] == sorted(rates.values(), reverse=True)
+
+
+def test_the_table_has_nine_columns_and_more_on_demand(opened):
+    assert opened.run("document.querySelectorAll('#schemes thead th').length") == 9
+    opened.run("document.querySelector('#schemes .menu input[value=\"pooled NMSE\"]').click()")
+    assert opened.run("document.querySelectorAll('#schemes thead th').length") == 10
+    opened.run("document.querySelector('#schemes input[type=search]').value = 'aps'; document.querySelector('#schemes input[type=search]').dispatchEvent(new Event('input'))")
+    assert all("aps" in name for name in opened.run("[...document.querySelectorAll('#schemes tbody th')].map((th) => th.title || th.textContent)"))
+
+
+@pytest.mark.parametrize("width", [420, 800, 1400, 1920])
+def test_no_width_needs_scrolling_sideways(browser, text, tmp_path, width):
+    shown(browser, text, tmp_path, width=width)
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    if width >= 1400:
+        assert browser.run("[...document.querySelectorAll('.scroll')].every((box) => box.scrollWidth <= box.clientWidth)")
+
+
+def test_dark_is_dark_and_paper_is_white(opened):
+    lightness = "getComputedStyle(document.body).backgroundColor"
+    light = opened.run(lightness)
+    opened.prefer("dark")
+    assert opened.run(lightness) != light
+    opened.call("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    assert opened.run(lightness) == light
+    opened.call("Emulation.setEmulatedMedia", media="")
+
+
+def test_paper_shows_all_and_cuts_nothing(browser, text, tmp_path):
+    shown(browser, text, tmp_path)
+    assert browser.paper().startswith(b"%PDF")
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    browser.resize(760, 1000)
+    assert browser.run("[...document.querySelectorAll('main section:not([hidden]) .live')].every((part) => part.querySelector('svg, table'))")
+    assert browser.run("document.documentElement.scrollWidth") <= 760
+    browser.call("Emulation.setEmulatedMedia", media="")
+
+
+def test_without_scripts_tables_and_figures_stand(browser, text, tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text(text, encoding="utf-8")
+    browser.call("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        browser.call("Page.navigate", url=path.as_uri())
+        time.sleep(1)
+        root = browser.call("DOM.getDocument")["root"]["nodeId"]
+        count = {s: len(browser.call("DOM.querySelectorAll", nodeId=root, selector=s)["nodeIds"]) for s in ("noscript svg", "#answer table")}
+        assert count["noscript svg"] == 2 and count["#answer table"] >= 4
+    finally:
+        browser.call("Emulation.setScriptExecutionDisabled", value=False)
+
+
+def test_every_figure_says_what_it_shows(opened):
+    labels = opened.run("[...document.querySelectorAll('.plot svg[role=img]')].map((svg) => svg.getAttribute('aria-label'))")
+    assert len(labels) >= 6 and all(len(label) > 30 for label in labels)
+
+
+HOSTILE = ["$\\w{$", "<img src=x onerror=document.title='hurt'>", "=cmd|' /C calc'!A0", "勾配・重み", "n" * 3000, 'a"b\'c`d</script><!--']
+
+
+def test_names_of_any_kind_are_harmless(browser, results, tmp_path):
+    frame, histograms, provenance = results.frame.copy(), results.histograms.copy(), dict(results.provenance)
+    frame = frame[frame["trace"] == "digits"].reset_index(drop=True)
+    names = dict(zip(dict.fromkeys(frame["tensor"]), HOSTILE))
+    for table in (frame, histograms):
+        table["tensor"] = table["tensor"].map(lambda n: names.get(n, n))
+    frame["trace"] = histograms["trace"] = "<b>$x_{</b>" + "t" * 3000
+    hostile = page(apscope.Results(frame, histograms, provenance | {"traces": []}))
+    shown(browser, hostile, tmp_path, width=420)
+    assert browser.run("document.documentElement.scrollWidth") <= 420
+    assert browser.run("document.title") == "apscope: what the gradients lost" and browser.run("document.querySelectorAll('img').length") == 0
+    assert set(browser.run("apscopePage.view().layers")) == set(HOSTILE)
+    browser.run("document.querySelectorAll('#versus tbody button')[0].click()")
+    assert browser.messages == []
+    browser.run("(() => { const make = URL.createObjectURL; URL.createObjectURL = (blob) => { window.saved = blob; return make.call(URL, blob); }; })()")
+    browser.run("[...document.querySelectorAll('#versus .tools button')].find((b) => b.textContent.startsWith('CSV')).click()")
+    lines = browser.run("saved.text()").lstrip("\ufeff").split("\r\n")
+    assert lines[0].startswith("layer,wins,losses,median_ratio") and any(line.startswith("'=cmd|") for line in lines)
+    assert any(line.startswith("n" * 3000 + ",") for line in lines) and any(line.startswith("勾配・重み,") for line in lines)
+
+
+def test_per_block_statistics_have_a_place_when_there_are_any(browser, opened, results, tmp_path):
+    assert opened.run("document.getElementById('blocks').hidden")
+    frame = results.frame.copy()
+    frame["block_scale_spread"] = np.where((frame["stage"] == "wire") & (frame["scheme"] == "qsgd"), frame["step"] * 0.5, np.nan)
+    shown(browser, page(apscope.Results(frame, results.histograms, results.provenance)), tmp_path)
+    assert not browser.run("document.getElementById('blocks').hidden")
+    assert browser.run("document.querySelectorAll('#blocks svg g[aria-label=cell] rect').length") == 6 * 8
+
+
+def test_the_page_lives_in_a_frame_of_another(browser, text, tmp_path):
+    import html
+
+    outer = tmp_path / "outer.html"
+    outer.write_text(f'<!doctype html><iframe width="900" height="700" srcdoc="{html.escape(text)}"></iframe>', encoding="utf-8")
+    browser.open(outer.as_uri(), "document.querySelector('iframe')?.contentDocument?.documentElement?.classList.contains('ready')")
+    assert browser.messages == []
