@@ -1,12 +1,13 @@
 """The documentation site, made by `make docs`: README.md, the pages of docs/ and the notebooks, as they lie.
 
 Sphinx reads the repository from its root, so that the links between the pages are those of the files.
-Notebooks are run once and then taken from a cache until they change. Nothing is fetched while building
-or reading.
+Notebooks are run once and then taken from a cache until they or the package change. Nothing is fetched
+while building or reading.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 import shutil
@@ -30,6 +31,15 @@ def notebook(path: Path) -> str:
     return f"{int(number)} {words} <notebooks/{path.stem}>"
 
 
+def package() -> str:
+    """Digest of what the notebooks run: the package's Python files and its extension modules, wherever they were built."""
+    digest = hashlib.sha256()
+    for folder, pattern in (("bindings/apscope", "*.py"), ("bindings/apscope", "*.so"), ("build/release/bindings", "*.so")):
+        for path in sorted((ROOT / folder).rglob(pattern)):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
 #: Every page, by chapter.
 NAVIGATION = {
     "Start": ["self"],
@@ -43,12 +53,11 @@ NAVIGATION = {
 root_doc = "README"
 extensions = ["myst_nb"]
 include_patterns = ["README.md", "CHANGELOG.md", "docs/*.md", "notebooks/*.ipynb", "notebooks/data/README.md"]
-suppress_warnings = ["config.cache"]
 
 myst_heading_anchors = 4
 logging.getLogger("traitlets").setLevel(logging.ERROR)  # that a kernel starts
 nb_execution_mode = "cache"
-nb_execution_cache_path = str(ROOT / "build" / "docs-notebooks")
+nb_execution_cache_path = str(ROOT / "build" / "docs-notebooks" / package())
 nb_execution_timeout = 120
 nb_execution_show_tb = True
 nb_merge_streams = True
