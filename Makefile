@@ -66,9 +66,10 @@ report: out/report.html
 report-all: out/all/report.html
 	@echo "The report is out/all/report.html; the numbers behind it are out/all/results.csv and out/all/results.parquet."
 
+# out/ is of these commands alone: what an older version left there goes.
 out/report.html out/all/report.html: .stamps/installed $(trace_files) $(python_sources)
-	$(VENV)/apscope replay $(traces:%=notebooks/data/%) --scheme $(if $(findstring /all/,$@),all,main) -o $(@D)
-	$(VENV)/apscope report $(@D) -o $@
+	$(VENV)/apscope replay $(traces:%=notebooks/data/%) --scheme $(if $(findstring /all/,$@),all,main) -o $(@D) --force
+	$(VENV)/apscope report $(@D) -o $@ --force
 
 # All three run, whatever fails; the closing lines count.
 test: .stamps/tests-built

@@ -27,6 +27,7 @@ _SHOWN = {
     "speedup": "speed-up", "skipped": "skipped", "overflowed": "overflowed",
 }  # fmt: skip
 _PERCENT = ("underflow_wire", "relative_bias")
+_NAMES = ("trace", "scheme", "topology", "worst_layer")
 
 
 def name(text: Any, most: int = 70) -> str:
@@ -67,7 +68,8 @@ def results_html(results: Results) -> str:
         columns = [c for c in _SHOWN if table[c].notna().any() and (c != "trace" or table["trace"].nunique() > 1)]
         columns = [c for c in columns if c not in ("skipped", "overflowed") or table[c].any()]
         rows = [[_cell(column, value) for column, value in zip(columns, row)] for row in table[columns].itertuples(index=False)]
-        parts.append(_table([_SHOWN[c] + (", %" if c in _PERCENT else "") for c in columns], rows, numeric=[c not in ("trace", "scheme", "topology", "worst_layer") for c in columns]))
+        heads = [_SHOWN[c] + (", %" if c in _PERCENT else "") for c in columns]
+        parts.append(_table(heads, rows, numeric=[c not in _NAMES for c in columns]))
         parts.append("Ranked by the NMSE of a step, schemes without overflow first; <code>results.summary()</code> has every topology and column.")
     return _paragraphs(parts)
 
@@ -130,7 +132,7 @@ def _paragraphs(parts: Iterable[str]) -> str:
 
 
 def _cell(column: str, value: Any) -> str:
-    if column in ("trace", "scheme", "topology", "worst_layer"):
+    if column in _NAMES:
         return name(value, 48) if isinstance(value, str) and value else ""
     return _figure(100 * value if column in _PERCENT else value)
 

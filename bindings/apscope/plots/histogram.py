@@ -137,8 +137,8 @@ def exponents_by_layer(results: Any, format: Any = None, *, scheme: Any = None, 
         if right > left:
             ax.axvspan(left, right, facecolor=fill, edgecolor="none", zorder=0)
             wide = (right - left) > 0.16 * (high - low)
-            ax.text((left + right) / 2, 1.01, name if wide else name.removesuffix("flow").removesuffix("normal"), transform=ax.get_xaxis_transform(), ha="center", va="bottom", fontsize=7.5,
-                    color="#444444")  # fmt: skip
+            label = name if wide else name.removesuffix("flow").removesuffix("normal")
+            ax.text((left + right) / 2, 1.01, label, transform=ax.get_xaxis_transform(), ha="center", va="bottom", fontsize=7.5, color="#444444")
     image = ax.pcolormesh(
         np.arange(low, high + 1), np.arange(len(layers) + 1) - 0.5, np.ma.masked_invalid(cells), cmap=_INK, norm=PowerNorm(0.6, 0.0, np.nanmax(cells)),
         rasterized=True, zorder=1,

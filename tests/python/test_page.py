@@ -1,0 +1,220 @@
+"""The report without a browser: what it says first, what fits into it, where it may be written."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import apscope
+from apscope.cli import main
+from apscope.comparison import compare
+from apscope.report import answer, page, words
+from apscope.report.against import changes
+from apscope.report.document import _rows
+from apscope.report.fit import fitted
+from apscope.report.payload import base64_of, pack
+from apscope.report.script import script
+
+SCHEMES = ["none:fp32", "none:bf16", "none:fp16", "none:e4m3", "loss_scaling:e4m3,scale=best", "aps:e4m3", "loss_scaling:e3m4,scale=best", "aps:e3m4",
+           "loss_scaling:e3m0,scale=best", "aps:e3m0", "stochastic:e3m4", "dynamic_loss_scaling:e4m3", "qsgd", "zero_blocks"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def trace(request):
+    return request.config.rootpath / "notebooks/data/digits"
+
+
+@pytest.fixture(scope="module")
+def results(trace):
+    return apscope.replay(trace, SCHEMES, topology=["ring"])
+
+
+def told(results):
+    frame = results.frame
+    bits, rows = answer.bits_of(frame), answer.headline(results.summary(), "ring")
+    duels = answer.duels(frame, answer.pairs(list(dict.fromkeys(frame["scheme"])), rows, bits), "ring")
+    return answer.best_of_families(rows, bits), duels
+
+
+def test_at_e3m4_the_page_says_that_aps_wins_where_and_when_though_pooling_says_the_opposite(results):
+    text = page(results)
+    points = re.findall(r"<li>(.*?)</li>", text[: text.index("</ul>")])
+    sentence = next(s for s in (re.sub(r"<[^>]+>", "", p) for p in points) if s.startswith("aps:e3m4 loses"))
+    table = compare(results, "aps:e3m4", "loss_scaling:e3m4,scale=best", "ring").set_index("layer")
+    whole, layers = table.loc["all"], table.drop("all")
+    assert whole["step_nmse_b"] / whole["step_nmse_a"] > 30 and whole["nmse_a"] > 1.1 * whole["nmse_b"]
+    assert "40 times less" in sentence and f"less in {whole['wins']} of 52 steps, in all from step" in sentence
+    assert f"in {layers['wins'].sum()} of 312 layer-steps (more in {layers['losses'].sum()}) and 6 of 6 layers, most in norm.bias" in sentence
+    assert "Pooled over everything it loses 1.15 times more, the opposite" in sentence
+
+
+def test_a_lossless_wide_scheme_is_no_winner_and_a_baseline_no_rival(results):
+    table, _ = told(results)
+    assert "zero_blocks" not in set(table["scheme"])
+    assert list(table["scheme"][:3]) == ["none:fp32", "none:fp16", "none:bf16"]
+    assert words.best(table).count("`aps:e3m4` loses least") == 1
+    # A gather of 8 workers sends as much as fp32: that it loses less buys nothing.
+    stochastic = table.set_index("scheme").loc["stochastic:e3m4"]
+    assert stochastic["beaten_by"] in ("none:fp16", "none:bf16") and stochastic["step_nmse"] < table.set_index("scheme").loc["aps:e3m4", "step_nmse"]
+
+
+def test_level_schemes_are_called_level_with_what_they_differ_in(results):
+    _, duels = told(results)
+    row = duels[(duels["a"] == "aps:e4m3") & (duels["b"] == "loss_scaling:e4m3,scale=best")].iloc[0]
+    assert row["verdict"] == "level" and row["pooled_ratio"] == pytest.approx(1, abs=1e-3)
+    sentence = words.duels(duels, {}, {})
+    assert any("`aps:e4m3` and `loss_scaling:e4m3,scale=best` are level on step NMSE" in s and "not on underflow on the wire (8.6\u00a0% against 14\u00a0%)" in s for s in sentence)
+
+
+def test_each_meeting_is_like_with_like(results):
+    _, duels = told(results)
+    met = set(zip(duels["a"], duels["b"]))
+    assert ("aps:e3m4", "loss_scaling:e3m4,scale=best") in met and ("aps:e3m4", "stochastic:e3m4") in met
+    assert all(apscope.schemes.as_scheme(a).format == apscope.schemes.as_scheme(b).format for a, b in met)
+    assert ("aps:e3m4", "loss_scaling:e4m3,scale=best") not in met
+
+
+def test_without_aps_the_best_meets_the_best_of_other_families(trace):
+    results = apscope.replay(trace, ["none:e4m3", "stochastic:e4m3", "loss_scaling:e4m3,scale=best"], steps=[0, 8], topology=["ring"])
+    _, duels = told(results)
+    assert set(duels["a"]) == {"stochastic:e4m3"} and set(duels["b"]) == {"none:e4m3", "loss_scaling:e4m3,scale=best"}
+    assert "loses" in page(results)
+
+
+def test_a_trace_without_local_gradients_has_a_page(results):
+    frame = results.frame[results.frame["stage"] == "wire"].reset_index(drop=True)
+    text = page(apscope.Results(frame, results.histograms, results.provenance))
+    assert "At the wire: nothing was reduced" in text
+
+
+def test_an_incomplete_shard_is_said_first(trace):
+    part = apscope.replay(trace, ["aps:e4m3"], steps=[0, 8], topology=["ring"], shard=(0, 2))
+    text = page(part)
+    assert text.index("This is shard 0 of 2") < text.index("<main>")
+    whole = page(apscope.replay(trace, ["aps:e4m3"], steps=[0, 8], topology=["ring"]))
+    assert "This is shard" not in whole
+
+
+def test_the_page_is_one_file_and_the_same_results_give_the_same(results):
+    text = page(results)
+    assert text == page(results)
+    markup = re.sub(r'<script.*?</script>', "", text, flags=re.S)
+    assert not re.search(r'(src|href)="(?!#|data:)', markup) and "@import" not in markup
+    ids = re.findall(r'\sid="([^"]+)"', markup)
+    assert len(ids) == len(set(ids))
+    for column in ("step NMSE", "expected variance", "worst layer", "volume"):
+        assert f">{column}</th>" in text
+
+
+def test_labels_are_specs(results):
+    table, duels = told(results)
+    for spec in [*table["scheme"], *duels["a"], *duels["b"]]:
+        assert apscope.schemes.as_scheme(spec).spec == spec
+
+
+def test_modules_know_each_other_by_names_that_exist():
+    text = script()
+    assert "import " not in re.sub(r'"[^"]*"|//.*|await import\(address\)', "", text) and not re.search(r"^export ", text, re.M)
+    exports = {}
+    for module, body in re.findall(r'^modules\["(.*?)"\] = \(\(\) => \{\n(.*?)^\}\)\(\);$', text, re.S | re.M):
+        exports[module] = set(re.findall(r"\w+", body.splitlines()[-1])) - {"return"}
+    used = re.findall(r'const \{(.*)\} = modules\["(.*)"\];', text)
+    assert len(exports) > 12 and len(used) > 20
+    for names, module in used:
+        assert {n.strip() for n in names.split(",")} <= exports[module], module
+
+
+def test_what_changed_between_two_replays(trace, tmp_path):
+    one = apscope.replay(trace, ["aps:e4m3", "stochastic:e4m3", "qsgd"], steps=[0, 8], topology=["ring"], seed=0)
+    other = apscope.replay(trace, ["aps:e5m2", "stochastic:e4m3"], steps=[0, 8], topology=["ring"], seed=5)
+    found = changes(one, other)
+    assert ("seed", "0", "5") in found["settings"]
+    rows = {r["scheme"]: r for r in found["rows"]}
+    assert rows["aps:e4m3"]["other"] == "aps:e5m2" and rows["aps:e4m3"]["ratio"] < 0.5
+    summary = other.summary().set_index(["scheme", "topology"])["step_nmse"]
+    assert rows["stochastic:e4m3"]["step_nmse"][1] == summary["stochastic:e4m3", "gather"]
+    assert found["alone"] == [("here", ["qsgd"])]
+    one.save(tmp_path / "one")
+    other.save(tmp_path / "other")
+    assert main(["report", str(tmp_path / "one"), "-o", str(tmp_path / "r.html"), "--against", str(tmp_path / "other")]) == 0
+    text = (tmp_path / "r.html").read_text()
+    assert "What changed against the other results" in text and "Settings that differ" in text
+
+
+def test_a_report_takes_the_place_of_a_report_only(results, tmp_path):
+    small = apscope.Results(results.frame[results.frame["scheme"] == "aps:e4m3"].reset_index(drop=True), results.histograms, results.provenance)
+    foreign = tmp_path / "config.html"
+    foreign.write_text("<p>mine</p>")
+    with pytest.raises(ValueError, match="is no report of apscope"):
+        apscope.report(small, foreign)
+    assert foreign.read_text() == "<p>mine</p>"
+    assert apscope.report(small, foreign, force=True) == foreign
+    assert apscope.report(small, foreign) == foreign and [p.name for p in tmp_path.iterdir()] == ["config.html"]
+
+
+def test_empty_results_are_refused_in_a_sentence(results, tmp_path):
+    nothing = apscope.Results(results.frame.iloc[:0], results.histograms, results.provenance)
+    with pytest.raises(ValueError, match="no row"):
+        apscope.report(nothing, tmp_path / "a.html")
+    assert not list(tmp_path.iterdir())
+
+
+def large(layers=400, steps=50, schemes=25, seed=0):
+    """Rows as a replay of a large model gives them, of random numbers: a wire row, exact and four topologies a cell."""
+    random = np.random.default_rng(seed)
+    topologies = ["", "exact", "sequential", "ring", "tree", "hierarchical:4"]
+    count = steps * layers * schemes * len(topologies)
+    step, layer, scheme, topology = (a.ravel() for a in np.meshgrid(np.arange(steps), np.arange(layers), np.arange(schemes), np.arange(len(topologies)), indexing="ij"))
+
+    def text(codes, names):
+        return pd.Categorical.from_codes(codes, names)
+
+    reference = np.exp(random.normal(size=(steps, layers)))[step, layer]
+    frame = pd.DataFrame({
+        "trace": text(np.zeros(count, int), ["large"]), "step": step, "tensor": text(layer, [f"layers.{i}.weight" for i in range(layers)]),
+        "role": text(np.zeros(count, int), ["linear"]), "scheme": text(scheme, [f"aps:e4m3,delay={i}" for i in range(schemes)]),
+        "format": text(np.zeros(count, int), ["e4m3"]), "topology": text(topology, topologies), "stage": text((topology > 0) * 1, ["wire", "reduced"]),
+        "workers": 8, "skipped": False, "count": 1_000_000, "counted": 1_000_000, "nonzero": random.integers(900_000, 1_000_000, count),
+        "underflow": random.integers(0, 100_000, count), "overflow": 0, "sum_squared_reference": reference, "sum_absolute_reference": np.sqrt(reference),
+        "scale_exponent": random.integers(-8, 8, count), "wire_bits": 8_000_000, "side_bits": 8,
+    })  # fmt: skip
+    for name in ("sum_squared_error", "sum_signed_error", "expected_variance", "expected_bias", "cosine", "max_ulp", "sum_error", "rescaled_nmse"):
+        frame[name] = random.normal(size=count) * reference
+    histograms = pd.DataFrame({"trace": "large", "step": np.repeat(np.arange(steps), layers * 20), "tensor": np.tile(np.repeat([f"layers.{i}.weight" for i in range(layers)], 20), steps),
+                               "kind": "finite", "exponent": np.tile(np.arange(-20, 0), steps * layers), "count": 5})  # fmt: skip
+    return frame, histograms
+
+
+def test_three_million_rows_fit_into_15_mb_and_what_does_not_is_said():
+    frame, histograms = large()
+    assert len(frame) == 400 * 50 * 25 * 6
+    tables, left_out = fitted(frame, histograms, "ring")
+    assert len(base64_of(pack(tables))) < 14_300_000  # the library and the static part take less than 0.6 MB
+    said = " ".join(left_out)
+    assert "columns of results.parquet are not in this page: workers, count," in said and "sequential, tree, hierarchical:4" in said
+    held = int(re.search(r"evenly chosen: (\d+) of 50 of large", said)[1])
+    assert held == tables["rows"]["step"].nunique() >= 8
+    assert {0, 49} <= set(tables["rows"]["step"]) and tables["rows"]["tensor"].nunique() == 400 and set(tables["rows"]["topology"]) == {"", "exact", "ring"}
+
+
+def test_what_fits_is_left_alone(results):
+    rows = _rows(results.frame)
+    tables, left_out = fitted(rows, results.histograms, "ring")
+    assert left_out == [] and tables["rows"] is rows
+
+
+def test_numbers_beyond_fp32_keep_their_digits():
+    import gzip
+    import json
+
+    numbers = pd.Series([1e-60, 3e-55, 0.0, np.nan, 7e-48])
+    data = gzip.decompress(pack({"t": pd.DataFrame({"x": numbers})}))
+    length = int.from_bytes(data[:4], "little")
+    (column,) = json.loads(data[4 : 4 + length])["tables"]["t"]["columns"]
+    stored = np.frombuffer(np.frombuffer(data[4 + length :], np.uint8).reshape(4, 5).T.tobytes(), "<f4").astype(float)
+    back = np.ldexp(stored, -column["shift"])
+    assert back == pytest.approx(numbers.to_numpy(), rel=1e-7, nan_ok=True) and math.isnan(back[3])
