@@ -26,7 +26,7 @@ help:
 	@echo "make benchmark   the kernels under Google Benchmark, the Python calls under pytest-benchmark, briefly"
 	@echo "make exhaustive  the long proofs, recorded in docs/conformance.md; SHARD=I/N: P3109's formats, a part of them"
 	@echo "make docs        write the documentation site, build/docs/index.html, the notebooks run"
-	@echo "make picture     draw the picture of README.md again"
+	@echo "make picture     draw the pictures of README.md again; those of the report need Chromium"
 	@echo "make tables      write the tables of README.md and docs/schemes.md again"
 	@echo "make stubs       write the type stubs of the extension modules again"
 	@echo "make clean       remove all that these commands made: build/ out/ .venv/ .stamps/"
@@ -117,8 +117,9 @@ docs: .stamps/docs
 	   --fail-on-warning --keep-going --quiet . build/docs
 	@echo "The site is build/docs/index.html."
 
-picture: .stamps/installed
+picture: out/report.html
 	$(VENV)/python docs/picture.py docs/picture.png
+	$(VENV)/python docs/report_picture.py out/report.html
 
 tables: .stamps/installed
 	$(VENV)/python docs/tables.py README.md docs/schemes.md
