@@ -173,7 +173,7 @@ def quantize(
     --------
     >>> import numpy as np, apscope
     >>> apscope.quantize(np.float32([0.1, 247.0, 248.0]), "e4m3")
-    array([  0.1015625, 240.       ,         inf], dtype=float32)
+    array([1.015625e-01, 2.400000e+02,          inf], dtype=float32)
     """
     f = as_format(format)
     if out is None and random is None and _is_plain(x, f):  # what most calls are, small arrays above all

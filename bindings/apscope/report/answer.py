@@ -42,6 +42,9 @@ def bits_of(frame: pd.DataFrame) -> dict[str, int]:
 def best_of_families(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
     """The baselines, then the best of each family at each width: rows of `headline` of one trace.
 
+    Best is the least step NMSE among those that no baseline beats, where a family has one: a scheme that sends as
+    much as fp32, because it gathers or adds in fp32, is no answer to which narrow format to send.
+
     Returns
     -------
     DataFrame
@@ -52,16 +55,16 @@ def best_of_families(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
     rows["group"] = ["baseline" if f == "baseline" else f if f in FAMILIES else "others" for f in rows["family"]]
     baselines = rows[rows["group"] == "baseline"].sort_values("bits", ascending=False, kind="stable")
     others = rows[(rows["group"] != "baseline") & (rows["bits"] < 32) & rows["step_nmse"].notna()]
-    best = others.drop_duplicates(["bits", "group"])
+    others = others.assign(beaten_by=[_beaten_by(row, baselines) for row in others.itertuples()])
+    best = others.sort_values("beaten_by", key=lambda names: names != "", kind="stable").drop_duplicates(["bits", "group"])
     best = best.sort_values("group", key=lambda g: g.map(FAMILIES.index), kind="stable").sort_values("bits", ascending=False, kind="stable")
-    out = pd.concat([baselines, best], ignore_index=True)
-    out["beaten_by"] = [_beaten_by(row, baselines) for row in out.itertuples()]
+    out = pd.concat([baselines.assign(beaten_by=""), best], ignore_index=True)
     out["band"] = -np.where(out["group"] == "baseline", 64, out["bits"])
     return out
 
 
 def _beaten_by(row: Any, baselines: pd.DataFrame) -> str:
-    if row.family == "baseline" or not row.volume > 0:
+    if not row.volume > 0:
         return ""
     better = baselines[(baselines["step_nmse"] <= row.step_nmse) & (baselines["volume"] <= row.volume) & (baselines["overflowed"] == 0)]
     return better.sort_values("volume", kind="stable")["scheme"].iloc[0] if len(better) else ""

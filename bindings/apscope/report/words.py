@@ -16,6 +16,10 @@ from .answer import LEVEL
 from .text import clip, count_of, figure, listed, percent, times
 
 
+#: A quarter of fp32's volume, and some side information.
+_QUARTER = 0.26
+
+
 def code(name: str) -> str:
     """A name between backquotes, short enough to read and without any of its own."""
     return f"`{clip(name).replace('`', 'ˋ')}`"
@@ -39,6 +43,9 @@ def best(table: pd.DataFrame) -> str:
     text = f"Of the schemes that no baseline beats in both error and volume, {code(first['scheme'])} loses least: step NMSE {figure(first['step_nmse'])}"
     if first["volume"] > 0:
         text += f" at {figure(first['volume'])} of fp32's volume, modelled speed-up {figure(first['speedup'])}"
+    quarter = ranked[ranked["volume"] <= _QUARTER]
+    if first["volume"] > _QUARTER and len(quarter):
+        text += f"; at a quarter of it, {code(quarter.iloc[0]['scheme'])}: {figure(quarter.iloc[0]['step_nmse'])}"
     level = [code(r.scheme) for r in ranked.iloc[1:].itertuples() if r.step_nmse < first["step_nmse"] * (1 + LEVEL)]
     text += f"; {listed(level)} {'is' if len(level) == 1 else 'are'} level" if level else ""
     narrower = table[(table["family"] == "baseline") & (table["volume"] < 1)].sort_values("step_nmse")
@@ -51,7 +58,7 @@ def best(table: pd.DataFrame) -> str:
 
 
 def duels(table: pd.DataFrame, volumes: dict[str, float], beaten: dict[str, str]) -> list[str]:
-    """What the meetings of one trace came to: decided ones one by one, level ones together, then stochastic rivals.
+    """What the meetings of one trace came to: decided ones one by one, the widest gap first, level ones together, then stochastic rivals.
 
     Parameters
     ----------
@@ -63,11 +70,16 @@ def duels(table: pd.DataFrame, volumes: dict[str, float], beaten: dict[str, str]
     if not len(table):
         return []
     stochastic = table["b"].map(family_of) == "stochastic"
-    out, level = [], []
+    won: list[tuple[float, str]] = []
+    level = []
     for _, group in table[~stochastic].groupby("format", sort=False):
         first = group.iloc[0]
         other_rule = [row for _, row in group.iloc[1:].iterrows() if row["a"] == first["a"] and _differ_in_rule(row["b"], first["b"])]
-        (level.append(first) if first["verdict"] == "level" else out.append(decided(first, other_rule)))
+        if first["verdict"] == "level":
+            level.append(first)
+        else:
+            won.append((abs(math.log(first["ratio"])) if 0 < first["ratio"] < math.inf else math.inf, decided(first, other_rule)))
+    out = [sentence for _, sentence in sorted(won, key=lambda pair: -pair[0])]
     if level:
         out.append(f"{'; '.join(_level(row) for row in level)}.")
     rivals = table[stochastic].sort_values("step_nmse_b", kind="stable")
@@ -75,22 +87,41 @@ def duels(table: pd.DataFrame, volumes: dict[str, float], beaten: dict[str, str]
 
 
 def decided(row: pd.Series, other_rule: list[pd.Series]) -> str:
-    """One meeting that one side wins: by how much, in which layers and steps, what pooling says, and why."""
-    text = f"{code(row['a'])} loses {times(row['ratio'])} than {code(row['b'])} (step NMSE {figure(row['step_nmse_a'])} against {figure(row['step_nmse_b'])}): less in {row['wins']} of {count_of(row['steps'], 'step')}"
-    if row["since"] is not None and not math.isnan(row["since"]) and row["wins"] < row["steps"]:
-        text += f", in all from step {int(row['since'])} on"
-    text += f", in {row['cells_won']} of {row['cells']} layer-steps (more in {row['cells_lost']}) and {row['layers_won']} of {count_of(row['layers'], 'layer')}"
-    if row["most_ratio"] < 1 / (1 + LEVEL):
-        text += f", most in {code(row['most'])} ({times(row['most_ratio'])})"
-    text += "."
-    if (row["pooled_ratio"] < 1) != (row["ratio"] < 1) or abs(math.log(row["pooled_ratio"])) < math.log1p(LEVEL):
-        says = "they are level" if abs(math.log(row["pooled_ratio"])) < math.log1p(LEVEL) else f"it loses {times(row['pooled_ratio'])}, the opposite"
-        text += f" Pooled over everything {says}: the few largest gradients outweigh all others."
+    """One meeting that one side wins: by how much, in which layers and steps, what pooling says, and why; then the other rule."""
+    text = f"{code(row['a'])} loses {times(row['ratio'])} than {code(row['b'])} ({_values(row)}): {_places(row)}."
+    if (pooled := _pooled(row)) is not None:
+        text += f" Pooled over everything {pooled}."
     text += f" Sent as 0: {percent(row['underflow_wire_a'])} of the nonzero values, against {percent(row['underflow_wire_b'])}."
     for other in other_rule:
         key = as_scheme(other["b"]).keys["rule"]
-        text += f" Under `rule={key}` of loss scaling: {times(other['ratio'])} ({figure(other['step_nmse_a'])} against {figure(other['step_nmse_b'])}), pooled {times(other['pooled_ratio'])}."
+        if other["verdict"] == "level":
+            text += f" Under `rule={key}` of loss scaling the two are level ({_values(other)})."
+            continue
+        text += f" Under `rule={key}` of loss scaling it loses {times(other['ratio'])} ({_values(other)}): {_places(other)}"
+        text += f", although pooled over everything {pooled}." if (pooled := _pooled(other)) is not None else "."
     return text
+
+
+def _values(row: pd.Series) -> str:
+    return f"step NMSE {figure(row['step_nmse_a'])} against {figure(row['step_nmse_b'])}"
+
+
+def _places(row: pd.Series) -> str:
+    """In which steps and layers a loses less."""
+    text = f"less in {row['wins']} of {count_of(row['steps'], 'step')}"
+    if row["since"] is not None and not math.isnan(row["since"]) and row["wins"] < row["steps"]:
+        text += f", in all from step {int(row['since'])} on"
+    text += f", in {row['cells_won']} of {row['cells']} layer-steps (more in {row['cells_lost']}) and {row['layers_won']} of {count_of(row['layers'], 'layer')}"
+    return text + (f", most in {code(row['most'])} ({times(row['most_ratio'])})" if row["most_ratio"] < 1 / (1 + LEVEL) else "")
+
+
+def _pooled(row: pd.Series) -> str | None:
+    """What pooling over everything says, where it is not what the steps say."""
+    if abs(math.log(row["pooled_ratio"])) < math.log1p(LEVEL):
+        return "they are level: the few largest gradients outweigh all others"
+    if (row["pooled_ratio"] < 1) != (row["ratio"] < 1):
+        return f"it loses {times(row['pooled_ratio'])}, the opposite: the few largest gradients outweigh all others"
+    return None
 
 
 #: What two schemes with level step NMSE may still differ in: name, columns of `compare`, how it is written.

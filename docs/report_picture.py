@@ -1,0 +1,35 @@
+"""Draws docs/report_1400.png and docs/report_420.png, the first screens of a report: python docs/report_picture.py REPORT.html
+
+Needs Chromium, as the tests of the report do.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+from PIL import Image
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.python.browser import Browser  # noqa: E402
+
+HERE = Path(__file__).parent
+SIZES = {1400: 1000, 420: 900}
+
+
+def main(report: str) -> None:
+    browser = Browser()
+    try:
+        for width, height in SIZES.items():
+            browser.resize(width, height)
+            browser.open(Path(report).resolve().as_uri(), "document.documentElement?.classList.contains('ready')")
+            picture = Image.open(io.BytesIO(browser.picture())).convert("RGB")
+            # A palette, for a third of the bytes; by coverage, so that the small coloured dots keep their colours.
+            picture.quantize(96, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(HERE / f"report_{width}.png", optimize=True)
+    finally:
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
