@@ -17,7 +17,7 @@ python_sources := $(shell find bindings/apscope -type f -not -path '*/__pycache_
 traces := digits digits_w64 characters
 trace_files := $(shell find $(traces:%=notebooks/data/%) -type f)
 
-.PHONY: help report report-all test benchmark exhaustive picture stubs clean system test-cpp test-python
+.PHONY: help report report-all test benchmark exhaustive picture stubs docs tables clean system test-cpp test-python
 
 help:
 	@echo "make report      replay the bundled recorded traces through --scheme main into out/ and write out/report.html"
@@ -25,7 +25,9 @@ help:
 	@echo "make test        build everything and run the C++ tests, the Python tests and the notebooks"
 	@echo "make benchmark   the kernels under Google Benchmark, the Python calls under pytest-benchmark, briefly"
 	@echo "make exhaustive  the long proofs, recorded in docs/conformance.md; SHARD=I/N: P3109's formats, a part of them"
-	@echo "make picture     draw the picture of README.md again, and write its table"
+	@echo "make docs        write the documentation site, build/docs/index.html, the notebooks run"
+	@echo "make picture     draw the pictures of README.md again; those of the report need Chromium"
+	@echo "make tables      write the tables of README.md and docs/schemes.md again"
 	@echo "make stubs       write the type stubs of the extension modules again"
 	@echo "make clean       remove all that these commands made: build/ out/ .venv/ .stamps/"
 
@@ -64,9 +66,10 @@ report: out/report.html
 report-all: out/all/report.html
 	@echo "The report is out/all/report.html; the numbers behind it are out/all/results.csv and out/all/results.parquet."
 
+# out/ is of these commands alone: what an older version left there goes.
 out/report.html out/all/report.html: .stamps/installed $(trace_files) $(python_sources)
-	$(VENV)/apscope replay $(traces:%=notebooks/data/%) --scheme $(if $(findstring /all/,$@),all,main) -o $(@D)
-	$(VENV)/apscope report $(@D) -o $@
+	$(VENV)/apscope replay $(traces:%=notebooks/data/%) --scheme $(if $(findstring /all/,$@),all,main) -o $(@D) --force
+	$(VENV)/apscope report $(@D) -o $@ --force
 
 # All three run, whatever fails; the closing lines count.
 test: .stamps/tests-built
@@ -103,10 +106,23 @@ benchmark: .stamps/tests-built
 exhaustive: .stamps/installed
 	@$(VENV)/python -m tests.exhaustive $(if $(SHARD),--shard $(SHARD))
 
-# The picture of README.md, from the RESULTS folder of make report, and its table.
+.stamps/docs: .stamps/installed
+	@echo "Installing the packages that the documentation site needs into .venv"
+	@$(VENV)/python .ci/requirements.py docs | $(VENV)/python -m pip install --quiet --requirement /dev/stdin
+	@touch $@
+
+# Offline. A warning, such as that of a link to nowhere, is an error.
+docs: .stamps/docs
+	@$(VENV)/python -m sphinx --builder html --conf-dir docs --doctree-dir build/docs-pages \
+	   --fail-on-warning --keep-going --quiet . build/docs
+	@echo "The site is build/docs/index.html."
+
 picture: out/report.html
-	$(VENV)/python docs/picture.py out docs/picture.png
-	$(VENV)/python docs/scheme_table.py README.md
+	$(VENV)/python docs/picture.py docs/picture.png
+	$(VENV)/python docs/report_picture.py out/report.html
+
+tables: .stamps/installed
+	$(VENV)/python docs/tables.py README.md docs/schemes.md
 
 stubs: .stamps/installed
 	@$(VENV)/python .ci/stubs.py bindings/apscope

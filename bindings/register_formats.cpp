@@ -70,7 +70,8 @@ void register_formats(apscope::python::Module& m) {
 
 FloatFormat("e4m3fn") reads a name: a row of `apscope formats`, an alias, a P3109 name such as
 binary8p3se, or e<E>m<M>[fn|fnuz|finite][u][b<bias>]. FloatFormat(exponent_bits=4, mantissa_bits=3,
-...) takes the fields; those left out follow from `specials`.
+...) takes the fields; those left out follow from `specials`. FloatFormat(dtype) is the format of a floating-point
+dtype of NumPy, ml_dtypes or torch.
 
 Parameters
 ----------
@@ -98,6 +99,8 @@ Raises
 ValueError
     An unknown or ambiguous name; fields that contradict each other; a format with values that fp64
     does not hold.
+TypeError
+    Neither a name nor a floating-point dtype.
 
 Notes
 -----
@@ -109,6 +112,10 @@ to_json() and from_json() the fields.)")
              py::arg("subnormals") = py::none(), py::arg("subnormal_exponent") = py::none(), py::arg("zero") = py::none(),
              py::arg("nan_codes") = py::none(), py::arg("has_infinity") = py::none(),
              py::arg("nan_at_negative_zero") = py::none(), py::arg("even_code_ties") = py::none())
+        .def(py::init([](const py::object& dtype) {  // of NumPy, ml_dtypes or torch, which C++ knows nothing of; else a sentence
+                 return py::module_::import("apscope.inputs").attr("as_format")(dtype).cast<FloatFormat>();
+             }),
+             py::arg("dtype"))
         .def_property_readonly("name", &FloatFormat::name)
         .def_readonly("exponent_bits", &FloatFormat::exponent_bits)
         .def_readonly("mantissa_bits", &FloatFormat::mantissa_bits)

@@ -64,7 +64,7 @@ def layer_scale(
     ----------
     gradient, weights : array_like
         Of the layer's output, and the layer's own, the first axis its outputs.
-    format : FloatFormat or str
+    format : FloatFormat, str or dtype
         u_min is its smallest positive value, u_max its largest.
     share : float
         The target T, 1e-6 to 0.5.

@@ -123,7 +123,7 @@ def add(
         Floats of any width, and integers. They need not be values of `format`. Float64 operands that
         are no float32 values, and formats that float32 does not hold, take a slower exact path (see
         `plan`). Not changed.
-    format : FloatFormat or str
+    format : FloatFormat, str or dtype
         The result's format.
     rounding, overflow : str
         As for `quantize`, but for ``stochastic_exact``, which is for casts only. `overflow` concerns

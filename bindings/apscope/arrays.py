@@ -173,7 +173,7 @@ def quantize(
     --------
     >>> import numpy as np, apscope
     >>> apscope.quantize(np.float32([0.1, 247.0, 248.0]), "e4m3")
-    array([  0.1015625, 240.       ,         inf], dtype=float32)
+    array([1.015625e-01, 2.400000e+02,          inf], dtype=float32)
     """
     f = as_format(format)
     if out is None and random is None and _is_plain(x, f):  # what most calls are, small arrays above all
@@ -249,7 +249,7 @@ def decode(codes: Any, format: FloatFormat | str, *, keep_payload: bool = False,
     ----------
     codes : array_like or torch.Tensor of integers, any shape
         Codes as `encode` gives them; ml_dtypes arrays, and bfloat16 and float8 tensors, are read by their bits.
-    format : FloatFormat or str
+    format : FloatFormat, str or dtype
         The codes' format.
     keep_payload : bool
         NaN codes give a NaN with their sign and payload, not the canonical one.
@@ -318,7 +318,7 @@ def allreduce(
     ----------
     x : array_like or torch.Tensor of float32, shape (workers, ...)
         One array a worker. Not changed.
-    format : FloatFormat or str
+    format : FloatFormat, str or dtype
         What inputs and partial sums are rounded to.
     topology : str
         ``exact`` (fp64 sum of the rounded inputs, not rounded), ``sequential``, ``ring``,
@@ -326,7 +326,7 @@ def allreduce(
         the additions, docs/definitions.md section 1.
     rounding, overflow, random_bits, threads
         As for `quantize`.
-    accumulate : FloatFormat or str, optional
+    accumulate : FloatFormat, str or dtype, optional
         What partial sums are rounded to, if not `format`.
     hop_rounding : str, optional
         How partial sums are rounded, if not as the inputs.

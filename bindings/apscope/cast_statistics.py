@@ -37,7 +37,7 @@ def cast_statistics(
     x : array_like or torch.Tensor, any shape
         float32, or what float32 holds: float16, bfloat16, float8. Not changed. An array in a GPU's memory is
         rounded and described there: `apscope.cuda`.
-    format : FloatFormat or str
+    format : FloatFormat, str or dtype
         The target, whose values must be float32 numbers.
     rounding, overflow, seed, random_bits, threads
         As for `quantize`; not ``stochastic_exact``.

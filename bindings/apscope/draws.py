@@ -50,6 +50,7 @@ class Draws:
     >>> draws = apscope.Draws(7)
     >>> x = np.full(4, 1.0625, np.float32)
     >>> [float(apscope.quantize(x, "e4m3", rounding="stochastic", seed=draws).mean()) for _ in range(3)]
+    [1.0625, 1.125, 1.0]
     """
 
     def __init__(self, seed: int = 0, calls: int = 0) -> None:

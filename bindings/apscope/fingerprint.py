@@ -74,7 +74,7 @@ def fingerprint(cast: Any, *, codes: FloatFormat | str | None = None) -> Fingerp
         Takes a float32 array, one-dimensional, and gives one of the same shape: values of any
         floating-point dtype, or integers, which are codes. Or a dtype of NumPy, ml_dtypes or torch.
         It is called a few dozen times, with up to some 60 000 elements.
-    codes : FloatFormat or str, optional
+    codes : FloatFormat, str or dtype, optional
         The format of the codes of a cast that gives integers; by default the named one under which
         the results are nearest to the inputs.
 

@@ -39,7 +39,7 @@ def projection(
 
     Parameters
     ----------
-    format : FloatFormat or str
+    format : FloatFormat, str or dtype
         A P3109 format, such as ``binary8p3se``: what a projection does depends on its domain.
     rounding : str
         One of `ROUNDINGS`.

@@ -134,7 +134,7 @@ def plan(
     operation : str
         ``quantize``, ``encode``, ``add``, ``subtract``, ``multiply``, ``divide``, ``sqrt``, ``fma``, ``sum``,
         ``dot`` or ``matmul``.
-    format : FloatFormat or str
+    format : FloatFormat, str or dtype
         The format of the result.
     dtype : dtype
         Of the input, or of the operands: float32 or float64.
@@ -142,7 +142,7 @@ def plan(
         As for `quantize`.
     order, product, accumulate
         As for `matmul`; for sums, dot and matrix products only.
-    operands : FloatFormat or str, optional
+    operands : FloatFormat, str or dtype, optional
         For these: the format whose numbers the operands hold. Without it they are any numbers of `dtype`.
         Sums look at the numbers that there are, and may find fewer bits still.
 

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from . import summary
-from .pooling import headline_topology
+from .summary import ranked
 
 if TYPE_CHECKING:
     from .results import Results
     from .schemes import Scheme
     from .trace import Trace
 
-__all__ = ["ranked", "results_html", "results_text", "scheme_html", "trace_html"]
+__all__ = ["results_html", "results_text", "scheme_html", "trace_html"]
 
 #: Rows of a table; further ones are counted.
 MOST_ROWS = 40
@@ -28,6 +27,7 @@ _SHOWN = {
     "speedup": "speed-up", "skipped": "skipped", "overflowed": "overflowed",
 }  # fmt: skip
 _PERCENT = ("underflow_wire", "relative_bias")
+_NAMES = ("trace", "scheme", "topology", "worst_layer")
 
 
 def name(text: Any, most: int = 70) -> str:
@@ -35,11 +35,6 @@ def name(text: Any, most: int = 70) -> str:
     text = str(text)
     short = text if len(text) <= most else f"{text[: most - most // 2 - 1]}…{text[-(most // 2) :]}"
     return f"<code>{html.escape(short)}</code>"
-
-
-def ranked(results: Results) -> pd.DataFrame:
-    """The rows of `Results.summary` that stand for their schemes."""
-    return summary.headline(results.summary(), headline_topology(results.frame)).reset_index(drop=True)
 
 
 def headline(results: Results) -> str:
@@ -58,7 +53,7 @@ def results_text(results: Results) -> str:
     """The line, and the ranking as far as a screen holds it."""
     lines = [f"<Results: {headline(results)}>"]
     if len(results.frame):
-        table = ranked(results)
+        table = ranked(results.frame)
         for trace, rows in table.groupby("trace", sort=False):
             best = ", ".join(f"{r.scheme} {_figure(r.step_nmse)}" for r in rows.head(5).itertuples())
             lines.append(f"  {trace}, NMSE of a step: {best}" + (f", and {len(rows) - 5} more" if len(rows) > 5 else ""))
@@ -69,11 +64,12 @@ def results_html(results: Results) -> str:
     """The line, and the summary of one topology a scheme."""
     parts = [f"<b>Results</b>: {html.escape(headline(results))}"]
     if len(results.frame):
-        table = ranked(results)
+        table = ranked(results.frame)
         columns = [c for c in _SHOWN if table[c].notna().any() and (c != "trace" or table["trace"].nunique() > 1)]
         columns = [c for c in columns if c not in ("skipped", "overflowed") or table[c].any()]
         rows = [[_cell(column, value) for column, value in zip(columns, row)] for row in table[columns].itertuples(index=False)]
-        parts.append(_table([_SHOWN[c] + (", %" if c in _PERCENT else "") for c in columns], rows, numeric=[c not in ("trace", "scheme", "topology", "worst_layer") for c in columns]))
+        heads = [_SHOWN[c] + (", %" if c in _PERCENT else "") for c in columns]
+        parts.append(_table(heads, rows, numeric=[c not in _NAMES for c in columns]))
         parts.append("Ranked by the NMSE of a step, schemes without overflow first; <code>results.summary()</code> has every topology and column.")
     return _paragraphs(parts)
 
@@ -136,7 +132,7 @@ def _paragraphs(parts: Iterable[str]) -> str:
 
 
 def _cell(column: str, value: Any) -> str:
-    if column in ("trace", "scheme", "topology", "worst_layer"):
+    if column in _NAMES:
         return name(value, 48) if isinstance(value, str) and value else ""
     return _figure(100 * value if column in _PERCENT else value)
 

@@ -13,10 +13,10 @@ import pandas as pd
 
 from .cost import Network, step_time
 from .float_environment import guarded
-from .pooling import compared_rows, frame_of, groups, is_own, losses, numbers, pool, quotient, total
+from .pooling import compared_rows, frame_of, groups, headline_topology, is_own, losses, numbers, pool, quotient, total
 from .schemes import as_scheme
 
-__all__ = ["COLUMNS", "family_of", "headline", "summary"]
+__all__ = ["COLUMNS", "family_of", "headline", "ranked", "summary"]
 
 #: Of `summary`, in this order.
 COLUMNS = (
@@ -116,6 +116,12 @@ def headline(table: pd.DataFrame, topology: str) -> pd.DataFrame:
 
     order = table.assign(preference=table["topology"].map(preference)).sort_values("preference", kind="stable")
     return table.loc[order.drop_duplicates(["trace", "scheme"]).index.sort_values()]
+
+
+def ranked(results: Any) -> pd.DataFrame:
+    """`summary`, one row a trace and scheme: of its own reduction, else of the ring, else of the first topology."""
+    frame = frame_of(results)
+    return headline(summary(frame), headline_topology(frame)).reset_index(drop=True)
 
 
 def step_losses(lost: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -63,7 +63,7 @@ def sum(
         Floats of any width, and integers. Terms enter as they are: quantize them first for terms of a
         format. Float64 values that are no float32 values, and formats that float32 does not hold, take
         a slower exact path. Not changed.
-    format : FloatFormat or str
+    format : FloatFormat, str or dtype
         The result's format.
     axis : int, optional
         The axis summed over; all elements in C order without it.
@@ -74,7 +74,7 @@ def sum(
         sequentially, then their sums sequentially; ``kahan``, y = round(t - e),
         u = round(s + y), e = round(round(u - s) - y), s = u from s = round(t0), e = 0;
         ``exact``, the exact sum rounded once, the same for every order of the terms.
-    accumulate : FloatFormat or str, optional
+    accumulate : FloatFormat, str or dtype, optional
         The accumulator's format, if not `format`; the final sum is then rounded to `format`.
     rounding, overflow, underflow
         Of every rounding, as for `add`.
@@ -147,7 +147,7 @@ def dot(
         As x for `sum`.
     axis : int
         The axis summed over.
-    product : FloatFormat or str, optional
+    product : FloatFormat, str or dtype, optional
         What every product is rounded to. Without it products are exact, and each step of
         ``sequential`` is a fused multiply-add; ``pairwise``, where two of them meet, then takes
         float32 values and no flushed input.

@@ -59,7 +59,7 @@ def unit_scaling(trace: Trace, step: int, *, format: FloatFormat | str = "e5m2",
     trace : Trace
         With ``layer_input`` and ``activation_gradient`` at `step`.
     step : int
-    format : FloatFormat or str
+    format : FloatFormat, str or dtype
         Of the weight gradients.
     worker : int
 

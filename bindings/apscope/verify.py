@@ -89,7 +89,7 @@ def verify(
 
     Parameters
     ----------
-    format : FloatFormat or str
+    format : FloatFormat, str or dtype
         The format, or its name.
     rounding : str or iterable of str
         A rounding mode, several, or ``"all"``.

@@ -50,9 +50,9 @@ def update_underflow(
     ----------
     trace : Trace
         With ``weights`` recorded.
-    format : FloatFormat or str
+    format : FloatFormat, str or dtype
         Weights without a master copy: w is the recorded weight, rounded to it.
-    master : FloatFormat or str
+    master : FloatFormat, str or dtype
         Of a master copy: w is the recorded weight, rounded to that.
     learning_rate : float, optional
         By default the recorded one. The update is eta times the sum or mean of the workers' gradients; momentum is left out.
@@ -106,7 +106,7 @@ def underflow_curve(x: Any, format: FloatFormat | str = "fp16", *, exponents: It
     ----------
     x : array_like
         Gradients; zeros and elements that are not finite are left out.
-    format : FloatFormat or str
+    format : FloatFormat, str or dtype
         Rounding is to nearest.
     exponents : iterable of int
         The k.
@@ -206,10 +206,10 @@ def weight_residual(
     weights : array_like, shape (...)
     updates : array_like, shape (steps, ...)
         What is added at each step, such as `sgd_updates`.
-    format : FloatFormat or str
+    format : FloatFormat, str or dtype
         Of the weights, saturating: ``hfp8_forward`` is 1-4-3, bias 11, all exponents normal: 1.125 2^-11 to 30;
         ``e4m3b11fnuz`` has its values with subnormals, from 2^-13, 2^-10 the least normal one.
-    residual_format : FloatFormat or str, optional
+    residual_format : FloatFormat, str or dtype, optional
         The residual is rounded to it; by default it stays fp64.
 
     Returns

@@ -111,7 +111,7 @@ def test_errors_name_what_is_wrong(results):
 
 
 def test_a_skipped_step_is_a_lost_gradient_to_the_greedy_choice():
-    low, high = "dynamic_loss_scaling:e4m3", "none:fp32"
+    low, high = "dynamic_loss_scaling:e4m3,init=65536", "none:fp32"
     results = apscope.replay(DATA / "digits", [low, high], topology="ring")
     _, front = hybrid.greedy(results, low, high, bits=32.0, topology="ring")
     f = results.frame[(results.frame.scheme == low) & (results.frame.topology == "ring")]

@@ -37,6 +37,7 @@ def test_dtypes_are_taken_wherever_a_format_is(dtype, name):
     np.testing.assert_array_equal(apscope.add(X, X, dtype), apscope.add(X, X, name))
     assert apscope.sum(X[[0, 3]], "fp32", accumulate=dtype) == apscope.sum(X[[0, 3]], "fp32", accumulate=name)
     np.testing.assert_array_equal(apscope.allreduce(X[None], dtype), apscope.allreduce(X[None], name))
+    assert apscope.FloatFormat(dtype) == apscope.FloatFormat(name) == apscope.FloatFormat(apscope.FloatFormat(name))
     assert apscope.plan("add", dtype) == apscope.plan("add", name)
     if as_format(name).fits_fp32:
         assert apscope.cast_statistics(X, dtype) == apscope.cast_statistics(X, name)
@@ -51,8 +52,9 @@ def test_dtypes_are_taken_wherever_a_format_is(dtype, name):
     ],
 )  # fmt: skip
 def test_what_is_no_format_is_told_what_is(wrong, sentence):
-    with pytest.raises(TypeError, match=sentence):
-        apscope.quantize(X, wrong)
+    for call in (lambda: apscope.quantize(X, wrong), lambda: apscope.FloatFormat(wrong), lambda: apscope.schemes.APS(wrong)):
+        with pytest.raises(TypeError, match=sentence):
+            call()
 
 
 def test_torch_is_not_imported_by_dtypes_of_others():

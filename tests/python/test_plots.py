@@ -27,7 +27,7 @@ def every_plot(results):
         if "scale_exponent" in results.frame:
             yield "exponent_histogram", plots.exponent_histogram(results, "e4m3", scheme=scheme)
             yield "exponents_by_layer", plots.exponents_by_layer(results, "e4m3", scheme=scheme)
-    for plot in (plots.variance_over_steps, plots.sqnr_against_bits, plots.accumulation_error, plots.nmse_by_layer):
+    for plot in (plots.nmse_against_cost, plots.variance_over_steps, plots.sqnr_against_bits, plots.accumulation_error, plots.nmse_by_layer):
         yield plot.__name__, plot(results)
     first, last = results.frame["scheme"].iloc[[0, -1]]
     yield "nmse_ratio", plots.nmse_ratio(results, first, last)
@@ -155,21 +155,21 @@ def test_scale_series_marks_skipped_steps(results):
 
 def test_schemes_that_skipped_every_step_are_drawn(results):
     few = apscope.Results(results.frame[results.frame["scheme"].isin(["aps:e4m3", "qsgd"])], results.histograms, results.provenance)
-    assert draws(skipping_all(few, "aps:e4m3")) == 7 * 2 + 5
-    assert draws(skipping_all(skipping_all(few, "aps:e4m3"), "qsgd")) == 7 * 2 + 5
+    assert draws(skipping_all(few, "aps:e4m3")) == 7 * 2 + 6
+    assert draws(skipping_all(skipping_all(few, "aps:e4m3"), "qsgd")) == 7 * 2 + 6
 
 
 def test_tables_without_optional_columns_are_drawn(results):
-    assert draws(changed(results, drop=["scale_exponent", "subnormal", "saturated", "note", "expected_bias", "max_ulp"])) == 5 * len(SCHEMES) + 5
+    assert draws(changed(results, drop=["scale_exponent", "subnormal", "saturated", "note", "expected_bias", "max_ulp"])) == 5 * len(SCHEMES) + 6
 
 
 def test_a_single_step_and_zero_tensors_are_drawn(results):
     step = changed(results, drop=[])
     step.frame = step.frame[step.frame["step"] == 0].reset_index(drop=True)
-    assert draws(step) == 7 * len(SCHEMES) + 5
+    assert draws(step) == 7 * len(SCHEMES) + 6
     nothing = changed(step, where=lambda f: f["step"] == 0, values=dict.fromkeys(ERRORS, 0.0) | {"nonzero": 0, "underflow": 0} | {
         "underflow_rate": np.nan, "nmse": np.nan, "sqnr_db": np.nan, "cosine": np.nan})
-    assert draws(nothing) == 7 * len(SCHEMES) + 5
+    assert draws(nothing) == 7 * len(SCHEMES) + 6
 
 
 def test_several_traces_want_a_name(results):

@@ -18,7 +18,7 @@ from apscope.schemes import APS, LossScaling
 SPECS = ["none:bf16", "aps:e3m4", "loss_scaling:e3m4,scale=best", "qsgd"]
 STEPS = [0, 8, 10, 1500]
 OF_ONE = [plots.underflow_heat_map, plots.scale_series, plots.bias_over_steps, plots.bias_by_layer, plots.accumulation_by_layer]
-OF_MANY = [plots.variance_over_steps, plots.sqnr_against_bits, plots.accumulation_error, plots.nmse_by_layer]
+OF_MANY = [plots.nmse_against_cost, plots.variance_over_steps, plots.sqnr_against_bits, plots.accumulation_error, plots.nmse_by_layer]
 WITH_LAYER = [plots.scale_series, plots.bias_over_steps, plots.variance_over_steps, plots.sqnr_against_bits, plots.accumulation_error]
 
 
@@ -139,6 +139,20 @@ def test_nmse_by_layer_is_the_mean_over_the_steps(results):
     by_hand = np.mean([nmse(rows[rows["step"] == s]) for s in STEPS])
     labels = [t.get_text() for t in ax.get_yticklabels()]
     assert ax.lines[0].get_xdata()[labels.index("norm.bias")] == pytest.approx(by_hand, rel=1e-12)
+
+
+@pytest.mark.parametrize("against", ["volume", "time"])
+def test_points_of_costs_are_the_summarys_and_the_front_has_no_better_one(results, against):
+    ax = plots.nmse_against_cost(results, against=against)
+    front, *points = ax.lines
+    summary = results.summary()
+    summary = summary[summary["topology"].isin(["ring", "gather"])]
+    drawn = {(float(p.get_xdata()[0]), float(p.get_ydata()[0])) for p in points}
+    assert drawn == set(zip(summary[against], summary["step_nmse"]))
+    best = {(x, y) for x, y in drawn if not any(a <= x and b <= y and (a, b) != (x, y) for a, b in drawn)}
+    assert set(zip(front.get_xdata(), front.get_ydata())) == best
+    with pytest.raises(ValueError, match="against='bits' is neither"):
+        plots.nmse_against_cost(results, against="bits")
 
 
 def test_nmse_ratio_is_of_the_two_schemes_in_every_cell(results):

@@ -19,6 +19,9 @@ from tests.reference.topologies import rank_order_sum
 DATA = Path(__file__).parents[2] / "notebooks" / "data"
 TOPOLOGIES = ["sequential", "ring", "tree", "hierarchical:3", "sequential+kahan", "hierarchical:4+kahan"]
 SCHEMES = [
+    "none:fp32",
+    "none:bf16",
+    "none:fp16",
     "none:e4m3",
     "none:e3m0,overflow=saturate",
     "none:e2m1fn",

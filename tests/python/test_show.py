@@ -11,7 +11,8 @@ import pytest
 import apscope
 from apscope.ruler import ranges_of, ruler
 from apscope.schemes import APS, Hybrid, Scheme
-from apscope.show import MOST_ROWS, ranked
+from apscope.show import MOST_ROWS
+from apscope.summary import ranked
 
 SPECS = ["none:bf16", "aps:e3m4", "loss_scaling:e3m4,scale=best", "qsgd"]
 EVIL = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', r"$\w{$", "n" * 3000, "层.重み", "=cmd|x", "&amp;\n<b>"]

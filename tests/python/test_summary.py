@@ -1,4 +1,4 @@
-"""Summaries and comparisons against plain loops over the rows, and against the gradients themselves."""
+"""Summaries against plain loops over the rows, and against the gradients themselves."""
 
 import math
 import time
@@ -8,132 +8,16 @@ import pandas as pd
 import pytest
 
 import apscope
-from apscope import comparison, cost, pooling, summary
+from apscope import cost, summary
 from apscope.results import Results
-
-TOPOLOGIES = ("exact", "sequential", "ring")
-MIXED = "hybrid(last=qsgd;else=aps:e4m3)"
-OWN_ONLY = "hybrid(last=sign_vote;else=qsgd)"
-SCHEMES = ("none:fp32", "aps:e4m3", "loss_scaling:e4m3,scale=best", "dynamic_loss_scaling:e4m3", "qsgd", MIXED, OWN_ONLY, "mine(1)")
-LAYERS = ("conv", "norm", "all", "head")
-STEPS = (0, 3, 7, 20)
-
-
-def row(random, trace, step, tensor, scheme, stage, topology, **given):
-    """One row with random numbers, whose sums belong together."""
-    n = int(random.integers(4, 40))
-    reference = float(10.0 ** random.uniform(-8, 2))
-    found = {
-        "trace": trace, "step": step, "tensor": tensor, "role": "", "scheme": scheme, "format": "e4m3", "topology": topology, "workers": 4,
-        "stage": stage, "count": n * (4 if stage == "wire" else 1), "counted": n, "nonzero": n - 1, "underflow": int(random.integers(0, n - 1)),
-        "subnormal": pd.NA, "saturated": pd.NA, "overflow": 0, "nan": 0, "infinite": 0, "sum_error": random.normal(),
-        "sum_signed_error": random.normal(), "sum_squared_error": reference * 10.0 ** random.uniform(-6, 0.5), "sum_absolute_reference": 1 + random.random(),
-        "sum_squared_reference": reference, "cosine": random.uniform(-1, 1), "expected_variance": random.random(),
-        "volume": np.nan if stage == "wire" or topology == "exact" else random.random(),
-        "wire_bits": 8 * n, "side_bits": 8, "skipped": False, "note": "",
-    }  # fmt: skip
-    return found | given
-
-
-SKIPPED = {"underflow": pd.NA, "overflow": pd.NA, "sum_error": np.nan, "sum_signed_error": np.nan, "sum_squared_error": np.nan,
-           "cosine": np.nan, "expected_variance": np.nan, "skipped": True}  # fmt: skip
-ZERO = {"counted": 5, "nonzero": 0, "underflow": 0, "sum_error": 0.0, "sum_signed_error": 0.0, "sum_squared_error": 0.0,
-        "sum_absolute_reference": 0.0, "sum_squared_reference": 0.0, "cosine": np.nan, "expected_variance": 0.0}  # fmt: skip
-UNMEASURED = dict.fromkeys(("counted", "nonzero", "underflow", "overflow", "nan", "infinite"), pd.NA) | dict.fromkeys(
-    ("sum_error", "sum_signed_error", "sum_squared_error", "sum_absolute_reference", "sum_squared_reference", "cosine", "expected_variance", "volume"), np.nan
-) | {"note": "not measurable on this trace: needs weights"}  # fmt: skip
-LOST = {"cosine": np.nan, "underflow": 3}  # y = 0 everywhere
-
-
-def table():
-    """Three traces: two with reduced rows, one with the wire's only; every odd thing that rows can hold."""
-    random = np.random.default_rng(5)
-    rows = []
-    for trace in ("first", "second", "wire only"):
-        for step in STEPS:
-            for tensor in LAYERS:
-                for scheme in SCHEMES:
-                    if trace == "second" and scheme == "qsgd":
-                        continue
-                    given = {}
-                    if scheme.startswith("dynamic") and step in (0, 7):
-                        given = SKIPPED
-                    elif scheme.startswith("dynamic") and step == 3 and tensor == "norm":
-                        given = SKIPPED  # a policy may skip a part of a step
-                    elif step == 20 and trace == "first":
-                        given = ZERO | ({"sum_squared_error": 1e-3} if tensor == "conv" else {})
-                    elif tensor == "all" and step == 3:
-                        given = ZERO
-                    elif scheme == "mine(1)":
-                        given = UNMEASURED if trace == "first" or tensor == "head" else {}
-                    elif scheme.startswith("aps") and tensor == "norm":
-                        given = LOST
-                    elif scheme.startswith("none") and step == 7 and tensor == "head" and trace != "wire only":
-                        given = {"overflow": 2} | ({"sum_squared_reference": 0.0, "sum_squared_error": 0.0, "cosine": np.nan} if trace == "second" else {})
-                    rows.append(row(random, trace, step, tensor, scheme, "wire", "", **given))
-                    if trace == "wire only":
-                        continue
-                    mine = TOPOLOGIES
-                    if scheme == "qsgd" or (scheme == MIXED and tensor == "head"):
-                        mine = ("exact", "gather")
-                    elif scheme == OWN_ONLY:
-                        mine = ("exact", "vote" if tensor == "head" else "gather")
-                    rows += [row(random, trace, step, tensor, scheme, "reduced", t, **given) for t in mine]
-    frame = pd.DataFrame(rows)
-    integers = ["step", "workers", "count", "counted", "nonzero", "underflow", "subnormal", "saturated", "overflow", "nan", "infinite", "wire_bits", "side_bits"]
-    return frame.astype(dict.fromkeys(integers, "Int64"))
+from summary_tables import (
+    LAYERS, LOSS_SCALING, MIXED, OWN_ONLY, SCHEMES, STEPS, TOPOLOGIES, cosine, held, loss, mean, random_results, ratio_of, rows_of, same, table, underflow,
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def results():
-    return Results(table(), pd.DataFrame(), {"traces": [{"name": n} for n in ("first", "second", "wire only")]})
-
-
-def held(value):
-    return not pd.isna(value)
-
-
-def rows_of(frame, trace, scheme, topology):
-    """What a topology of a scheme covers: its rows, and those of tensors with a reduction of their own."""
-    mine = frame[(frame.trace == trace) & (frame.scheme == scheme)].to_dict("records")
-    if not any(r["stage"] == "reduced" for r in mine):
-        return mine
-    wanted = topology.split("+") if topology != "exact" else ["exact"]
-    own = [] if topology == "exact" else list(pooling.OWN_REDUCTIONS)
-    return [r for r in mine if r["stage"] == "reduced" and r["topology"] in [*wanted, *own]]
-
-
-def loss(rows):
-    """The NMSE of these rows together; None where there is nothing to lose."""
-    error = math.fsum(r["sum_squared_reference"] if r["skipped"] else r["sum_squared_error"] for r in rows)
-    reference = math.fsum(r["sum_squared_reference"] for r in rows)
-    over = any(held(r["overflow"]) and r["overflow"] > 0 for r in rows)
-    if reference == 0:
-        return 1.0 if over else None
-    return max(1.0, error / reference) if over else error / reference
-
-
-def cosine(one):
-    """The cosine of one row; None where there is nothing to lose."""
-    if loss([one]) is None:
-        return None
-    if math.isnan(loss([one])):
-        return math.nan
-    return one["cosine"] if held(one["cosine"]) and not one["skipped"] else 0.0
-
-
-def mean(values):
-    values = [v for v in values if v is not None]
-    return math.fsum(values) / len(values) if values else math.nan
-
-
-def ratio_of(numerator, denominator):
-    return numerator / denominator if denominator else math.nan
-
-
-def underflow(rows):
-    sent = [r for r in rows if not r["skipped"] and held(r["underflow"])]
-    return ratio_of(sum(r["underflow"] for r in sent), sum(r["nonzero"] for r in sent))
+    return random_results()
 
 
 def summed_up(frame, trace, scheme, topology):
@@ -160,12 +44,6 @@ def summed_up(frame, trace, scheme, topology):
         "skipped": sum(any(r["skipped"] for r in part) for part in by_step),
         "overflowed": sum(any(held(r["overflow"]) and r["overflow"] > 0 for r in part) for part in by_step),
     }  # fmt: skip
-
-
-def same(found, wanted):
-    if wanted is None or (isinstance(wanted, float) and math.isnan(wanted)):
-        return pd.isna(found)
-    return found == (wanted if isinstance(wanted, str) else pytest.approx(wanted, rel=1e-12))
 
 
 def test_every_number_of_a_summary_is_that_of_plain_loops(results):
@@ -246,123 +124,6 @@ def test_one_step_and_no_rows():
     found = summary.summary(one)
     assert (found.step_nmse.fillna(-1) == found.nmse.fillna(-1)).all()
     assert list(summary.summary(frame[:0]).columns) == list(summary.COLUMNS) and summary.summary(frame[:0]).empty
-
-
-def ratio(one, other):
-    return 1.0 if one == other else one / other if other else math.inf
-
-
-def compared(frame, trace, a, b, topology, layer):
-    """One row of a comparison, in loops; `layer` None is all of them."""
-
-    def stage(scheme, topology):
-        mine = frame[(frame.trace == trace) & (frame.scheme == scheme) & (frame.stage == "wire")].to_dict("records")
-        return mine if topology == "wire" else rows_of(frame, trace, scheme, topology)
-
-    both = [{(r["tensor"], r["step"]): r for r in stage(s, topology) if layer in (None, r["tensor"])} for s in (a, b)]
-    known = [cell for cell in both[0] if not any(math.isnan(loss([rows[cell]]) or 0) for rows in both)]
-    steps = [[[rows[cell] for cell in known if cell[1] == step] for rows in both] for step in sorted({step for _, step in known})]
-    pairs = [(loss(one), loss(other)) for one, other in steps]
-    pairs = [p for p in pairs if None not in p]
-    cells = [tuple(loss([rows[cell]]) for rows in both) for cell in known]
-    ratios = [ratio(*p) for p in pairs]
-    logs = [math.log(ratio(*c)) for c in cells if None not in c]
-    out = {
-        "steps": len(pairs), "wins": sum(x < y for x, y in pairs), "losses": sum(x > y for x, y in pairs), "ties": sum(x == y for x, y in pairs),
-        "median_ratio": float(np.median(ratios)) if ratios else math.nan, "worst_ratio": max(ratios, default=math.nan),
-        "geometric_ratio": math.exp(math.fsum(logs) / len(logs)) if logs else math.nan,
-    }  # fmt: skip
-    for name, scheme, rows, at in (("a", a, both[0], 0), ("b", b, both[1], 1)):
-        wire = {(r["tensor"], r["step"]): r for r in stage(scheme, "wire")}
-        exact = {(r["tensor"], r["step"]): r for r in stage(scheme, "exact")}
-        mine = [rows[cell] for cell in known]
-        sent = [cell for cell in known if not rows[cell]["skipped"]]
-        error = math.fsum(rows[cell]["sum_squared_error"] for cell in sent)
-        added = error - math.fsum(exact[cell]["sum_squared_error"] for cell in sent) if topology != "wire" else math.nan
-        out |= {
-            f"step_nmse_{name}": mean(p[at] for p in pairs),
-            f"nmse_{name}": ratio_of(math.fsum(r["sum_squared_reference"] if r["skipped"] else r["sum_squared_error"] for r in mine),
-                                     math.fsum(r["sum_squared_reference"] for r in mine)),
-            f"cosine_{name}": mean(cosine(r) for r in mine),
-            f"underflow_wire_{name}": underflow(wire[cell] for cell in known),
-            f"underflow_reduced_{name}": underflow(mine) if topology != "wire" else math.nan,
-            f"accumulation_{name}": ratio_of(added, error),
-        }  # fmt: skip
-    return out
-
-
-LOSS_SCALING = "loss_scaling:e4m3,scale=best"
-
-
-@pytest.mark.parametrize(("a", "b", "topology", "used"), [
-    ("aps:e4m3", LOSS_SCALING, None, ("sequential", "sequential")), ("aps:e4m3", "dynamic_loss_scaling:e4m3", "ring", ("ring", "ring")),
-    ("aps:e4m3", "qsgd", "ring", ("ring", "gather")), ("qsgd", "aps:e4m3", None, ("gather", "sequential")), ("qsgd", OWN_ONLY, None, ("gather", "gather+vote")),
-    (MIXED, "none:fp32", "ring", ("ring", "ring")), ("aps:e4m3", "mine(1)", "ring", ("ring", "ring")),
-    ("aps:e4m3", "dynamic_loss_scaling:e4m3", "exact", ("exact", "exact")), (OWN_ONLY, "none:fp32", "wire", ("wire", "wire")),
-    ("aps:e4m3", "aps:e4m3", None, ("sequential", "sequential")),
-])  # fmt: skip
-def test_every_number_of_a_comparison_is_that_of_plain_loops(results, a, b, topology, used):
-    found = results.compare(a, b, topology)
-    assert tuple(found.columns) == comparison.COLUMNS
-    assert list(found.trace.unique()) == [t for t in ("first", "second", "wire only") if not (t == "second" and "qsgd" in (a, b))]
-    for trace, part in found.groupby("trace"):
-        unknown = ("head",) if "mine(1)" in (a, b) and trace != "first" else ()
-        assert part.layer.tolist() == ["all", *(layer for layer in LAYERS if layer not in unknown)]
-        names = ("wire", "wire") if trace == "wire only" else used
-        assert set(zip(part.topology_a, part.topology_b)) == {names}
-        for i, one in enumerate(part.to_dict("records")):
-            by_hand = compared(results.frame, trace, a, b, "wire" if trace == "wire only" else "+".join(dict.fromkeys(names)), one["layer"] if i else None)
-            for column, value in by_hand.items():
-                assert same(one[column], value), (trace, one["layer"], column, one[column], value)
-    assert results.compare(a, b, topology, layers=False).equals(found[~found.duplicated("trace")].reset_index(drop=True))
-
-
-@pytest.mark.parametrize(("a", "b"), [("aps:e4m3", "dynamic_loss_scaling:e4m3"), ("none:fp32", MIXED), ("mine(1)", "aps:e4m3")])
-def test_ratios_of_layers_and_steps_are_what_a_comparison_sums_up(results, a, b):
-    whole, cells, steps = results.compare(a, b, "ring"), comparison.ratios(results, a, b, "ring"), comparison.compare_steps(results, a, b, "ring")
-    for trace, part in whole.groupby("trace"):
-        mine, by_step = cells[cells.trace == trace], steps[steps.trace == trace]
-        assert mine.layer.unique().tolist() == part.layer.tolist()[1:] and by_step.step.is_monotonic_increasing
-        for one in part.to_dict("records")[1:]:
-            ratio = mine[mine.layer == one["layer"]].ratio.dropna()
-            assert len(ratio) == one["steps"] and (ratio < 1).sum() == one["wins"] and same(one["worst_ratio"], ratio.max())
-        assert len(by_step) == part.steps.iloc[0] and (by_step.nmse_a < by_step.nmse_b).sum() == part.wins.iloc[0]
-        kept = mine[mine.step.isin(by_step.step)]
-        assert by_step.layers_won.sum() == (kept.nmse_a < kept.nmse_b).sum() and by_step.layers_level.sum() == (kept.nmse_a == kept.nmse_b).sum()
-        assert by_step.layers_lost.sum() == (kept.nmse_a > kept.nmse_b).sum()
-
-
-def test_a_comparison_is_the_reverse_of_its_reverse(results):
-    one, other = results.compare("aps:e4m3", LOSS_SCALING, "ring"), results.compare(LOSS_SCALING, "aps:e4m3", "ring")
-    assert (one.wins == other.losses).all() and (one.ties == other.ties).all() and (one.nmse_a == other.nmse_b).all()
-    assert np.allclose(one.geometric_ratio * other.geometric_ratio, 1, rtol=1e-12, atol=0)
-
-
-def test_any_spelling_of_a_scheme_is_taken_and_an_absent_one_told(results):
-    assert results.compare("aps:e4m3,headroom=workers", apscope.schemes.LossScaling("e4m3", scale="best")).equals(results.compare("aps:e4m3", LOSS_SCALING))
-    assert len(results.compare("mine(1)", "aps:e4m3"))  # no scheme of this process
-    with pytest.raises(ValueError, match="the results hold no scheme 'aps:e4m2'; did you mean 'aps:e4m3'"):
-        results.compare("aps:e4m2", "aps:e4m3")
-    with pytest.raises(ValueError, match=r"no scheme 'thc'; they hold none:fp32, aps:e4m3, .* and 2 more"):
-        results.compare("thc", "aps:e4m3")
-    with pytest.raises(ValueError, match="no scheme 'aps'; did you mean 'aps:e4m3'"):
-        results.compare("aps", "aps:e4m3")
-    with pytest.raises(ValueError, match="'aps:e4m3' has no topology 'tree' in the results; use one of exact, sequential, ring, wire"):
-        results.compare("aps:e4m3", "none:fp32", topology="tree")
-    with pytest.raises(ValueError, match="no trace of the results holds both"):
-        comparison.compare(results.frame[(results.frame.trace == "first") == (results.frame.scheme == "qsgd")], "aps:e4m3", "qsgd")
-
-
-def test_a_step_of_no_error_is_a_tie_or_a_ratio_without_bound():
-    frame = table()
-    frame = frame[frame.trace == "wire only"].copy()
-    frame.loc[(frame.scheme == "none:fp32") & (frame.step == 7), "sum_squared_error"] = 0.0
-    frame.loc[(frame.scheme == "aps:e4m3") & (frame.step == 7) & (frame.tensor == "conv"), "sum_squared_error"] = 0.0
-    whole, conv, norm, *_ = comparison.compare(frame, "none:fp32", "aps:e4m3").to_dict("records")
-    assert conv["ties"] == 1 and 0 < conv["geometric_ratio"] < np.inf
-    assert norm["geometric_ratio"] == 0 and whole["geometric_ratio"] == 0
-    whole, _, norm, *_ = comparison.compare(frame, "aps:e4m3", "none:fp32").to_dict("records")
-    assert norm["worst_ratio"] == np.inf and whole["geometric_ratio"] == np.inf
 
 
 def test_pooled_errors_of_a_skipped_row_are_those_of_a_lost_gradient(results):

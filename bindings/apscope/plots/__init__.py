@@ -14,11 +14,11 @@ trace, is told in one sentence, a ValueError or TypeError.
 | `scale_series` | the same |
 | `bias_over_steps`, `variance_over_steps` | `bias_by_layer` |
 | `accumulation_error` | `accumulation_by_layer` |
-| `sqnr_against_bits` | |
+| `nmse_against_cost` (volume or time), `sqnr_against_bits` | |
 """
 
 from .bias import bias_by_layer, bias_over_steps, variance_over_steps
-from .cost import sqnr_against_bits
+from .cost import nmse_against_cost, sqnr_against_bits
 from .histogram import exponent_histogram, exponents_by_layer
 from .layers import nmse_by_layer, nmse_ratio
 from .scales import scale_series
@@ -32,6 +32,7 @@ __all__ = [
     "bias_over_steps",
     "exponent_histogram",
     "exponents_by_layer",
+    "nmse_against_cost",
     "nmse_by_layer",
     "nmse_ratio",
     "scale_series",

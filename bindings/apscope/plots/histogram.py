@@ -75,13 +75,13 @@ def exponent_histogram(
     # Far tails are cut where they hold less than 2 values in 1000; the ranges stay in view.
     low = min(min(_visible(shares)[0] for _, shares, _ in lines), math.floor(edges[0]) - 2)
     high = max(max(_visible(shares)[1] for _, shares, _ in lines) + 1, math.ceil(edges[-1]) + 2)
-    top = 1.6 * max(shares.max() for _, shares, _ in lines)
     bounds = [low, *edges, high]
-    for (name, fill), left, right in zip(_RANGES, bounds, bounds[1:]):
+    wide_ones = [(right - left) > 0.17 * (high - low) for left, right in zip(bounds, bounds[1:])]
+    top = (1.6 if all(wide_ones) else 1.9) * max(shares.max() for _, shares, _ in lines)  # room for names that stand upright
+    for (name, fill), left, right, wide in zip(_RANGES, bounds, bounds[1:], wide_ones):
         if right <= left:
             continue
         ax.axvspan(left, right, facecolor=fill, edgecolor="none", zorder=0)
-        wide = (right - left) > 0.17 * (high - low)
         ax.text((left + right) / 2, top * 0.985, name, ha="center", va="top", fontsize=8,
                 color="#444444", rotation=0 if wide else 90)
     for name, shares, line_colour in lines:
@@ -137,8 +137,8 @@ def exponents_by_layer(results: Any, format: Any = None, *, scheme: Any = None, 
         if right > left:
             ax.axvspan(left, right, facecolor=fill, edgecolor="none", zorder=0)
             wide = (right - left) > 0.16 * (high - low)
-            ax.text((left + right) / 2, 1.01, name if wide else name.removesuffix("flow").removesuffix("normal"), transform=ax.get_xaxis_transform(), ha="center", va="bottom", fontsize=7.5,
-                    color="#444444")  # fmt: skip
+            label = name if wide else name.removesuffix("flow").removesuffix("normal")
+            ax.text((left + right) / 2, 1.01, label, transform=ax.get_xaxis_transform(), ha="center", va="bottom", fontsize=7.5, color="#444444")
     image = ax.pcolormesh(
         np.arange(low, high + 1), np.arange(len(layers) + 1) - 0.5, np.ma.masked_invalid(cells), cmap=_INK, norm=PowerNorm(0.6, 0.0, np.nanmax(cells)),
         rasterized=True, zorder=1,

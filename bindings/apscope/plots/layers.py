@@ -18,7 +18,7 @@ from .asked import layers_of, rows_of, specs_in, steps_of
 from .maps import TITLE, draw_bands, grid_of, map_axes
 from .names import name_ticks, shown, width_beside, wrapped
 from .numbers import logarithmic
-from .style import axes, looks, note, styled
+from .style import FLOOR, axes, looks, note, styled
 
 #: Of a ratio; the middle band is level, the outer ones are open.
 BANDS = (1 / 256, 1 / 64, 1 / 16, 1 / 4, 1 / 1.25, 1.25, 4.0, 16.0, 64.0, 256.0)
@@ -58,7 +58,8 @@ def nmse_by_layer(results: Any, schemes: Iterable[Any] | None = None, *, trace: 
     Returns
     -------
     Axes
-        Numbers of `layer_losses`. Colours mean families; a mark at the left end is a layer without error.
+        Numbers of `layer_losses`. Colours mean families; a mark at the left end is a layer without error, or below
+        `FLOOR`.
 
     Raises
     ------
@@ -81,13 +82,14 @@ def nmse_by_layer(results: Any, schemes: Iterable[Any] | None = None, *, trace: 
         note(ax, "no layer with an error above 0")
         return ax
     logarithmic(ax.xaxis)
-    low, high = positive.min() / 2, max(positive.max() * 2, positive.min() * 10)
+    low = max(positive.min() / 2, FLOOR)
+    high = max(positive.max() * 2, low * 10)
     ax.set_xlim(low, high)
     shapes = looks(specs)
     apart = 0.7 / max(len(specs), 2)  # schemes with the same error stand below each other
     for i, spec in enumerate(specs):
         y = np.array([table.get((spec, layer), np.nan) for layer in layers])
-        x = np.where(y > 0, y, np.where(y == 0, low, np.nan))
+        x = np.maximum(y, low)
         look = shapes[spec]
         ax.plot(x, np.arange(len(layers)) + apart * (i - (len(specs) - 1) / 2), look.marker, color=look.colour, markersize=5, clip_on=False, zorder=3)
     ax.hlines(np.arange(len(layers)), low, high, color="#e6e6e6", linewidth=0.7, zorder=0)

@@ -21,6 +21,9 @@ from .numbers import plain_numbers
 #: Inches; 4.6 in are 442 CSS pixels, so a phone shows the figure at four fifths of its size.
 WIDTH, HEIGHT = 4.6, 3.0
 
+#: An NMSE below is that of fp32 sums: it stands at the axis' end and leaves the room to the others.
+FLOOR = 1e-8
+
 STYLE = {
     "text.parse_math": False,  # names are no formulas
     "font.size": 9.0,

@@ -1,0 +1,93 @@
+"""The documentation site, made by `make docs`: README.md, the pages of docs/ and the notebooks, as they lie.
+
+Sphinx reads the repository from its root, so that the links between the pages are those of the files.
+Notebooks are run once and then taken from a cache until they or the package change. Nothing is fetched
+while building or reading.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+ROOT = Path(__file__).parents[1]
+
+project = "apscope"
+copyright = "apscope's authors, Apache-2.0"
+version = release = re.findall(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[0]
+
+
+def notebook(path: Path) -> str:
+    """Its line in the navigation; the headings are whole questions."""
+    number, _, words = path.stem.partition("_")
+    words = re.sub(r"\baps\b", "APS", words.replace("_", " "))
+    return f"{int(number)} {words} <notebooks/{path.stem}>"
+
+
+def package() -> str:
+    """Digest of what the notebooks run: the package's Python files and its extension modules, wherever they were built."""
+    digest = hashlib.sha256()
+    for folder, pattern in (("bindings/apscope", "*.py"), ("bindings/apscope", "*.so"), ("build/release/bindings", "*.so")):
+        for path in sorted((ROOT / folder).rglob(pattern)):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+#: Every page, by chapter.
+NAVIGATION = {
+    "Start": ["self"],
+    "Answers": ["docs/definitions", "docs/schemes"],
+    "Notebooks": [notebook(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))],
+    "Traces": ["docs/trace_format", "notebooks/data/README"],
+    "Proofs and speed": ["docs/conformance", "docs/performance"],
+    "Inside": ["docs/design", "docs/ARCHITECTURE", "CHANGELOG"],
+}
+
+root_doc = "README"
+extensions = ["myst_nb"]
+include_patterns = ["README.md", "CHANGELOG.md", "docs/*.md", "notebooks/*.ipynb", "notebooks/data/README.md"]
+
+myst_heading_anchors = 4
+logging.getLogger("traitlets").setLevel(logging.ERROR)  # that a kernel starts
+nb_execution_mode = "cache"
+nb_execution_cache_path = str(ROOT / "build" / "docs-notebooks" / package())
+nb_execution_timeout = 120
+nb_execution_show_tb = True
+nb_merge_streams = True
+nb_ipywidgets_js = {}  # by default from a server
+
+html_theme = "furo"
+html_title = "apscope"
+html_copy_source = False
+html_show_sphinx = False
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#1f5fa8", "color-brand-content": "#1f5fa8", "font-stack": "system-ui, sans-serif"},
+    "dark_css_variables": {"color-brand-primary": "#8ab8ee", "color-brand-content": "#8ab8ee"},
+}
+html_static_path = ["site"]
+html_css_files = ["site.css"]
+
+
+def add_navigation(app: Sphinx, page: str, source: list[str]) -> None:
+    """Give README.md, the first page, the site's table of contents."""
+    if page == root_doc:
+        for caption, pages in NAVIGATION.items():
+            source[0] += "\n".join(["", "", "```{toctree}", ":hidden:", f":caption: {caption}", *pages, "```", ""])
+
+
+def write_index(app: Sphinx, error: Exception | None) -> None:
+    """The first page under the name that servers look for."""
+    if error is None and app.builder.name == "html":
+        shutil.copyfile(app.outdir / "README.html", app.outdir / "index.html")
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("source-read", add_navigation)
+    app.connect("build-finished", write_index)

@@ -1,0 +1,79 @@
+"""The documentation site holds every page, and the links between the pages lead somewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "notebooks/data/README.md", *NOTEBOOKS]
+
+
+def markdown(page: Path) -> str:
+    """A page's text without its samples; of a notebook, its Markdown cells."""
+    text = page.read_text()
+    if page.suffix == ".ipynb":
+        text = "\n\n".join("".join(c["source"]) for c in json.loads(text)["cells"] if c["cell_type"] == "markdown")
+    return re.sub(r"^ *```.*?^ *```$", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link may name behind #: the headings as GitHub and the site spell them."""
+    headings = re.findall(r"^#+ +(.+)$", markdown(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+def broken(page: Path) -> list[str]:
+    """The links that lead to no file of the repository, or to no heading of it."""
+    found = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]+`", "", markdown(page))):
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        if not link.startswith("https://") and (not target.is_file() or anchor and anchor not in anchors(target)):
+            found.append(link)
+    return found
+
+
+def test_the_site_lists_every_page():
+    chapters = runpy.run_path(str(ROOT / "docs/conf.py"))["NAVIGATION"].values()
+    listed = [re.sub(r".* <(.*)>", r"\1", page) for chapter in chapters for page in chapter]
+    assert sorted(listed) == sorted(["self", *(p.relative_to(ROOT).with_suffix("").as_posix() for p in PAGES if p != ROOT / "README.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: f"{p.parent.name}/{p.name}")
+def test_its_links_lead_somewhere(page):
+    assert not broken(page)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: f"{p.parent.name}/{p.name}")
+def test_no_formula_wants_a_script(page):
+    """The site carries none for TeX; formulas are code."""
+    assert not re.search(r"\$[^$`]+\$", re.sub(r"`[^`]*`", "", markdown(page)))
+
+
+def test_links_to_nowhere_are_found(tmp_path):
+    page = tmp_path / "a.md"
+    page.write_text("# A `b`: c\n\n[x](b.md), [y](#a-b-c), [z](#d), `[w](e.md)`, [f](.), [g](a.md#e), [h](https://b.org)\n")
+    assert broken(page) == ["b.md", "#d", ".", "a.md#e"]
+
+
+def test_sphinx_makes_it_without_a_warning(tmp_path):
+    """Notebooks are not run here: they are run by their own test."""
+    for module in ("sphinx", "furo", "myst_nb"):
+        pytest.importorskip(module)
+    command = [sys.executable, "-m", "sphinx", "--builder", "html", "--conf-dir", ROOT / "docs", "--doctree-dir", tmp_path / "pages",
+               "--fail-on-warning", "--keep-going", "--quiet", "--define", "nb_execution_mode=off", ROOT, tmp_path / "site"]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    pages = sorted((tmp_path / "site").rglob("*.html"))
+    assert {tmp_path / "site" / p.relative_to(ROOT).with_suffix(".html") for p in PAGES} <= set(pages)
+    assert (tmp_path / "site/index.html").read_text() == (tmp_path / "site/README.html").read_text()
+    fetched = re.compile(r"""<(?:script|img|iframe)[^>]* src=["']?(?:https?:)?//|<link[^>]*rel="stylesheet"[^>]*href="(?:https?:)?//""")
+    assert not [p.name for p in pages if fetched.search(p.read_text())]
