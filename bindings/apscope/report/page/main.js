@@ -14,6 +14,9 @@ import { look, traceOf } from "./view.js";
 
 const PARTS = { frontier: frontierPart, versus: versusPart, underflow: underflowPart, order: orderPart, blocks: blocksPart, schemes: schemesPart };
 
+// A pair of schemes looks the same whatever other schemes are kept: what a part depends on, where that is not everything.
+const DEPENDS = { versus: (s) => JSON.stringify([s.trace, s.topology, s.layer, s.a, s.b, s.picked]) };
+
 // The library is a module that hands Plot and d3 to window.
 async function loadLibrary() {
   const text = await gunzip(document.getElementById("library").textContent);
@@ -32,7 +35,7 @@ async function start() {
   };
   const traces = new Map(rows.trace.levels.map((name, code) => [name, traceOf(data, name, code)]));
   const sight = new Set();
-  const parts = Object.entries(PARTS).map(([id, make]) => ({ section: document.getElementById(id), make })).filter((p) => p.section);
+  const parts = Object.entries(PARTS).map(([id, make]) => ({ id, section: document.getElementById(id), make })).filter((p) => p.section);
   document.getElementById("blocks").hidden = !blockColumns(rows).length;
   let view;
 
@@ -41,13 +44,18 @@ async function start() {
     for (const part of parts) {
       if (!part.stale || part.section.hidden || !(all || sight.has(part.section))) continue;
       part.stale = false;
-      part.draw(view);
+      part.draw(view, part.again);
+      part.again = false;
     }
   }
   function update() {
     const began = performance.now();
     view = look(data, traces.get(state.trace), state);
-    for (const part of parts) part.stale = true;
+    for (const part of parts) {
+      const key = DEPENDS[part.id]?.(state);
+      part.stale ||= key === undefined || key !== part.key;
+      part.key = key;
+    }
     draw();
     page.took = performance.now() - began;
   }
@@ -62,7 +70,7 @@ async function start() {
   }, { rootMargin: "300px" });
   parts.forEach((p) => watch.observe(p.section));
 
-  const again = () => { parts.forEach((p) => (p.stale = true)); draw(onPaper.now); };
+  const again = () => { parts.forEach((p) => (p.stale = p.again = true)); draw(onPaper.now); };
   addEventListener("beforeprint", () => { onPaper.now = true; again(); });
   addEventListener("afterprint", () => { onPaper.now = false; again(); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);

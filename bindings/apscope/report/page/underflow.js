@@ -19,8 +19,13 @@ export function underflowPart(box, state) {
   const sides = ["A", "B"].map((name) => ({ name, caption: element("figcaption"), place: element("div", { class: "plot" }) }));
   box.append(figureBox("Every scheme of the selection, by layer, all steps pooled, on the wire. Boxed: the five worst.", overview),
     element("div", { class: "pair" }, ...sides.map((s) => element("figure", {}, s.caption, s.place))));
-  return (view) => {
+  let drawn = null;
+  return (view, again) => {
     drawOverview(overview, view);
+    // The maps of the pair do not change with the other schemes that are kept.
+    const key = JSON.stringify([state.trace, state.layer, state.a, state.b]);
+    if (key === drawn && !again) return;
+    drawn = key;
     sides.forEach((side, k) => {
       const scheme = [state.a, state.b][k];
       side.caption.textContent = `${side.name} = ${clip(scheme, 80)}, by layer and step`;
