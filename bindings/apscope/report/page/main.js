@@ -39,10 +39,11 @@ async function start() {
   document.getElementById("blocks").hidden = !blockColumns(rows).length;
   let view;
 
-  // Parts in sight are drawn at once, the others when they come into sight or onto paper.
-  function draw(all = false) {
+  // Parts in the window are drawn at once, near ones after that, the others when they come near or onto paper.
+  const inWindow = (section) => section.getBoundingClientRect().top < innerHeight && section.getBoundingClientRect().bottom > 0;
+  function draw(all = false, which = () => true) {
     for (const part of parts) {
-      if (!part.stale || part.section.hidden || !(all || sight.has(part.section))) continue;
+      if (!part.stale || part.section.hidden || !(all || sight.has(part.section)) || !which(part.section)) continue;
       part.stale = false;
       part.draw(view, part.again);
       part.again = false;
@@ -56,8 +57,9 @@ async function start() {
       part.stale ||= key === undefined || key !== part.key;
       part.key = key;
     }
-    draw();
+    draw(false, inWindow);
     page.took = performance.now() - began;
+    setTimeout(draw);
   }
   const page = (window.apscopePage = { data, state, traces, update, drawAll: () => draw(true), view: () => view });
 
