@@ -105,13 +105,14 @@ def test_layers_of_a_pair_are_those_of_compare(opened, results):
 
 
 def test_a_click_on_a_layer_and_on_a_cell_opens_it(opened):
+    opened.run("document.querySelector('#versus tbody button').scrollIntoView()")
     opened.run("document.querySelector('#versus tbody button').click()")
-    assert opened.run("document.querySelectorAll('#versus .detail figure.plot, #versus .detail .plot svg').length") >= 5
+    opened.wait("document.querySelectorAll('#versus .detail .plot svg[role=img]').length == 5")
     name = opened.run("document.querySelector('#versus tbody button').textContent")
     assert name in opened.run("document.querySelector('#versus .detail h4').textContent")
     assert opened.run("document.querySelector('#versus tbody button').getAttribute('aria-pressed')") == "true"
     opened.run("document.querySelector('#versus .detail button').click()")
-    assert opened.run("document.querySelector('#versus .detail').children.length") == 0
+    opened.wait("document.querySelector('#versus .detail').children.length == 0")
     # With the mouse, in the middle of a cell of the map.
     opened.run("document.querySelector('#versus .plot').scrollIntoView({block: 'center'})")
     place = opened.run("(() => { const r = document.querySelectorAll('#versus .plot svg:last-of-type g[aria-label=cell] rect')[3].getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()")
@@ -121,6 +122,7 @@ def test_a_click_on_a_layer_and_on_a_cell_opens_it(opened):
 
 
 def test_the_keyboard_reaches_a_layer(opened):
+    opened.run("document.querySelector('#versus tbody button').scrollIntoView()")
     opened.run("document.querySelector('#versus tbody button').focus()")
     opened.press("Enter", 13)
     opened.wait("document.querySelector('#versus .detail h4')")
