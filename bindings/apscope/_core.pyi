@@ -22,7 +22,8 @@ class FloatFormat:
 
     FloatFormat("e4m3fn") reads a name: a row of `apscope formats`, an alias, a P3109 name such as
     binary8p3se, or e<E>m<M>[fn|fnuz|finite][u][b<bias>]. FloatFormat(exponent_bits=4, mantissa_bits=3,
-    ...) takes the fields; those left out follow from `specials`.
+    ...) takes the fields; those left out follow from `specials`. FloatFormat(dtype) is the format of a floating-point
+    dtype of NumPy, ml_dtypes or torch.
 
     Parameters
     ----------
@@ -50,6 +51,8 @@ class FloatFormat:
     ValueError
         An unknown or ambiguous name; fields that contradict each other; a format with values that fp64
         does not hold.
+    TypeError
+        Neither a name nor a floating-point dtype.
 
     Notes
     -----
@@ -70,6 +73,9 @@ class FloatFormat:
         ...
     @typing.overload
     def __init__(self, *, exponent_bits: typing.SupportsInt | typing.SupportsIndex, mantissa_bits: typing.SupportsInt | typing.SupportsIndex, bias: typing.SupportsInt | typing.SupportsIndex | None = None, specials: str = 'ieee', is_signed: bool = True, subnormals: bool | None = None, subnormal_exponent: typing.SupportsInt | typing.SupportsIndex | None = None, zero: str | None = None, nan_codes: typing.SupportsInt | typing.SupportsIndex | None = None, has_infinity: bool | None = None, nan_at_negative_zero: bool | None = None, even_code_ties: bool | None = None) -> None:
+        ...
+    @typing.overload
+    def __init__(self, dtype: typing.Any) -> None:
         ...
     def __repr__(self) -> str:
         ...

@@ -187,9 +187,8 @@ def topologies_of(table: pd.DataFrame) -> list[str]:
 
 
 def headline_topology(table: pd.DataFrame) -> str:
-    """The reduction that summaries speak of: ``ring`` if replayed, else the first that adds in a format, else ``exact``."""
-    adding = [t for t in topologies_of(table) if t not in ("exact", *OWN_REDUCTIONS)]
-    return "ring" if "ring" in adding else adding[0] if adding else "exact"
+    """The reduction that summaries speak of: the first replayed that adds in a format, else ``exact``."""
+    return next((t for t in topologies_of(table) if t not in ("exact", *OWN_REDUCTIONS)), "exact")
 
 
 def is_own(topology: str) -> bool:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT_TOPOLOGIES", "replay"]
 
-DEFAULT_TOPOLOGIES = ("sequential", "ring", "tree", "hierarchical:4")
+#: The first is what summaries and comparisons speak of.
+DEFAULT_TOPOLOGIES = ("ring", "tree", "hierarchical:4", "sequential")
 
 
 def _as_list(value: Any) -> list[Any]:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ..comparison import compare_both
-from ..pooling import headline_topology
+from ..pooling import headline_topology, is_own
 from ..schemes import as_scheme
 from ..summary import family_of, headline
 
@@ -126,7 +126,10 @@ def duels(frame: pd.DataFrame, meetings: list[tuple[str, str]], topology: str) -
         every one; empty if it loses the last), ``verdict``: ``less``, ``more`` or ``level``.
     """
     records = []
-    held = dict(iter(frame[[c for c in _READ if c in frame]].groupby("scheme", sort=False)))
+    # What `compare` reads and no more: it is called often.
+    others = [t for t in dict.fromkeys(frame["topology"]) if t not in ("", "exact", topology) and not is_own(t)]
+    read = frame.loc[~frame["topology"].isin(others), [c for c in _READ if c in frame]] if topology else frame
+    held = dict(iter(read.groupby("scheme", sort=False)))
     for a, b in meetings:
         two = pd.concat([held[a], held[b]])
         wanted = topology if topology in set(two["topology"]) else None
