@@ -14,6 +14,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nbclient.output_widget import OutputWidget
+
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
@@ -56,6 +58,7 @@ include_patterns = ["README.md", "CHANGELOG.md", "docs/*.md", "notebooks/*.ipynb
 
 myst_heading_anchors = 4
 logging.getLogger("traitlets").setLevel(logging.ERROR)  # that a kernel starts
+OutputWidget.sync_state = lambda self: None  # the echo of a front end that is not there; it can keep a slider's cell waiting for the timeout
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(ROOT / "build" / "docs-notebooks" / package())
 nb_execution_timeout = 120

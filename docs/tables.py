@@ -69,14 +69,14 @@ def share(value: float) -> str:
 def verdict(results: apscope.Results) -> str:
     """The sentences above README.md's table: APS against one loss scale at e3m4, by both readings."""
     table = rows_of(results).set_index("scheme")
-    aps, tight = table.loc[APS], table.loc[TIGHT]
+    aps, tight, ceil = (table.loc[spec] for spec in (APS, TIGHT, CEIL))
     wins, losses, every = counts(results, TIGHT)
     return (
         f"At e3m4 `{APS}` loses less than the largest single scale that fits, `{TIGHT}`, in {wins} of {every} layers and steps, "
         f"more in {losses}; the NMSE of a step is {figure(aps['step_nmse'], 2)} against {figure(tight['step_nmse'], 2)}, the worst layer's "
         f"{figure(aps['worst_nmse'], 2)} against {figure(tight['worst_nmse'], 2)}. Pooled over all layers and steps it would read "
         f"{figure(aps['nmse'], 2)} against {figure(tight['nmse'], 2)}. Against one scale by APS's own rule, which leaves room for every sum, `{CEIL}`, "
-        "it is {} and {}.".format(*counts(results, CEIL)[:2])
+        f"it is {' and '.join(map(str, counts(results, CEIL)[:2]))}, and pooled {figure(aps['nmse'], 2)} against {figure(ceil['nmse'], 2)}."
     )
 
 
