@@ -45,7 +45,7 @@ def markdown(table: pd.DataFrame) -> list[str]:
         cells = [
             f"`{row['scheme']}`" + (f" ({', '.join(dropped)})" if dropped else ""), figure(row["step_nmse"], 2), cosine(row["layer_cosine"]),
             f"`{row['worst_layer']}` {figure(row['worst_nmse'], 2)}" if isinstance(row["worst_layer"], str) else "–",
-            share(row["underflow_wire"]), share(row["relative_bias"]), number(row["volume"]), number(row["speedup"]),
+            percent(row["underflow_wire"]), percent(row["relative_bias"]), number(row["volume"]), number(row["speedup"]),
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return lines
@@ -57,13 +57,6 @@ def cosine(value: float) -> str:
 
 def number(value: float) -> str:
     return "–" if pd.isna(value) else f"{value:.2f}"
-
-
-def share(value: float) -> str:
-    """In percent; what is nearly 0 without its sign."""
-    if 0 < abs(value) < 5e-5:
-        return "<0.01\u00a0%"
-    return "–" if pd.isna(value) else ("−" if value < 0 else "") + percent(abs(value))
 
 
 def verdict(results: apscope.Results) -> str:

@@ -57,7 +57,7 @@ def compare(results: Any, a: Any, b: Any, topology: str | None = None, layers: b
         - ``step_nmse``: mean of L over the steps; ``nmse``: pooled, the sum of squared errors over that of squared
           references;
         - ``underflow_wire``, ``underflow_reduced``: shares of nonzero values that became 0, skipped rows left out;
-        - ``cosine``: mean over layers and steps, 0 where skipped;
+        - ``cosine``: mean over layers and steps, 0 where skipped or overflowed;
         - ``accumulation``: share of the reduced squared error that is not in ``exact``, so comes from rounding sums;
           below 0 where it happens to undo errors of the wire. Skipped rows are left out;
         - ``topology_a``, ``topology_b``: what was compared.

@@ -49,7 +49,7 @@ def summary(results: Any, *, network: Network | None = None, elements: float | N
         - ``step_nmse``: mean over the steps of the step's NMSE, its squared errors over its squared references, all
           layers. 1 where a scheme skipped the step, at least 1 where something overflowed. Steps whose reference is
           zero everywhere are left out.
-        - ``layer_cosine``: mean over layers and steps of the cosine; 0 where skipped or nothing arrived.
+        - ``layer_cosine``: mean over layers and steps of the cosine; 0 where skipped, overflowed or nothing arrived.
         - ``worst_nmse``, ``worst_layer``, ``worst_step``: the largest NMSE of one layer at one step, by the same
           rules, and the first place that has it.
         - ``nmse``, ``relative_bias``: pooled over all layers and steps; y = 0 where skipped.
@@ -119,7 +119,7 @@ def headline(table: pd.DataFrame, topology: str) -> pd.DataFrame:
 
 
 def ranked(results: Any) -> pd.DataFrame:
-    """`summary`, one row a trace and scheme: of its own reduction, else of the ring, else of the first topology."""
+    """`summary`, one row a trace and scheme: of its own reduction, else of the first topology replayed."""
     frame = frame_of(results)
     return headline(summary(frame), headline_topology(frame)).reset_index(drop=True)
 
@@ -136,8 +136,8 @@ def step_losses(lost: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def cosines(rows: pd.DataFrame, lost: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """The cosine of each row, 0 where nothing arrived, and which rows have one, as `step_losses`."""
-    value = np.where(lost["skipped"], 0.0, numbers(rows, "cosine"))
+    """The cosine of each row, 0 where nothing arrived or something overflowed, and which rows have one, as `step_losses`."""
+    value = np.where(lost["skipped"] | (lost["overflow"] > 0), 0.0, numbers(rows, "cosine"))
     measured = ~np.isnan(lost["error"])
     return np.where(np.isnan(value) & measured, 0.0, value), (lost["overflow"] > 0) | (lost["reference"] != 0)
 

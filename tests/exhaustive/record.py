@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 #: What is proved: deterministic casts and codes; what stochastic rounding adds; and arithmetic. A change in
 #: these files asks for the proofs again that run through them.
 CASTS = (
-    "core/float_format.*", "core/named_formats.*", "core/projection.*", "core/bits.h", "core/draws.h", "core/rounding.*", "core/codec.*", "core/philox.h",
-    "core/float_environment.*", "core/host_device.h", "emulation/quantize*", "emulation/code_kernels.h",
+    "core/float_format.*", "core/named_formats.*", "core/nearest_names.*", "core/projection.*", "core/bits.h", "core/draws.h",
+    "core/rounding.*", "core/codec.*", "core/philox.h", "core/float_environment.*", "core/host_device.h", "emulation/quantize*", "emulation/code_kernels.h",
     "emulation/streaming.h", "emulation/simd.*", "emulation/parallel.*",
 )  # fmt: skip
 STOCHASTIC = ("emulation/stochastic_*", "emulation/narrow_draws.h")

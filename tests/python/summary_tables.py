@@ -9,7 +9,7 @@ import pytest
 from apscope import pooling
 from apscope.results import Results
 
-TOPOLOGIES = ("exact", "sequential", "ring")
+TOPOLOGIES = ("exact", "ring", "sequential")
 MIXED = "hybrid(last=qsgd;else=aps:e4m3)"
 OWN_ONLY = "hybrid(last=sign_vote;else=qsgd)"
 LOSS_SCALING = "loss_scaling:e4m3,scale=best"
@@ -117,7 +117,8 @@ def cosine(one):
         return None
     if math.isnan(loss([one])):
         return math.nan
-    return one["cosine"] if held(one["cosine"]) and not one["skipped"] else 0.0
+    over = held(one["overflow"]) and one["overflow"] > 0
+    return one["cosine"] if held(one["cosine"]) and not one["skipped"] and not over else 0.0
 
 
 def mean(values):

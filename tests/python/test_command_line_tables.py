@@ -19,7 +19,7 @@ SCHEMES = ["none:fp32", "aps:e4m3", "loss_scaling:e4m3,scale=best", "qsgd"]
 @pytest.fixture(scope="module")
 def folder(request, tmp_path_factory):
     traces = [request.config.rootpath / "notebooks/data" / name for name in ("digits", "characters")]
-    return str(apscope.replay(traces, SCHEMES, steps="0:4", topology=["sequential", "ring"]).save(tmp_path_factory.mktemp("out") / "r"))
+    return str(apscope.replay(traces, SCHEMES, steps="0:4", topology=["ring", "sequential"]).save(tmp_path_factory.mktemp("out") / "r"))
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_a_comparison_is_a_table_a_trace(capsys, folder, results):
 @pytest.mark.parametrize(("words", "sentence"), [
     (["summary", "nowhere"], "nowhere is no RESULTS folder"), (["compare", "RESULTS", "aps:e4m3"], "the following arguments are required: B"),
     (["compare", "RESULTS", "asp:e4m3", "qsgd"], "no scheme 'asp:e4m3'; did you mean 'aps:e4m3'?"),
-    (["compare", "RESULTS", "aps:e4m3", "qsgd", "--topology", "tree"], "'aps:e4m3' has no topology 'tree' in the results; use one of exact, sequential, ring, wire"),
+    (["compare", "RESULTS", "aps:e4m3", "qsgd", "--topology", "tree"], "'aps:e4m3' has no topology 'tree' in the results; use one of exact, ring, sequential, wire"),
 ])  # fmt: skip
 def test_mistakes_are_one_sentence(capsys, folder, words, sentence):
     assert main([folder if w == "RESULTS" else w for w in words]) == 2

@@ -59,6 +59,6 @@ def test_all_schemes_take_8_mb_and_20_s_open_in_2_s_and_answer_in_50_ms(everythi
         for _ in range(6):
             browser.run("document.querySelector('#filters input[value=stochastic]').click()")
             took.append(browser.run("apscopePage.took"))
-        assert min(took) <= 50
+        assert min(took) <= 50 * min(2.0, busy())
     finally:
         browser.close()

@@ -47,7 +47,7 @@ def nmse_against_cost(
     Returns
     -------
     Axes
-        ``step_nmse`` of the scheme's own reduction, else of the ring, else of the first topology. Hollow: a step
+        ``step_nmse`` of the scheme's own reduction, else of the first topology replayed. Hollow: a step
         overflowed or was skipped. Errors below `FLOOR` stand at it. A scheme without an error, or whose reduction nobody runs, has no point.
 
     Raises

@@ -15,7 +15,7 @@ from ..pooling import headline_topology, is_own
 from ..schemes import as_scheme
 from ..summary import family_of, headline
 
-__all__ = ["LEVEL", "best_of_families", "bits_of", "duels", "headline"]
+__all__ = ["LEVEL", "best_of_families", "bits_of", "duels", "headline", "with_variance"]
 
 #: Two schemes are called level where their step NMSE differ by less than this.
 LEVEL = 0.05
@@ -61,6 +61,20 @@ def best_of_families(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
     out = pd.concat([baselines.assign(beaten_by=""), best], ignore_index=True)
     out["band"] = -np.where(out["group"] == "baseline", 64, out["bits"])
     return out
+
+
+def with_variance(rows: pd.DataFrame, summary: pd.DataFrame) -> pd.DataFrame:
+    """Where a reduction's own expected variance has no closed form (sums rounded to nearest after random draws), that of ``exact``.
+
+    Returns
+    -------
+    DataFrame
+        The rows, with ``variance_of``: ``exact``, or "" where the number is the row's own.
+    """
+    exact = summary[summary["topology"] == "exact"].set_index(["trace", "scheme"])["expected_variance"]
+    found = exact.reindex(pd.MultiIndex.from_frame(rows[["trace", "scheme"]])).to_numpy()
+    taken = rows["expected_variance"].isna().to_numpy() & ~np.isnan(found)
+    return rows.assign(expected_variance=np.where(taken, found, rows["expected_variance"]), variance_of=np.where(taken, "exact", ""))
 
 
 def _beaten_by(row: Any, baselines: pd.DataFrame) -> str:

@@ -53,7 +53,7 @@ def page(results: Any, against: Any = None, *, most_bytes: int = MOST_BYTES) -> 
     if not len(frame):
         raise ValueError("the results hold no row, so there is nothing to report")
     topology, bits, summary = answer.topology_of(frame), answer.bits_of(frame), results.summary()
-    rows = answer.headline(summary, topology)
+    rows = answer.with_variance(answer.headline(summary, topology), summary)
     duels = answer.duels(frame, answer.pairs(list(dict.fromkeys(frame["scheme"])), rows, bits), topology)
     sections = [_section(trace, rows, bits, duels, results.provenance) for trace in dict.fromkeys(frame["trace"])]
     overview = _overview([s["trace"] for s in sections], duels)

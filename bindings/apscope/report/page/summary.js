@@ -79,7 +79,7 @@ function add(g, rows, i, step) {
   // A row whose truth is all zero says nothing; one without numbers makes the whole unknown.
   if (!(rows.overflow[i] > 0 || rows.sum_squared_reference[i] !== 0)) return;
   const known = skipped || !Number.isNaN(rows.sum_squared_error[i]);
-  g.cosine += skipped ? 0 : known ? rows.cosine[i] || 0 : NaN;
+  g.cosine += skipped || rows.overflow[i] > 0 ? 0 : known ? rows.cosine[i] || 0 : NaN;
   g.cells++;
   const value = known ? nmse(rows, i) : NaN;
   if (value > g.worst || (Number.isNaN(value) && !Number.isNaN(g.worst))) { g.worst = value; g.worstRow = i; }

@@ -20,8 +20,9 @@ export function percent(rate) {
   if (rate == null || Number.isNaN(rate)) return "–";
   const p = 100 * Math.abs(rate), sign = rate < 0 ? "−" : "";
   if (p === 0) return "0 %";
+  if (p < 0.005) return `${rate < 0 ? "> −" : "< "}0.01 %`;
   if (p >= 99.5 && p < 100) return `${sign}${p >= 99.995 ? "> 99.99" : p.toFixed(2)} %`;
-  return `${sign}${p < 0.005 ? "< 0.01" : p < 1 ? p.toFixed(2) : p < 10 ? p.toFixed(1) : p.toFixed(0)} %`;
+  return `${sign}${p < 1 ? p.toFixed(2) : p < 10 ? p.toFixed(1) : p.toFixed(0)} %`;
 }
 
 // Seconds, in s, ms or µs.
