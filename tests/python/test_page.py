@@ -12,6 +12,7 @@ import pytest
 import apscope
 from apscope.cli import main
 from apscope.comparison import compare
+from apscope.record import TraceWriter
 from apscope.report import answer, page, words
 from apscope.report.against import changes
 from apscope.report.document import _rows
@@ -159,6 +160,16 @@ def test_a_report_takes_the_place_of_a_report_only(results, tmp_path):
     assert foreign.read_text() == "<p>mine</p>"
     assert apscope.report(small, foreign, force=True) == foreign
     assert apscope.report(small, foreign) == foreign and [p.name for p in tmp_path.iterdir()] == ["config.html"]
+
+
+def test_a_scheme_that_loses_nothing_is_told_so(tmp_path):
+    with TraceWriter(tmp_path / "exact", workers=2, reduction="mean") as writer:
+        for worker in range(2):
+            writer.add(0, worker, "large", np.float32([1, 2, 4]))
+            writer.add(0, worker, "small", np.float32([1, 2, 4]) * np.float32(2.0**-30))
+        writer.end_step(0)
+    text = page(apscope.replay(tmp_path / "exact", ["aps:e4m3", "loss_scaling:e4m3,scale=best"]))
+    assert "loses infinitely less than" in text and "1 of 2 layer-steps" in text
 
 
 def test_empty_results_are_refused_in_a_sentence(results, tmp_path):

@@ -14,6 +14,7 @@ from ..comparison import compare_both
 from ..pooling import headline_topology, is_own
 from ..schemes import as_scheme
 from ..summary import family_of, headline
+from .text import gap
 
 __all__ = ["LEVEL", "best_of_families", "bits_of", "duels", "headline", "with_variance"]
 
@@ -162,7 +163,7 @@ def duels(frame: pd.DataFrame, meetings: list[tuple[str, str]], topology: str) -
                 "cells": layers["steps"].sum(), "cells_won": layers["wins"].sum(), "cells_lost": layers["losses"].sum(),
                 "layers": len(layers), "layers_won": int((layers["geometric_ratio"] < 1 / (1 + LEVEL)).sum()),
                 "most": gains["layer"], "most_ratio": gains["geometric_ratio"], "since": _since(steps[steps["trace"] == trace]),
-                "verdict": "level" if abs(np.log(ratio)) < np.log1p(LEVEL) else "less" if ratio < 1 else "more",
+                "verdict": "level" if gap(ratio) < np.log1p(LEVEL) else "less" if ratio < 1 else "more",
             })  # fmt: skip
     return pd.DataFrame(records)
 

@@ -121,7 +121,7 @@ def _start(section: dict[str, Any], schemes: list[dict[str, Any]]) -> dict[str, 
     """The pair that the page opens with: the meeting with the widest gap."""
     duels = [d for d in section["duels"] if d["b"].startswith("loss_scaling:") and "headroom" not in d["b"]] or section["duels"]
     if duels:
-        widest = max(duels, key=lambda d: abs(np.log(max(d["ratio"], 1e-300))) if np.isfinite(d["ratio"]) else 0.0)
+        widest = max(duels, key=lambda d: text.gap(d["ratio"]))
         return {"a": widest["a"], "b": widest["b"]}
     return {"a": schemes[0]["spec"], "b": schemes[-1]["spec"]}
 

@@ -48,6 +48,11 @@ def seconds(value: float | None) -> str:
     return f"{figure(value * 1e3)}\u00a0ms" if value >= 1e-3 else f"{figure(value * 1e6)}\u00a0µs"
 
 
+def gap(ratio: float) -> float:
+    """How far a ratio is from 1, either way: the size of its logarithm. Infinite for 0 and infinity, 0 where there is none."""
+    return 0.0 if math.isnan(ratio) else abs(math.log(ratio)) if 0 < ratio < math.inf else math.inf
+
+
 def times(ratio: float) -> str:
     """How many times as much: 0.25 reads "4.0 times less"."""
     if ratio == 0:

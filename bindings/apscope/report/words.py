@@ -13,7 +13,7 @@ import pandas as pd
 from ..schemes import as_scheme
 from ..summary import family_of
 from .answer import LEVEL
-from .text import clip, count_of, figure, listed, percent, times
+from .text import clip, count_of, figure, gap, listed, percent, times
 
 
 #: A quarter of fp32's volume, and some side information.
@@ -78,7 +78,7 @@ def duels(table: pd.DataFrame, volumes: dict[str, float], beaten: dict[str, str]
         if first["verdict"] == "level":
             level.append(first)
         else:
-            won.append((abs(math.log(first["ratio"])) if 0 < first["ratio"] < math.inf else math.inf, decided(first, other_rule)))
+            won.append((gap(first["ratio"]), decided(first, other_rule)))
     out = [sentence for _, sentence in sorted(won, key=lambda pair: -pair[0])]
     if level:
         out.append(f"{'; '.join(_level(row) for row in level)}.")
@@ -117,7 +117,7 @@ def _places(row: pd.Series) -> str:
 
 def _pooled(row: pd.Series) -> str | None:
     """What pooling over everything says, where it is not what the steps say."""
-    if abs(math.log(row["pooled_ratio"])) < math.log1p(LEVEL):
+    if gap(row["pooled_ratio"]) < math.log1p(LEVEL):
         return "they are level: the few largest gradients outweigh all others"
     if (row["pooled_ratio"] < 1) != (row["ratio"] < 1):
         return f"it loses {times(row['pooled_ratio'])}, the opposite: the few largest gradients outweigh all others"
@@ -138,7 +138,7 @@ def _level(row: pd.Series) -> str:
         for name, a, b, write in _OTHER_SUMMARIES
         if abs(row[a] - row[b]) > LEVEL * max(row[a], row[b]) and (write is not percent or abs(row[a] - row[b]) > 1e-3)
     ]
-    if abs(math.log(row["geometric_ratio"])) >= math.log1p(LEVEL):
+    if gap(row["geometric_ratio"]) >= math.log1p(LEVEL):
         apart.insert(0, f"the geometric mean over layers and steps ({times(row['geometric_ratio'])}; less in {row['cells_won']} of {row['cells']}, more in {row['cells_lost']})")
     text = f"{code(row['a'])} and {code(row['b'])} are level on step NMSE ({figure(row['step_nmse_a'])} and {figure(row['step_nmse_b'])})"
     return text + (f", not on {listed(apart)}" if apart else " and on all else")
