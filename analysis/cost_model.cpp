@@ -42,7 +42,7 @@ std::optional<std::pair<Collective, int>> collective_of(std::string_view topolog
     if (topology == "tree") return {{Collective::tree, 1}};
     if (topology == "vote" || topology == "code_sum" || topology == "two_phase") return {{Collective::shards, 1}};
     if (topology == "gather" || topology == "sequential" || topology == "sequential+kahan") return {{Collective::all_gather, 1}};
-    if (topology.starts_with("hierarchical")) return {{Collective::hierarchical, parse_topology(topology).group}};
+    if (topology.starts_with("hierarchical:")) return {{Collective::hierarchical, parse_topology(topology).group}};
     return std::nullopt;
 }
 

@@ -24,6 +24,14 @@ std::size_t distance(std::string_view a, std::string_view b) {
     return last[b.size()];
 }
 
+std::string lower(std::string_view word) {
+    std::string out(word);
+    for (char& c : out) {
+        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    }
+    return out;
+}
+
 }  // namespace
 
 std::string did_you_mean(std::string_view word, std::span<const std::string_view> known) {
@@ -31,7 +39,7 @@ std::string did_you_mean(std::string_view word, std::span<const std::string_view
     std::size_t fewest = std::max<std::size_t>(1, word.size() / 3);
     std::vector<std::string_view> near;
     for (const std::string_view name : known) {
-        const std::size_t steps = distance(word, name);
+        const std::size_t steps = distance(lower(word), lower(name));
         if (steps > fewest || steps >= word.size()) continue;
         if (steps < fewest) near.clear();
         fewest = steps;

@@ -226,7 +226,7 @@ def step_time(
             fp32 = collective(name, 4 * factor[place] * recorded[place], workers, group=group)
             fp32 = replace(fp32, messages=buckets[place] * fp32.messages, intra_messages=buckets[place] * fp32.intra_messages)
             one["fp32_seconds"] = fp32.seconds(network)
-            one["speedup"] = one["fp32_seconds"] / one["seconds"] if one["seconds"] else math.nan
+            one["speedup"] = one["fp32_seconds"] / one["seconds"] if one["seconds"] and one["fp32_seconds"] else math.nan
         found.append(one or dict.fromkeys(_NUMBERS, math.nan))
     return out.join(pd.DataFrame(found, columns=list(_NUMBERS), dtype=float))
 

@@ -15,7 +15,7 @@ def is_torch_dtype(what: Any) -> bool:
 
 def numpy_dtype(what: Any) -> np.dtype | None:
     """The floating-point dtype of NumPy or ml_dtypes that `what` is, if it is one."""
-    if not isinstance(what, (np.dtype, type)) or what in (float, int, bool, complex, object, str, bytes):
+    if not isinstance(what, (np.dtype, type)) or any(what is t for t in (float, int, bool, complex, object, str, bytes)):
         return None
     try:
         dtype = np.dtype(what)

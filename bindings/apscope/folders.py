@@ -44,7 +44,7 @@ def what_is(folder: Path, missing: str) -> str:
     if (folder / "manifest.json").exists():
         return "it is a trace; apscope replay makes results of it"
     if _is_ours(folder):
-        return "it is a RESULTS folder, which apscope summary, compare and report read"
+        return f"its {missing} is missing" if missing in FILES else "it is a RESULTS folder, which apscope summary, compare and report read"
     for name, what in (("manifest.json", "traces"), ("provenance.json", "RESULTS folders")):
         inside = sorted(p.parent.name for p in folder.glob(f"*/{name}"))
         if inside:

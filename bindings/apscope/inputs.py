@@ -176,7 +176,8 @@ def _run(write: Callable[[np.ndarray], None], x: Any, result_dtype: np.dtype, ou
     target = _output(out, shape, result_dtype)
     # Through a temporary unless the loop may write in place: `out` is contiguous and apart from x.
     source = _torch_to_numpy(x, "x") if _is_torch(x) else x
-    if target.flags.c_contiguous and not (isinstance(source, np.ndarray) and np.may_share_memory(source, target)):
+    apart = isinstance(source, (list, tuple, int, float)) or not np.may_share_memory(np.asarray(source), target)
+    if target.flags.c_contiguous and apart:
         write(target.reshape(-1))
     else:
         result = np.empty(shape, result_dtype)

@@ -152,7 +152,7 @@ def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     elements = np.where(table["stage"] == "wire", elements / numbers(table, "workers"), elements)
     bits = numbers(table, "wire_bits") + numbers(table, "side_bits")
     out["bits_per_value"] = quotient(total_of_present(bits, codes, count), total_of_present(elements, codes, count))
-    out["volume"] = quotient(total(numbers(table, "volume") * elements, codes, count), total(elements, codes, count))
+    out["volume"] = quotient(total(np.where(elements == 0, 0.0, numbers(table, "volume") * elements), codes, count), total(elements, codes, count))
     for column in SUMMED:
         out[column] = total_of_present(np.where(sent, numbers(table, column), np.nan), codes, count)
     for column, values in (("sum_signed_error", "signed_error"), ("sum_absolute_reference", "absolute"),

@@ -82,8 +82,8 @@ class Results:
         ----------
         by : sequence of str
             Columns that name a group, such as ``["scheme", "tensor"]``. Without ``stage`` and ``topology`` the rows
-            are those that schemes are ranked by: reduced ones, of a reduction of the scheme's own, else of the ring,
-            else of the first topology; the wire's of traces without. With ``stage``, those and the wire's. With
+            are those that schemes are ranked by: reduced ones, of a reduction of the scheme's own, else of the
+            first topology replayed; the wire's of traces without. With ``stage``, those and the wire's. With
             ``topology``, all of them, every one with all tensors.
 
         Returns
@@ -98,7 +98,7 @@ class Results:
         """
         by = [by] if isinstance(by, str) else list(by)
         schemes = self.frame["scheme"].nunique()
-        if "scheme" not in by and schemes > 1:
+        if "scheme" not in by and schemes > 1 and set(by) <= set(self.frame):
             raise ValueError(f"by={by} pools {schemes} schemes into one number, which means nothing; add 'scheme'")
         table = self.frame.reset_index(drop=True)
         compared = compared_rows(table) if "topology" in by else headline_rows(table)

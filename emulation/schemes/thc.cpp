@@ -160,7 +160,7 @@ SchemeDefinition thc_definition() {
                     back.resize(std::min(elements_of(step), back.size()));
                     return back;
                 };
-                // Every element is a sum of all, each times the square root of their number, or less that.
+                // Every element is a sum of all, each divided by the square root of their number, with either sign.
                 t.inverse_variance = [](const TensorStep& step, const State&, const Row& turned) {
                     double sum = 0.0;
                     for (const double v : turned) sum += v;

@@ -16,6 +16,11 @@ from typing import Any
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
+def busy() -> float:
+    """How many programs want each processor, at least 1: what waits lengthens what a clock on the wall shows."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
 class Browser:
     """One tab. `messages` holds what the page wrote to the console and its uncaught errors, `requests` the addresses it asked for."""
 

@@ -163,3 +163,20 @@ def test_ending_a_step_that_was_not_begun_is_told(monkeypatch):
     recorder.step = None
     with pytest.raises(ValueError, match=r"end_step without begin_step: call begin_step\(n\) before the backward pass"):
         recorder.end_step(loss=1.0)
+
+
+def test_a_file_that_is_missing_is_named(capsys, digits, tmp_path):
+    out = tmp_path / "r"
+    assert main(["replay", digits, *QUICK, "-o", str(out)]) == 0
+    capsys.readouterr()
+    (out / "results.csv").unlink()
+    assert refused(capsys, "summary", out) == f"{out} is no RESULTS folder: its results.csv is missing"
+
+
+def test_a_comparison_with_a_shard_is_said_to_be_one(capsys, digits, tmp_path):
+    whole, shard = tmp_path / "whole", tmp_path / "shard"
+    assert main(["replay", digits, *QUICK, "-o", str(whole)]) == 0 and main(["replay", digits, *QUICK, "--shard", "0/2", "-o", str(shard)]) == 0
+    capsys.readouterr()
+    assert main(["report", str(whole), "--against", str(shard), "-o", str(tmp_path / "a.html")]) == 0
+    assert "shard 0/2 alone" in capsys.readouterr().err
+    assert "Of the other results: these results are shard 0/2 alone" in (tmp_path / "a.html").read_text()

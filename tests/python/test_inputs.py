@@ -113,3 +113,15 @@ def test_operands_with_labels_are_added_by_place_and_must_have_the_same():
     pd.testing.assert_series_equal(apscope.add(X, a, "e4m3"), pd.Series(apscope.add(X, X, "e4m3"), index=a.index))
     with pytest.raises(ValueError, match="Series.* with different labels; align them first"):
         apscope.add(a, b, "e4m3")
+
+
+@pytest.mark.parametrize("kind", [lambda a: pd.Series(a, copy=False), memoryview, lambda a: a], ids=["Series", "memoryview", "array"])
+def test_out_may_lie_on_what_is_read_whatever_holds_it(kind):
+    numbers = np.arange(1, 100_001, dtype=np.float32) / 7
+    wanted = apscope.quantize(numbers[:-1].copy(), "e4m3", overflow="saturate")
+    apscope.quantize(kind(numbers[:-1]), "e4m3", overflow="saturate", out=numbers[1:])
+    assert np.array_equal(numbers[1:], wanted)
+
+
+def test_a_dtype_of_doubles_is_a_format():
+    assert apscope.FloatFormat(np.dtype("float64")) == apscope.FloatFormat("fp64")

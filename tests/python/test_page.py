@@ -16,7 +16,7 @@ from apscope.record import TraceWriter
 from apscope.report import answer, page, words
 from apscope.report.against import changes
 from apscope.report.document import _rows
-from apscope.report.fit import fitted
+from apscope.report.fit import NEEDED, fitted
 from apscope.report.payload import base64_of, pack
 from apscope.report.script import script
 from apscope.report.text import percent
@@ -170,6 +170,35 @@ def test_a_scheme_that_loses_nothing_is_told_so(tmp_path):
         writer.end_step(0)
     text = page(apscope.replay(tmp_path / "exact", ["aps:e4m3", "loss_scaling:e4m3,scale=best"]))
     assert "loses infinitely less than" in text and "1 of 2 layer-steps" in text
+
+
+def test_the_columns_that_the_page_reads_are_there_though_they_are_empty(request):
+    trace = request.config.rootpath / "notebooks/data/digits"
+    skipped = apscope.replay(trace, "dynamic_loss_scaling:fp16,init=1073741824", steps="0:2")
+    assert skipped.frame["skipped"].all() and set(NEEDED) <= set(_rows(skipped.frame))
+    assert set(NEEDED) <= set(_rows(apscope.replay(trace, "qsgd", steps="0:2").frame))
+
+
+def test_who_beats_whom_is_said_by_name(results):
+    table = answer.best_of_families(answer.headline(results.summary(), "ring"), answer.bits_of(results.frame)).head(3)
+    table = table.assign(group=["baseline", "APS", "stochastic"], beaten_by=["", "none:bf16", "none:fp16"], step_nmse=0.1)
+    assert words.best(table).endswith("the best of them by `none:bf16` and `none:fp16`.")
+
+
+def test_the_licences_of_the_script_are_in_the_page(results):
+    text = page(apscope.Results(results.frame[results.frame["scheme"] == "aps:e4m3"].reset_index(drop=True), results.histograms, results.provenance))
+    for words_of in ("Observable, Inc.", "Mike Bostock", "Julien Barnier", "this permission notice appear in all copies", "TERMS AND CONDITIONS"):
+        assert words_of in text
+
+
+def test_gradients_that_are_not_finite_are_told(tmp_path):
+    with TraceWriter(tmp_path / "odd", workers=1, reduction="mean") as writer:
+        writer.add(0, 0, "w", np.float32([1, np.nan]))
+        writer.add(0, 0, "empty", np.float32([]))
+        writer.end_step(0)
+    results = apscope.replay(tmp_path / "odd", ["none:bf16", "aps:e4m3"])
+    assert "1 of 2 layer-steps hold gradients that are NaN or infinite." in page(results)
+    assert results.summary()["speedup"].isna().all()  # one worker sends nothing
 
 
 def test_empty_results_are_refused_in_a_sentence(results, tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 import apscope
 from apscope.scheme_lists import main_schemes
 from apscope.report import page
-from tests.python.browser import CHROMIUM, Browser
+from tests.python.browser import CHROMIUM, Browser, busy
 
 
 @pytest.fixture(scope="module")
@@ -22,11 +21,6 @@ def everything(request):
 def schemes_of(results, specs):
     frame = results.frame
     return apscope.Results(frame[frame["scheme"].isin(specs)].reset_index(drop=True), results.histograms, results.provenance)
-
-
-def busy():
-    """How many programs want each processor, at least 1: what waits lengthens what a clock on the wall shows."""
-    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def written(results):

@@ -180,3 +180,13 @@ def test_step_time_and_volume_speak_of_the_same_bytes(trace):
         seconds = modelled.loc[row.scheme, row.topology]
         bytes_ = row.volume * 7 / 4 * 4 * N
         assert seconds.payload_bytes + seconds.side_bytes == pytest.approx(bytes_, rel=1e-9), (row.scheme, row.topology)
+
+
+def test_a_tensor_without_elements_leaves_the_volume_of_the_others(tmp_path):
+    with TraceWriter(tmp_path / "t", workers=2, reduction="mean") as writer:
+        for worker in range(2):
+            writer.add(0, worker, "w", np.ones(64, np.float32))
+            writer.add(0, worker, "empty", np.zeros(0, np.float32))
+        writer.end_step(0)
+    found = apscope.replay(tmp_path / "t", "none:bf16", topology="ring").summary().set_index("topology")
+    assert found.volume["ring"] == 0.5

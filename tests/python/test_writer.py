@@ -187,3 +187,8 @@ def test_no_file_appears_under_its_name_before_it_is_whole(tmp_path, monkeypatch
     assert [name for name, _ in seen] == ["worker_0000.safetensors", "worker_0001.safetensors", "manifest.json"]
     for name, size in seen[:2]:
         assert (tmp_path / "run" / "step_00000000" / name).stat().st_size == size
+
+
+def test_a_name_that_no_file_can_hold_is_refused(tmp_path):
+    with TraceWriter(tmp_path / "t", workers=1) as writer, pytest.raises(ValueError, match="half a surrogate pair"):
+        writer.add(0, 0, "\ud800", np.zeros(1, np.float32))

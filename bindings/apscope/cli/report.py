@@ -33,7 +33,9 @@ def run(args: argparse.Namespace) -> int:
         results = Results.open(source)
     else:
         raise ValueError(f"{source} is neither a trace nor a RESULTS folder: {what_is(source, 'manifest.json and no provenance.json')}")
-    warn_of_missing_shards(results)
+    for one in (results, against):
+        if one is not None:
+            warn_of_missing_shards(one)
     report(results, out_path, against=against, force=args.force)
     print(f"{out_path}: {out_path.stat().st_size} bytes")
     return 0

@@ -124,6 +124,10 @@ class TraceWriter:
             self._step = step
         elif step != self._step:
             raise ValueError(f"step {self._step} must be ended before step {step} begins")
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"the name {name!r} holds half a surrogate pair, which no file can hold; give it without") from None
         group = self._pending.setdefault((kind, 0 if kind in _PER_STEP else worker), {})
         if name in group:
             raise ValueError(f"{what} was added twice")

@@ -39,7 +39,7 @@ def changes(here: Any, there: Any) -> dict[str, Any]:
     rows = [
         {"trace": r["trace_here"], "scheme": r["scheme_here"], "other": r["scheme_there"], "skipped": (r["skipped_here"], r["skipped_there"]),
          "overflowed": (r["overflowed_here"], r["overflowed_there"]), **{c: (r[f"{c}_here"], r[f"{c}_there"]) for c in _SHOWN},
-         "ratio": r["step_nmse_here"] / r["step_nmse_there"] if r["step_nmse_there"] else None}
+         "ratio": answer.ratio_of(r["step_nmse_here"], r["step_nmse_there"])}
         for r in both.to_dict("records")
     ]  # fmt: skip
     return {"settings": _settings(here.provenance, there.provenance), "rows": rows, "alone": _alone(tables, traces, schemes)}

@@ -157,9 +157,9 @@ def duels(frame: pd.DataFrame, meetings: list[tuple[str, str]], topology: str) -
             if not whole["steps"]:
                 continue
             gains = layers.loc[layers["geometric_ratio"].idxmin()] if layers["geometric_ratio"].notna().any() else layers.iloc[0]
-            ratio = _ratio(whole["step_nmse_a"], whole["step_nmse_b"])
+            ratio = ratio_of(whole["step_nmse_a"], whole["step_nmse_b"])
             records.append({
-                **whole, "a": a, "b": b, "format": as_scheme(a).format, "ratio": ratio, "pooled_ratio": _ratio(whole["nmse_a"], whole["nmse_b"]),
+                **whole, "a": a, "b": b, "format": as_scheme(a).format, "ratio": ratio, "pooled_ratio": ratio_of(whole["nmse_a"], whole["nmse_b"]),
                 "cells": layers["steps"].sum(), "cells_won": layers["wins"].sum(), "cells_lost": layers["losses"].sum(),
                 "layers": len(layers), "layers_won": int((layers["geometric_ratio"] < 1 / (1 + LEVEL)).sum()),
                 "most": gains["layer"], "most_ratio": gains["geometric_ratio"], "since": _since(steps[steps["trace"] == trace]),
@@ -168,7 +168,7 @@ def duels(frame: pd.DataFrame, meetings: list[tuple[str, str]], topology: str) -
     return pd.DataFrame(records)
 
 
-def _ratio(one: float, other: float) -> float:
+def ratio_of(one: float, other: float) -> float:
     return 1.0 if one == other else one / other if other else float("inf")
 
 

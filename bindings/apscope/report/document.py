@@ -15,7 +15,7 @@ from ..pooling import is_own, whole_sums
 from ..summary import family_of
 from . import answer, glossary, text, words
 from .against import changes
-from .fit import MOST_BYTES, fitted
+from .fit import MOST_BYTES, NEEDED, fitted
 from .library import plot_script
 from .payload import base64_of, pack
 from .script import script
@@ -63,8 +63,10 @@ def page(results: Any, against: Any = None, *, most_bytes: int = MOST_BYTES) -> 
     environment.filters |= {"code": _code, "breakable": _breakable, **{f.__name__: f for f in (text.figure, text.percent, text.seconds, text.clip, text.count_of)}}
     return environment.get_template("template.html").render(
         sections=sections, overview=overview, topology=topology, provenance=results.provenance, words=glossary.WORDS, schemes=len(bits), rows=len(frame),
-        warnings=words.warnings(results.provenance, frame, left_out), against=None if against is None else changes(results, against),
+        warnings=words.warnings(results.provenance, frame, left_out) if against is None or not against.incomplete
+        else [f"Of the other results: {against.incomplete}.", *words.warnings(results.provenance, frame, left_out)], against=None if against is None else changes(results, against),
         figures=[Markup(svg) for svg in figures(rows, duels, frame)], style=Markup((_HERE / "page/style.css").read_text()),
+        licences=(_HERE / "licences.txt").read_text(),
         script=Markup(script()), payload=base64_of(payload), library=base64_of(plot_script()),
     )  # fmt: skip
 
@@ -93,10 +95,10 @@ def _overview(traces: list[str], duels: pd.DataFrame) -> dict[str, Any]:
 
 
 def _rows(frame: pd.DataFrame) -> pd.DataFrame:
-    """Rows as the page wants them: every topology with all tensors, no column that others give, none that is empty."""
+    """Rows as the page wants them: every topology with all tensors, no column that others give, none that is empty and that no part needs."""
     wire = frame["stage"] == "wire"
     rows = pd.concat([frame[wire], whole_sums(frame[~wire])]).sort_index(kind="stable")
-    empty = [c for c in rows if rows[c].isna().all()]
+    empty = [c for c in rows if c not in NEEDED and rows[c].isna().all()]
     return rows.drop(columns=[c for c in (*_DERIVED, *empty) if c in rows]).reset_index(drop=True)
 
 

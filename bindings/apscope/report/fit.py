@@ -8,12 +8,12 @@ from ..pooling import is_own
 from .payload import pack
 from .text import count_of
 
-__all__ = ["MOST_BYTES", "fitted"]
+__all__ = ["MOST_BYTES", "NEEDED", "fitted"]
 
 #: Room for the rows in a page, in bytes of base64 text.
 MOST_BYTES = 14_000_000
 #: Columns without which a part of the page has nothing to show.
-_NEEDED = (
+NEEDED = (
     "trace", "step", "tensor", "role", "scheme", "format", "topology", "stage", "skipped", "counted", "nonzero", "underflow", "overflow",
     "sum_squared_error", "sum_squared_reference", "sum_signed_error", "sum_absolute_reference", "expected_variance", "cosine", "scale_exponent",
 )  # fmt: skip
@@ -44,7 +44,7 @@ def fitted(rows: pd.DataFrame, histograms: pd.DataFrame, topology: str, most_byt
         left_out.append("Exponent histograms of single steps are not in this page, only those of whole layers; all are in histograms.parquet.")
     room = most_bytes - _text_bytes(histograms)
     if _estimate(rows) > room:
-        dropped = [c for c in rows if c not in _NEEDED and not c.startswith("block_")]
+        dropped = [c for c in rows if c not in NEEDED and not c.startswith("block_")]
         rows = rows.drop(columns=dropped)
         left_out.append(f"{count_of(len(dropped), 'column')} of results.parquet are not in this page: {', '.join(dropped)}.")
     if _estimate(rows) > room:

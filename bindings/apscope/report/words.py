@@ -37,15 +37,18 @@ def best(table: pd.DataFrame) -> str:
     sound = rivals[(rivals["overflowed"] == 0) & (rivals["skipped"] == 0)]
     if not len(rivals):
         beaten = table[table["beaten_by"] != ""]
-        return f"{code(beaten['beaten_by'].iloc[0])} loses less than every narrower scheme here and sends no more." if len(beaten) else "There is only a baseline here, or nothing that could be measured."
+        if not len(beaten):
+            return "There is only a baseline here, or nothing that could be measured."
+        names = listed([code(name) for name in dict.fromkeys(beaten["beaten_by"])])
+        return f"Every other scheme here is beaten by a baseline, which loses no more and sends no more; the best of them by {names}."
     ranked = (sound if len(sound) else rivals).sort_values("step_nmse", kind="stable")
     first = ranked.iloc[0]
     text = f"Of the schemes that no baseline beats in both error and volume, {code(first['scheme'])} loses least: step NMSE {figure(first['step_nmse'])}"
     if first["volume"] > 0:
         text += f" at {figure(first['volume'])} of fp32's volume, modelled speed-up {figure(first['speedup'])}"
-    quarter = ranked[ranked["volume"] <= _QUARTER]
-    if first["volume"] > _QUARTER and len(quarter):
-        text += f"; at a quarter of it, {code(quarter.iloc[0]['scheme'])}: {figure(quarter.iloc[0]['step_nmse'])}"
+    quarter = ranked[(ranked["volume"] <= _QUARTER) & (ranked["step_nmse"] >= first["step_nmse"] * (1 + LEVEL))]
+    if first["volume"] > 1.2 * _QUARTER and len(quarter):
+        text += f"; at a quarter of fp32's volume, {code(quarter.iloc[0]['scheme'])}: {figure(quarter.iloc[0]['step_nmse'])}"
     level = [code(r.scheme) for r in ranked.iloc[1:].itertuples() if r.step_nmse < first["step_nmse"] * (1 + LEVEL)]
     text += f"; {listed(level)} {'is' if len(level) == 1 else 'are'} level" if level else ""
     narrower = table[(table["family"] == "baseline") & (table["volume"] < 1)].sort_values("step_nmse")
@@ -163,6 +166,11 @@ def warnings(provenance: dict[str, Any], frame: pd.DataFrame, left_out: list[str
     shard, count = provenance.get("shard", [0, 1])
     if count > 1:
         out.append(f"This is shard {shard} of {count}, not the whole replay: about {count - 1} of {count} parts of the layers and steps are missing from every number here. `apscope merge` joins the shards.")
+    wire = frame[frame["stage"] == "wire"]
+    odd = wire[(wire["nan"].fillna(0) + wire["infinite"].fillna(0)) > 0] if {"nan", "infinite"} <= set(wire) else wire.iloc[:0]
+    if len(odd):
+        places, every = (len(rows[["trace", "step", "tensor"]].drop_duplicates()) for rows in (odd, wire))
+        out.append(f"{places} of {every} layer-steps hold gradients that are NaN or infinite. They are left out of every error, and a scheme that skips such a step is charged with it.")
     notes = frame.loc[frame["note"].astype(str).str.startswith("not measurable"), ["scheme", "note"]].drop_duplicates()
     out += [f"{code(r.scheme)}: {r.note}." for r in notes.itertuples()]
     return out + left_out

@@ -60,24 +60,32 @@ export function layerTable(cells, layers, sumsA, sumsB) {
   });
 }
 
-// Pooled over the steps, for every layer: NMSE, underflow at the wire, and the share of the reduced squared error
-// that the additions made (what is not in the exact sum of what was sent).
-export function layerSums(rows, layers, steps, wire, exact, reduced) {
+// Whether row i has numbers: a skipped one has, one that the trace did not allow to measure has not.
+const measured = (rows, i) => i >= 0 && (rows.skipped[i] || !Number.isNaN(rows.sum_squared_error[i]));
+
+// The cells of two grids in which both schemes have numbers.
+export const bothMeasured = (rows, one, other) => one.map((i, cell) => (measured(rows, i) && measured(rows, other[cell]) ? 1 : 0));
+
+// Pooled over the steps that count, for every layer: NMSE, underflow at the wire, and the share of the reduced squared
+// error of what was sent that the additions made (what is not in the exact sum of it).
+export function layerSums(rows, layers, steps, { wire, exact, judged }, counts) {
   const out = new Map();
   layers.forEach((layer, l) => {
-    let error = 0, reference = 0, exactError = 0, underflow = 0, nonzero = 0;
+    let error = 0, reference = 0, sentError = 0, exactError = 0, underflow = 0, nonzero = 0;
     for (let j = 0, i = l * steps.length; j < steps.length; j++, i++) {
-      const r = reduced[i], w = wire[i], e = exact ? exact[i] : -1;
-      if (r >= 0) {
-        error += (rows.skipped[r] ? rows.sum_squared_reference[r] : rows.sum_squared_error[r]) || 0;
-        reference += rows.sum_squared_reference[r] || 0;
+      if (!counts[i]) continue;
+      const r = judged[i], w = wire[i], skipped = rows.skipped[r];
+      error += skipped ? rows.sum_squared_reference[r] : rows.sum_squared_error[r];
+      reference += rows.sum_squared_reference[r];
+      if (!skipped) {
+        sentError += rows.sum_squared_error[r];
+        if (exact) exactError += rows.sum_squared_error[exact[i]];
       }
-      if (e >= 0) exactError += (rows.skipped[e] ? rows.sum_squared_reference[e] : rows.sum_squared_error[e]) || 0;
       if (w >= 0 && !rows.skipped[w]) { underflow += rows.underflow[w]; nonzero += rows.nonzero[w]; }
     }
     out.set(layer, {
       nmse: reference > 0 ? error / reference : NaN, underflow_wire: nonzero ? underflow / nonzero : NaN,
-      accumulation: exact && error > 0 ? (error - exactError) / error : NaN,
+      accumulation: exact && sentError > 0 ? (sentError - exactError) / sentError : NaN,
     });
   });
   return out;

@@ -28,7 +28,7 @@ export function orderPart(box) {
     const width = place.clientWidth || 600, margin = Math.min(260, width * 0.38);
     chart(place, `Step NMSE of ${schemes.length} schemes, summed exactly and in the orders ${topologies.join(", ")}.`, {
       height: 70 + schemes.length * 20, marginLeft: margin, marginBottom: 40,
-      x: { type: "log", label: "step NMSE", grid: true, ticks: powersOfTen(points.map((p) => p.step_nmse), FLOOR), tickFormat: powerOfTen, domain: [Math.max(low, FLOOR), Math.max(...points.map((p) => p.step_nmse)) * 1.3], clamp: true },
+      x: { type: "log", label: "step NMSE", grid: true, ticks: powersOfTen(points.map((p) => p.step_nmse), FLOOR), tickFormat: (v) => (v <= FLOOR ? "≤ " : "") + powerOfTen(v), domain: [Math.max(low, FLOOR), Math.max(...points.map((p) => p.step_nmse)) * 1.3], clamp: true },
       y: { type: "band", domain: schemes, label: null, tickFormat: (s) => clip(s, Math.floor(margin / 7.2)) },
       color: { domain: topologies, range: COLOURS }, symbol: { domain: topologies, range: SYMBOLS, legend: true },
       marks: [

@@ -17,7 +17,7 @@ const signed = (rows, i) => (rows.skipped[i] ? -rows.sum_absolute_reference[i] :
 
 // NMSE of row i: 1 where the step was skipped, at least 1 where values overflowed, NaN where the truth is all zero.
 export function nmse(rows, i) {
-  if (rows.skipped[i]) return 1;
+  if (rows.skipped[i]) return rows.sum_squared_reference[i] > 0 ? 1 : NaN;
   const reference = rows.sum_squared_reference[i];
   const value = reference > 0 ? rows.sum_squared_error[i] / reference : NaN;
   return rows.overflow[i] > 0 ? Math.max(1, value || 0) : value;
@@ -63,7 +63,7 @@ const SKIPPED = 1, OVERFLOWED = 2;
 
 function add(g, rows, i, step) {
   g.error[step] += squared(rows, i);
-  g.reference[step] += rows.sum_squared_reference[i] || 0;
+  g.reference[step] += rows.sum_squared_reference[i];
   g.signed += signed(rows, i);
   g.absolute += rows.sum_absolute_reference[i] || 0;
   const skipped = rows.skipped[i];

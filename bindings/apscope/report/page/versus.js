@@ -1,7 +1,7 @@
 // Part (c): any scheme A against any B: a map of the ratio of their NMSE by layer and step, a table of layers.
 
 import { A_COLOUR, B_COLOUR, chart, dark, figureBox, stepScale } from "./chart.js";
-import { grid, layerSums, layerTable, ratios } from "./compare.js";
+import { bothMeasured, grid, layerSums, layerTable, ratios } from "./compare.js";
 import { detail } from "./detail.js";
 import { element, select } from "./dom.js";
 import { judgedTopology } from "./summary.js";
@@ -31,7 +31,8 @@ export function versusPart(box, state, redraw) {
     }
     const sides = [state.a, state.b].map((scheme) => side(view, scheme));
     const cells = ratios(view.rows, view.layers, view.steps, sides[0].judged, sides[1].judged);
-    const records = layerTable(cells, view.layers, sides[0].sums, sides[1].sums);
+    const counts = bothMeasured(view.rows, sides[0].judged, sides[1].judged);
+    const records = layerTable(cells, view.layers, ...sides.map((s) => layerSums(view.rows, view.layers, view.steps, s, counts)));
     said.textContent = sentence(state, sides, records);
     drawMap(map, view, cells, records, state, pick);
     table.update(records, state.picked?.layer);
@@ -45,7 +46,7 @@ function side(view, scheme) {
   const rowsAt = (t) => grid(view, scheme, t);
   const wire = rowsAt(""), exact = view.topologiesOf(scheme).includes("exact") ? rowsAt("exact") : null;
   const judged = topology === "exact" ? exact : topology ? rowsAt(topology) : wire;
-  return { scheme, topology, wire, exact, judged, sums: layerSums(view.rows, view.layers, view.steps, wire, exact, judged) };
+  return { scheme, topology, wire, exact, judged };
 }
 
 function choosers(place, view, state, redraw) {
