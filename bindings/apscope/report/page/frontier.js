@@ -56,9 +56,9 @@ function drawOne(place, key, view, measure) {
     marks: [
       Plot.line(front, { x: "x", y: "drawn", curve: "step-after", stroke: "currentColor", strokeOpacity: 0.45, strokeWidth: 1.5 }),
       Plot.dot(points, { x: "x", y: "drawn", stroke: "family", symbol: "family", r: 5, strokeWidth: 2, fill: "family", fillOpacity: 0.25 }),
-      // Names beside their points, inwards; every other one below, so that neighbours do not lie on each other.
+      // Names beside their points, inwards; every other one below, so that neighbours do not lie on each other, none on the axis.
       ...["start", "end"].flatMap((textAnchor) => [-9, 13].map((dy, k) => Plot.text(
-        labelled(front, points).filter((p, i) => (p.x > middle) === (textAnchor === "end") && i % 2 === k),
+        labelled(front, points).filter((p, i) => (p.x > middle) === (textAnchor === "end") && (p.y < low ? 0 : i % 2) === k),
         { x: "x", y: "drawn", text: (p) => clip(p.scheme, narrow ? 16 : 30), dy, dx: textAnchor === "end" ? -7 : 7, textAnchor, fontSize: 11, stroke: "var(--paper)", strokeWidth: 3, fill: "currentColor" }))),
       Plot.tip(points, Plot.pointer({ x: "x", y: "drawn", title: text })),
     ],
