@@ -15,7 +15,6 @@ void bind_exchange(apscope::python::Module& m);
 void bind_float_environment(apscope::python::Module& m);
 void bind_formats(apscope::python::Module& m);
 void bind_levels(apscope::python::Module& m);
-void bind_pooled(apscope::python::Module& m);
 void bind_replay(apscope::python::Module& m);
 void bind_schemes(apscope::python::Module& m);
 void bind_trace(apscope::python::Module& m);
@@ -35,7 +34,6 @@ PYBIND11_MODULE(_core, plain) {
     bind_cast_statistics(m);
     bind_levels(m);
     bind_replay(m);
-    bind_pooled(m);
     bind_cost(m);
     bind_bench(m);
 }

@@ -23,7 +23,7 @@ LAYERS = ["core", "emulation", "analysis", "bindings"]
 LIBRARIES = {
     "core": ("xmmintrin.h",),  # the processor's flags
     "emulation": ("cuda_runtime", "kissfft/", "emmintrin.h"),  # streaming stores
-    "analysis": ("nlohmann/", "xtensor/", "immintrin.h"),  # the peak that the bench is held to
+    "analysis": ("nlohmann/", "immintrin.h"),  # the peak that the bench is held to
     "bindings": ("pybind11/",),
 }
 SYSTEM = ("fcntl.h", "unistd.h", "sys/")  # POSIX
@@ -62,11 +62,6 @@ def test_dependencies_point_one_way(layer):
 def test_mpfr_and_boost_stay_in_the_oracle():
     found = {name(p) for p in SOURCES for _, included in includes(p) if included.startswith(ORACLE_ONLY)}
     assert found and all(f.startswith("core/oracle/") for f in found), found
-
-
-def test_one_header_knows_where_xtensor_is():
-    found = {name(p) for p in SOURCES for _, included in includes(p) if included.startswith("xtensor/")}
-    assert found == {"analysis/tables/array.h"}
 
 
 def test_source_files_have_at_most_400_lines():

@@ -66,7 +66,6 @@ TINY = (rng.standard_normal((4, 96)) * 2.0 ** rng.integers(-149, -126, 96)).asty
 HALVES = rng.integers(0, 0x7C00, 200, dtype=np.uint16).view(np.float16)
 USUAL = (rng.standard_normal((4, 96)) * 2.0 ** rng.integers(-20, 1, 96)).astype(np.float32)
 SMALL, THIRDS, WIDE = TINY * np.float32(2.0**40), USUAL / 3, TINY.astype(np.float64)
-POOLED = rng.standard_normal((3, 4, 5))
 LEVELS = np.linspace(-3.7, 4.1, 7)
 SPECS = [
     "none:bf16", "aps:e4m3", "aps:e5m2,rounding=stochastic", "aps:e4m3,unit=10", "loss_scaling:e5m2,scale=1000", "stochastic:e4m3", "natural",
@@ -150,7 +149,6 @@ def observers() -> list:
     made += [apscope.activation_scales(trace, 0), apscope.unit_scaling(trace, 0), apscope.update_underflow(trace, "bf16")]
     made += [vars(apscope.weight_residual(w, u)) for w, u in ((USUAL[0], THIRDS[1:]), (TINY[0], TINY[1:]))]
     made += list(apscope.sgd_updates(trace, "conv2.weight"))
-    made += _core.pool(POOLED)
     made += [apscope.loss_change(trace, "aps:e4m3", steps="0:2")]
     made += [vars(apscope.path_loss_change(lambda w: w**3, WIDE[0], THIRDS[0]))]
     return made
