@@ -5,9 +5,10 @@
 #include <string>
 
 #include "core/float_environment.h"
-#include "emulation/arithmetic/reduce_kernels.h"
+#include "emulation/allreduce/reduce_kernels.h"
 #include "emulation/allreduce/reduce_walk.h"
 #include "emulation/cast/row_moments.h"
+#include "emulation/draws/random_words.h"
 #include "emulation/machine/parallel.h"
 
 namespace apscope::detail {
@@ -32,10 +33,12 @@ public:
         if (a != target) std::copy_n(a, count_, target);
         const RandomStream stream{key_, 0, stage_and_hop(Stage::reduce, hop), accumulator_.cast.random_bits};
         if (moments_ != nullptr && is_stochastic(accumulator_.rounding)) note_moments(target, source, sign);
-        dispatch(accumulator_.rounding, [&]<RoundingMode M>() {
-            const std::uint64_t first = first_;
-            is_plain(accumulator_.cast) ? simd::run<AddRow<M, true>>(target, source, sign, count_, &accumulator_.cast, &stream, first)
-                                        : simd::run<AddRow<M, false>>(target, source, sign, count_, &accumulator_.cast, &stream, first);
+        const Cast<double>* cast = &accumulator_.cast;
+        for_random_words(is_stochastic(accumulator_.rounding), stream, first_, count_, [&](std::size_t begin, std::size_t n, const std::uint64_t* words) {
+            dispatch(accumulator_.rounding, [&]<RoundingMode M>() {
+                is_plain(*cast) ? simd::run<AddRow<M, true>>(target + begin, source + begin, sign, n, cast, words)
+                                : simd::run<AddRow<M, false>>(target + begin, source + begin, sign, n, cast, words);
+            });
         });
     }
 
@@ -116,9 +119,11 @@ Accumulator make_accumulator(const FloatFormat& format, const Projection& projec
 void encode_row(std::span<const float> in, double* out, double scale, const Cast<double>& cast, RoundingMode rounding,
                 PhiloxKey key, std::uint32_t worker, std::uint64_t first) {
     const RandomStream stream{key, worker, stage_and_hop(Stage::wire, 0), cast.random_bits};
-    dispatch(rounding, [&]<RoundingMode M>() {
-        is_plain(cast) ? simd::run<EncodeRow<M, true>>(in.data(), out, in.size(), scale, &cast, &stream, first)
-                       : simd::run<EncodeRow<M, false>>(in.data(), out, in.size(), scale, &cast, &stream, first);
+    for_random_words(is_stochastic(rounding), stream, first, in.size(), [&](std::size_t begin, std::size_t n, const std::uint64_t* words) {
+        dispatch(rounding, [&]<RoundingMode M>() {
+            is_plain(cast) ? simd::run<EncodeRow<M, true>>(in.data() + begin, out + begin, n, scale, &cast, words)
+                           : simd::run<EncodeRow<M, false>>(in.data() + begin, out + begin, n, scale, &cast, words);
+        });
     });
 }
 

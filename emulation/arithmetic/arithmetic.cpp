@@ -9,6 +9,7 @@
 #include "core/float_environment.h"
 #include "emulation/arithmetic/arithmetic_kernels.h"
 #include "emulation/arithmetic/register_arithmetic.h"
+#include "emulation/draws/random_words.h"
 #include "emulation/machine/parallel.h"
 
 namespace apscope::detail {
@@ -50,9 +51,10 @@ void load(std::span<const Real> operand, std::size_t first, std::size_t count, d
 
 // row = round(row), with the vector loop for the mode.
 void round_row(double* row, std::size_t count, const Cast<double>& cast, RoundingMode mode, const RandomStream& stream, std::uint64_t first) {
-    dispatch(mode, [&]<RoundingMode M>() {
-        is_plain(cast) ? simd::run<RoundRow<M, true>>(row, count, &cast, &stream, first)
-                       : simd::run<RoundRow<M, false>>(row, count, &cast, &stream, first);
+    for_random_words(is_stochastic(mode), stream, first, count, [&](std::size_t begin, std::size_t n, const std::uint64_t* words) {
+        dispatch(mode, [&]<RoundingMode M>() {
+            is_plain(cast) ? simd::run<RoundRow<M, true>>(row + begin, n, &cast, words) : simd::run<RoundRow<M, false>>(row + begin, n, &cast, words);
+        });
     });
 }
 
@@ -94,8 +96,10 @@ void Rounder::apply(Operation operation, const double* a, const double* b, const
                     const RandomStream& stream, std::uint64_t first) const {
     dispatch_operation(operation, [&]<Operation Op>() {
         if (path(Op) == ArithmeticPath::wide) {
-            dispatch(mode, [&]<RoundingMode M>() {
-                operate_wide_row<Op, M>(a, b, c, row, count, cast, operand_floor, stream, first);
+            for_random_words(is_stochastic(mode), stream, first, count, [&](std::size_t begin, std::size_t n, const std::uint64_t* words) {
+                dispatch(mode, [&]<RoundingMode M>() {
+                    operate_wide_row<Op, M>(a + begin, b + begin, c + begin, row + begin, n, cast, operand_floor, words);
+                });
             });
             return;
         }

@@ -6,8 +6,6 @@
 #include <cstdint>
 
 #include "core/exact_arithmetic.h"
-#include "core/philox.h"
-#include "emulation/arithmetic/reduce_kernels.h"
 #include "emulation/machine/simd.h"
 
 namespace apscope::detail {
@@ -34,28 +32,21 @@ struct OperateToOdd {
     }
 };
 
-// row = round(row).
+// row = round(row). `words`: if the mode draws.
 template <RoundingMode M, bool Plain>
 struct RoundRow {
-    static APSCOPE_INLINE void run(double* row, std::size_t count, const Cast<double>* given, const RandomStream* stream,
-                                   std::uint64_t first) {
+    static APSCOPE_INLINE void run(double* row, std::size_t count, const Cast<double>* given, const std::uint64_t* words) {
         const Cast<double> cast = known<Plain>(*given);
-        if constexpr (is_stochastic(M)) {
-            RandomWords words(*stream);
-            for (std::size_t i = 0; i < count; ++i) row[i] = round_to_format<M, double>(row[i], cast, words.at(first + i));
-        } else {
-            for (std::size_t i = 0; i < count; ++i) row[i] = round_to_format<M, double>(row[i], cast, std::uint64_t{0});
-        }
+        for (std::size_t i = 0; i < count; ++i) row[i] = round_to_format<M, double>(row[i], cast, is_stochastic(M) ? words[i] : 0);
     }
 };
 
 // out = round(a op b (op c)) on wide numbers; no vector code.
 template <Operation Op, RoundingMode M>
 void operate_wide_row(const double* a, const double* b, const double* c, double* out, std::size_t count, const Cast<double>& cast,
-                      double floor, const RandomStream& stream, std::uint64_t first) {
-    RandomWords words(stream);
+                      double floor, const std::uint64_t* words) {
     for (std::size_t i = 0; i < count; ++i) {
-        const std::uint64_t random = is_stochastic(M) ? words.at(first + i) : 0;
+        const std::uint64_t random = is_stochastic(M) ? words[i] : 0;
         out[i] = operate_wide<Op, M>(flush_operand(a[i], floor), flush_operand(b[i], floor), flush_operand(c[i], floor), cast, random);
     }
 }

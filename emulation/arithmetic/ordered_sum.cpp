@@ -11,6 +11,7 @@
 #include "core/exact_accumulator.h"
 #include "emulation/arithmetic/arithmetic_kernels.h"
 #include "emulation/arithmetic/register_sum.h"
+#include "emulation/draws/random_words.h"
 #include "emulation/machine/parallel.h"
 
 namespace apscope::detail {
@@ -170,12 +171,13 @@ private:
                 else accumulators[i].add_product(flushed(a_[i]), flushed(b_[i]));
             }
         }
-        RandomWords words(stream(Stage::reduce, 0));
+        std::uint64_t words[tile];
+        if (is_stochastic(rounder.mode)) random_words(stream(Stage::reduce, 0), first_, count_, words);
         dispatch(rounder.mode, [&]<RoundingMode M>() {
             constexpr bool down = M == RoundingMode::toward_negative;
             for (std::size_t i = 0; i < count_; ++i) {
                 Accumulator& a = accumulators[i];
-                const std::uint64_t random = is_stochastic(M) ? words.at(first_ + i) : 0;
+                const std::uint64_t random = is_stochastic(M) ? words[i] : 0;
                 const WideNumber total = a.total();
                 if (a.finite() && total.significand != 0) {
                     sum[i] = wide_to_format<M>(total, rounder.cast, random);

@@ -8,6 +8,7 @@
 
 #include "emulation/blocks/block_job.h"
 #include "emulation/blocks/block_walk.h"
+#include "emulation/draws/random_words.h"
 #include "emulation/machine/streaming.h"
 
 namespace apscope::detail {
@@ -29,7 +30,7 @@ struct BatchRoom {
     Real multiply[batch_blocks], value[batch_blocks];
     std::uint8_t codes[batch_blocks], served[batch_blocks];
     SpreadScales<Real> spread;
-    std::uint32_t drawn[batch_elements + 8];
+    std::uint32_t drawn[batch_elements];
     alignas(64) Real rounded[batch_elements];
 
     BlockScales<Real> scales(std::size_t block) const { return {shift + block, multiply + block, value + block}; }
@@ -161,10 +162,8 @@ private:
     void round_elements(BatchRoom<Real>& room, std::size_t first, std::size_t count, std::size_t steps, const BlockScales<Real>& scales) const {
         const std::uint32_t* drawn = nullptr;
         if (job_.draws) {
-            const RandomStream& stream = job_.encoder.settings.stream;
-            const std::size_t lead = first % static_cast<std::size_t>(RandomStream::slots(stream.random_bits));
-            simd::run<FillDraws>(&stream, static_cast<std::uint64_t>(first - lead), count + lead, static_cast<std::uint32_t*>(room.drawn));
-            drawn = room.drawn + lead;
+            random_words(job_.encoder.settings.stream, first, count, room.drawn);
+            drawn = room.drawn;
         }
         if constexpr (encodes) {
             encode_block_elements<Real>(job_, in_ + first, out_ + first, count, steps, scales, drawn);

@@ -18,7 +18,6 @@
 #include "core/bits.h"
 #include "core/host_device.h"
 #include "core/projection.h"
-#include "emulation/draws/narrow_draws.h"
 #include "emulation/machine/simd.h"
 
 namespace apscope::detail {
@@ -291,17 +290,6 @@ struct FiniteMaximum {
             found = found > magnitude ? found : magnitude;
         }
         *largest = found;
-    }
-};
-
-// Random integers of consecutive elements, from a block of the stream on.
-struct FillDraws {
-    static APSCOPE_INLINE void run(const RandomStream* stream, std::uint64_t first, std::size_t count, std::uint32_t* out) {
-        NarrowDraws draws(*stream);
-        for (std::size_t begin = 0; begin < count; begin += NarrowDraws::size) {
-            const std::size_t n = count - begin < NarrowDraws::size ? count - begin : NarrowDraws::size;
-            __builtin_memcpy(out + begin, draws.at(first + begin, n), n * sizeof(std::uint32_t));
-        }
     }
 };
 

@@ -13,22 +13,15 @@ namespace apscope::detail {
 // fp32 numbers and at most 32 random bits, of a mode that has room for them in 32 bits.
 template <RoundingMode M>
 void narrow_piece(const QuantizeJob<float>& job, const float* in, float* out, std::size_t count, std::uint64_t first) {
-    // Up to the first whole block one by one.
-    const auto slots = static_cast<std::uint64_t>(RandomStream::slots(job.stream.random_bits));
-    const std::size_t head = std::min<std::size_t>(count, static_cast<std::size_t>((slots - first % slots) % slots));
-    if (head > 0) simd::run<DrawByRule<M, float, true>>(in, out, head, &job.cast, &job.stream, first);
-    in += head;
-    out += head;
-    count -= head;
-    first += head;
+    const bool few = job.stream.random_bits <= 16;
     if (job.path != QuantizePath::split) return simd::run<DrawNarrowByRule<M>>(in, out, count, &job.cast, &job.stream, first);
     if (scaled_serves(job.split, M)) {
         const ScaledCast scaled = make_scaled_cast(job.split);
-        return slots == 8 ? simd::run<DrawScaled<true>>(in, out, count, &scaled, &job.stream, first)
-                          : simd::run<DrawScaled<false>>(in, out, count, &scaled, &job.stream, first);
+        return few ? simd::run<DrawScaled<true>>(in, out, count, &scaled, &job.stream, first)
+                   : simd::run<DrawScaled<false>>(in, out, count, &scaled, &job.stream, first);
     }
     if (job.split.first_normal == 0) simd::run<DrawBySplit<M, false, false>>(in, out, count, &job.split, &job.stream, first);
-    else if (slots == 8) simd::run<DrawBySplit<M, true, true>>(in, out, count, &job.split, &job.stream, first);
+    else if (few) simd::run<DrawBySplit<M, true, true>>(in, out, count, &job.split, &job.stream, first);
     else simd::run<DrawBySplit<M, true, false>>(in, out, count, &job.split, &job.stream, first);
 }
 

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "core/fixed_shape_sum.h"
-#include "emulation/arithmetic/reduce_kernels.h"
+#include "emulation/draws/random_words.h"
 #include "emulation/schemes/codecs/bits.h"
 
 namespace apscope::detail {
@@ -47,10 +47,11 @@ template <class Real>
 void quantize_values(std::span<const Real> in, std::span<double> out, const UniformGrid& grid, std::span<const float> norms,
                      const RandomStream& stream, std::size_t first, std::span<double> bias, std::span<double> variance,
                      std::span<double> drawn_levels) {
-    RandomWords words(stream);
+    double words[random_group];
     const double levels = grid.levels;
     const double words_count = std::ldexp(1.0, grid.random_bits);
     for (std::size_t i = 0; i < in.size(); ++i) {
+        if (i % random_group == 0) random_words(stream, first + i, std::min(random_group, in.size() - i), words);
         const double g = in[i];
         const double norm = norms[(first + i) / grid.bucket];
         double y = g, e = 0.0, v = 0.0;
@@ -59,8 +60,7 @@ void quantize_values(std::span<const Real> in, std::span<double> out, const Unif
             const double u = std::min(levels * size / norm, levels);  // a norm may be rounded down
             const double level = std::floor(u);
             const double t = std::floor((u - level) * words_count);  // of 2^N words, this many round up
-            const double random = static_cast<double>(words.at(first + i) >> (64 - grid.random_bits));
-            const double drawn = level + (t + random >= words_count ? 1.0 : 0.0);
+            const double drawn = level + (t + words[i % random_group] >= words_count ? 1.0 : 0.0);
             const double p = t / words_count;
             y = std::copysign(drawn * norm / levels, g);
             if (!drawn_levels.empty()) drawn_levels[i] = std::copysign(drawn, g);

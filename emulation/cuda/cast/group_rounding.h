@@ -14,21 +14,9 @@
 #include "core/rounding.h"
 #include "emulation/cast/quantize_addition.h"
 #include "emulation/cast/stochastic_split.h"
+#include "emulation/draws/random_words.h"
 
 namespace apscope::detail {
-
-// The random integers of elements first .. first + Size - 1, left-aligned in 64 bits.
-template <int Size>
-APSCOPE_HD void draw_group(const RandomStream& stream, std::uint64_t first, std::uint64_t (&words)[Size]) {
-    const int shift = stream.random_bits <= 16 ? 3 : stream.random_bits <= 32 ? 2 : 1;
-    const std::uint64_t last_slot = (std::uint64_t{1} << shift) - 1;
-    PhiloxBlock block{};
-    for (int j = 0; j < Size; ++j) {
-        const std::uint64_t element = first + j;
-        if (j == 0 || (element & last_slot) == 0) block = stream.block(element >> shift);
-        words[j] = stream.slot(block, static_cast<int>(element & last_slot));
-    }
-}
 
 // The rule for one number, of which there is one copy a kernel: in every place of every loop its thirteen modes
 // would be a hundred kilobytes of code, and minutes of compiling.

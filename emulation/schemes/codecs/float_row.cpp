@@ -4,7 +4,7 @@
 
 #include "core/codec.h"
 #include "core/stochastic_moments.h"
-#include "emulation/arithmetic/reduce_kernels.h"
+#include "emulation/draws/random_words.h"
 #include "emulation/schemes/codecs/bits.h"
 
 namespace apscope::detail {
@@ -31,10 +31,11 @@ Message encode_float_row(std::span<const double> x, double scale, const FloatGri
     m.certain = !drawn;
     GridUse use;
     const GridLimits limits = limits_of(grid.format, cast);
-    RandomWords words(stream);
+    std::uint64_t words[random_group];
     for (std::size_t i = 0; i < n; ++i) {
+        if (drawn && i % random_group == 0) random_words(stream, first + i, std::min(random_group, n - i), words);
         const double scaled = x[i] * scale;
-        m.codes[i] = round_one<double>(scaled, cast, grid.projection.rounding, drawn ? words.at(first + i) : 0);
+        m.codes[i] = round_one<double>(scaled, cast, grid.projection.rounding, drawn ? words[i % random_group] : 0);
         m.values[i] = m.codes[i] / scale;
         if (std::isfinite(x[i])) use.add(x[i], m.codes[i], m.values[i], scale, limits);
         if (!drawn) continue;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "emulation/draws/random_integers.h"
+#include "emulation/draws/random_words.h"
 #include "emulation/machine/simd.h"
 #include "emulation/schemes/codecs/bits.h"
 
@@ -124,7 +124,7 @@ Message encode_levels(std::span<const double> x, std::span<const double> levels,
         else if (integers) simd::run<CountIntegers>(part, unit, count, levels.front(), levels.back(), u, above);
         else search_levels(part, unit, count, levels, u, above);
         if (rule == LevelRule::stochastic) {
-            random_integers(stream, first + begin, count, random);
+            random_words(stream, first + begin, count, random);
             const Outcome outcome{m.codes.data() + begin, m.values.data() + begin, m.bias.data() + begin, m.variance.data() + begin};
             simd::run<RoundStochastically>(part, static_cast<const double*>(u), static_cast<const double*>(above), static_cast<const double*>(random),
                                            count, levels.data(), static_cast<double>(levels.size() - 1), unit, words_count, &outcome);

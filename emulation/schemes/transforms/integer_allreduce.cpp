@@ -10,7 +10,7 @@
 #include <array>
 #include <cmath>
 
-#include "emulation/draws/random_integers.h"
+#include "emulation/draws/random_words.h"
 #include "emulation/machine/simd.h"
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/codecs/statistics.h"
@@ -96,7 +96,7 @@ struct FixedPoint {
                 simd::run<RoundToIntegers>(part, static_cast<const double*>(scale), count, codes, values);
                 continue;
             }
-            random_integers(step.stream(worker, random_bits), begin, count, random);
+            random_words(step.stream(worker, random_bits), begin, count, random);
             simd::run<DrawIntegers>(part, static_cast<const double*>(scale), static_cast<const double*>(random), std::ldexp(1.0, random_bits), count,
                                     codes, values, m.bias.data() + begin, m.variance.data() + begin);
         }

@@ -11,7 +11,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "emulation/draws/random_integers.h"
+#include "emulation/draws/random_words.h"
 #include "emulation/machine/simd.h"
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/codecs/hadamard.h"
@@ -71,7 +71,7 @@ void flip(const TensorStep& step, Row& row) {
     double signs[random_group];
     for (std::size_t begin = 0; begin < row.size(); begin += random_group) {
         const std::size_t count = std::min(random_group, row.size() - begin);
-        random_integers(step.shared_stream(1), begin, count, signs);
+        random_words(step.shared_stream(1), begin, count, signs);
         simd::run<FlipSigns>(row.data() + begin, static_cast<const double*>(signs), count);
     }
 }

@@ -20,7 +20,7 @@
 #include "emulation/allreduce/topology.h"
 #include "emulation/cast/packing.h"
 #include "emulation/cast/quantize.h"
-#include "emulation/draws/narrow_draws.h"
+#include "emulation/draws/random_words.h"
 #include "emulation/schemes/codecs/sparse.h"
 #include "emulation/schemes/uniform_grid.h"
 #include "trace_files.h"
@@ -67,12 +67,28 @@ TEST(LargeIndices, StreamsCountIn64Bits) {
 }
 
 TEST(LargeIndices, WordsInBulkCountIn64Bits) {
-    for (const int bits : {8, 16, 32}) {
+    constexpr std::size_t count = 2 * random_group + 3;
+    std::vector<std::uint64_t> wide(count);
+    std::vector<std::uint32_t> narrow(count);
+    std::vector<double> integers(count);
+    for (const int bits : {1, 8, 16, 17, 32, 33, 53, 64}) {
         const RandomStream stream{{5, 6}, 0, stage_and_hop(Stage::quantize, 0), bits};
-        NarrowDraws draws(stream);
-        for (const std::uint64_t first : offsets) {
-            const std::uint32_t* drawn = draws.at(first, NarrowDraws::size);
-            for (std::size_t i = 0; i < NarrowDraws::size; ++i) ASSERT_EQ(std::uint64_t{drawn[i]} << 32, word_of(stream, first + i)) << first + i;
+        for (const std::uint64_t offset : offsets) {
+            for (const std::uint64_t first : {offset, offset + 1, offset + 7}) {
+                random_words(stream, first, count, wide.data());
+                if (bits <= 32) random_words(stream, first, count, narrow.data());
+                if (bits <= 53) random_words(stream, first, count, integers.data());
+                for (std::size_t i = 0; i < count; ++i) {
+                    const std::uint64_t word = word_of(stream, first + i);
+                    ASSERT_EQ(wide[i], word) << first + i;
+                    if (bits <= 32) {
+                        ASSERT_EQ(std::uint64_t{narrow[i]} << 32, word) << first + i;
+                    }
+                    if (bits <= 53) {
+                        ASSERT_EQ(integers[i], static_cast<double>(word >> (64 - bits))) << first + i;
+                    }
+                }
+            }
         }
     }
 }
