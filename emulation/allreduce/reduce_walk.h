@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "emulation/allreduce/reduce_scratch.h"
+#include "emulation/arithmetic/kahan.h"
 
 namespace apscope::detail {
 
@@ -17,17 +18,6 @@ template <class Real>
 std::size_t tile_of(std::size_t workers) {
     constexpr std::size_t cache = 24576, least = 256, most = 2048;
     return std::clamp(cache / (sizeof(Real) * std::max<std::size_t>(workers, 1)) / 64 * 64, least, most);
-}
-
-// Kahan's sum, every operation rounded: y = c - e; t = s + y; e = (t - s) - y; s = t. `sum` may be `out`.
-template <class Real, class Adder>
-void kahan_hop(Adder& adder, Real* out, const Real* sum, Real* compensation, const Real* addend, Real* y, Real* t, std::size_t count,
-               std::uint32_t hop) {
-    adder.add(y, addend, compensation, Real{-1}, hop);
-    adder.add(t, sum, y, Real{1}, hop + 1);
-    adder.add(compensation, t, sum, Real{-1}, hop + 2);
-    adder.add(compensation, compensation, y, Real{-1}, hop + 3);
-    std::copy_n(t, count, out);
 }
 
 // The hops of one tile. at[r] is where row r is read, which is changed as rows of partial sums take their place:
@@ -44,8 +34,12 @@ void reduce_tile(const Topology& topology, const ReductionProgram& program, std:
         const bool last = &hop == &program.hops.back() && target == result;
         Real* sum = last ? out : row(target);
         if (topology.kahan) {
-            if (hop.starts_accumulator) std::fill_n(row(workers + target), count, Real{0});
-            kahan_hop<Real>(adder, sum, at[target], row(workers + target), at[source], row(2 * workers), row(2 * workers + 1), count, hop_number);
+            Real *lost = row(workers + target), *y = row(2 * workers), *next = row(2 * workers + 1);
+            if (hop.starts_accumulator) std::fill_n(lost, count, Real{0});
+            kahan_add(at[source], at[target], lost, y, next, [&](Real* to, const Real* a, int sign, const Real* b, std::uint32_t k) {
+                adder.add(to, a, b, static_cast<Real>(sign), hop_number + k);
+            });
+            std::copy_n(next, count, sum);
         } else {
             adder.add(sum, at[target], at[source], Real{1}, hop_number);
         }

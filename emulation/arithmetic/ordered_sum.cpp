@@ -10,6 +10,7 @@
 
 #include "core/exact_accumulator.h"
 #include "emulation/arithmetic/arithmetic_kernels.h"
+#include "emulation/arithmetic/kahan.h"
 #include "emulation/arithmetic/register_sum.h"
 #include "emulation/draws/random_words.h"
 #include "emulation/machine/parallel.h"
@@ -140,18 +141,17 @@ private:
 
     void kahan(std::size_t terms, Row& sum) {
         begin(0, sum);
-        Row compensation(count_, 0.0), next(count_), y(count_);
+        Row lost(count_, 0.0), next(count_), y(count_);
         for (std::size_t k = 1; k < terms; ++k) {
-            if (fused_) {
-                std::transform(compensation.begin(), compensation.end(), y.begin(), std::negate<>());
-                add_term(k, y, y);
-            } else {
-                load(k, term_);
-                apply(Operation::subtract, term_, compensation, compensation, y);
-            }
-            apply(Operation::add, sum, y, y, next);
-            apply(Operation::subtract, next, sum, sum, compensation);
-            apply(Operation::subtract, compensation, y, y, compensation);
+            if (!fused_) load(k, term_);
+            kahan_add(term_, sum, lost, y, next, [&](Row& out, const Row& a, int sign, const Row& b, int rounding) {
+                if (fused_ && rounding == 0) {
+                    std::transform(b.begin(), b.end(), out.begin(), std::negate<>());
+                    add_term(k, out, out);
+                } else {
+                    apply(sign < 0 ? Operation::subtract : Operation::add, a, b, b, out);
+                }
+            });
             sum.swap(next);
         }
     }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "emulation/arithmetic/kahan.h"
 #include "emulation/arithmetic/rounding_steps.h"
 #include "emulation/machine/simd.h"
 
@@ -46,7 +47,7 @@ struct AccumulateProducts {
     }
 };
 
-// Kahan's sum (emulation/arithmetic/ordered_sum.h) and what it lost so far.
+// Kahan's sum and what it lost so far.
 template <class Real, Step S, bool Odd, std::size_t Lanes>
 struct AccumulateKahan {
     static APSCOPE_INLINE void run(Real* sum, Real* lost, const Real* terms, std::size_t stride, std::size_t count, const StepCast<Real>* given) {
@@ -57,10 +58,11 @@ struct AccumulateKahan {
         for (std::size_t k = 0; k < count; ++k) {
             const Real* t = terms + k * stride;
             for (std::size_t j = 0; j < Lanes; ++j) {
-                const auto add = [&](Real a, Real b) __attribute__((always_inline)) { return round_step<S>(add_for_step<Odd, S>(a, b, step), step); };
-                const Real y = add(t[j], -e[j]), u = add(s[j], y);
-                e[j] = add(add(u, -s[j]), -y);
-                s[j] = u;
+                Real y, next;
+                kahan_add(t[j], s[j], e[j], y, next, [&](Real& out, Real a, int sign, Real b, int) __attribute__((always_inline)) {
+                    out = round_step<S>(add_for_step<Odd, S>(a, sign < 0 ? -b : b, step), step);
+                });
+                s[j] = next;
             }
         }
         for (std::size_t j = 0; j < Lanes; ++j) sum[j] = s[j];

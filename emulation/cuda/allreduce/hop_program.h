@@ -15,6 +15,7 @@
 
 #include "core/philox.h"
 #include "emulation/allreduce/topology.h"
+#include "emulation/arithmetic/kahan.h"
 #include "emulation/arithmetic/rounding_steps.h"
 #include "emulation/cuda/allreduce/hop_rounding.h"
 
@@ -128,11 +129,11 @@ struct HopRunner {
             if (!kahan) {
                 before = {adder.add(target.value, source, hop, element, moments), 0};
             } else {
-                const Number compensation = instruction.starts ? 0 : target.compensation;
-                const Number y = adder.add(source, Number{-1} * compensation, hop, element, moments);
-                const Number t = adder.add(target.value, Number{1} * y, hop + 1, element, moments);
-                const Number low = adder.add(t, Number{-1} * target.value, hop + 2, element, moments);
-                before = {t, adder.add(low, Number{-1} * y, hop + 3, element, moments)};
+                Number lost = instruction.starts ? 0 : target.compensation, y = 0, next = 0;
+                kahan_add(source, target.value, lost, y, next, [&](Number& out, Number a, int sign, Number b, std::uint32_t rounding) {
+                    out = adder.add(a, static_cast<Number>(sign) * b, hop + rounding, element, moments);
+                });
+                before = {next, lost};
             }
             if (instruction.keep >= 0) slots[static_cast<std::uint64_t>(instruction.keep) * pitch] = {before.value, before.compensation};
         }

@@ -9,6 +9,7 @@
 #include "core/exact_arithmetic.h"
 #include "core/philox.h"
 #include "emulation/arithmetic/arithmetic_kernels.h"
+#include "emulation/arithmetic/kahan.h"
 #include "emulation/arithmetic/ordered_sum.h"
 #include "emulation/cuda/cast/group_rounding.h"
 #include "emulation/cuda/cast/nan_bits.h"
@@ -147,12 +148,12 @@ private:
             return step.terms == 1 ? round(step.sum, stack[0], Stage::reduce, hop++) : stack[0];
         }
         APSCOPE_HD double kahan() {
-            double s = begin(0), compensation = 0.0;
+            double s = begin(0), lost = 0.0, y = 0.0, t = 0.0;
             for (std::uint64_t k = 1; k < step.terms; ++k) {
-                const double y = fused() ? add_term(-compensation, k) : next<Operation::subtract>(term(k), compensation);
-                const double t = next<Operation::add>(s, y);
-                const double low = next<Operation::subtract>(t, s);
-                compensation = next<Operation::subtract>(low, y);
+                kahan_add(fused() ? 0.0 : term(k), s, lost, y, t, [&](double& out, double x, int sign, double z, int rounding) {
+                    if (rounding == 0 && fused()) out = add_term(-z, k);
+                    else out = sign < 0 ? next<Operation::subtract>(x, z) : next<Operation::add>(x, z);
+                });
                 s = t;
             }
             return s;

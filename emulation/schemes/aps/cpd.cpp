@@ -17,6 +17,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "emulation/arithmetic/kahan.h"
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/codecs/cpd_cast.h"
 #include "emulation/schemes/scheme.h"
@@ -68,21 +69,17 @@ Message encode(const Cpd& cpd, const TensorStep& step, float scale, std::span<co
 // In rank order, every sum cast; with kahan every operation of Kahan's sum.
 std::vector<float> sum(const Cpd& cpd, const std::vector<Message>& sent) {
     const std::size_t n = sent.at(0).codes.size();
-    std::vector<float> total(n), lost(n), next(n);
+    std::vector<float> total(n), lost(n), y(n), next(n);
     for (const Message& m : sent) {
         if (!cpd.kahan) {
             for (std::size_t i = 0; i < n; ++i) total[i] += static_cast<float>(m.codes[i]);
             cpd.cast(total);
             continue;
         }
-        for (std::size_t i = 0; i < n; ++i) lost[i] = static_cast<float>(m.codes[i]) - lost[i];
-        cpd.cast(lost);
-        for (std::size_t i = 0; i < n; ++i) next[i] = total[i] + lost[i];
-        cpd.cast(next);
-        for (std::size_t i = 0; i < n; ++i) total[i] = next[i] - total[i];
-        cpd.cast(total);
-        for (std::size_t i = 0; i < n; ++i) lost[i] = total[i] - lost[i];
-        cpd.cast(lost);
+        kahan_add(m.codes, total, lost, y, next, [&](std::vector<float>& out, const auto& a, int sign, const std::vector<float>& b, int) {
+            for (std::size_t i = 0; i < n; ++i) out[i] = sign < 0 ? static_cast<float>(a[i]) - b[i] : static_cast<float>(a[i]) + b[i];
+            cpd.cast(out);
+        });
         total.swap(next);
     }
     return total;

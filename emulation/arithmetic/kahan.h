@@ -1,0 +1,22 @@
+// Kahan's sum with every operation rounded, for numbers, rows of numbers and registers alike:
+//
+//      y = x - e          the term, less what the sum has lost so far
+//      t = s + y          the next sum
+//      e = (t - s) - y    what that lost
+#pragma once
+
+#include "core/host_device.h"
+
+namespace apscope::detail {
+
+// add(out, a, sign, b, k): out = round(a + sign b), the k-th of the four roundings, from 0; `out` may be `a`. The next
+// sum is t, which is the caller's to put in the place of s.
+template <class Term, class Sum, class Place, class Add>
+APSCOPE_HD void kahan_add(const Term& x, const Sum& s, Place& e, Place& y, Place& t, const Add& add) {
+    add(y, x, -1, e, 0);
+    add(t, s, 1, y, 1);
+    add(e, t, -1, s, 2);
+    add(e, e, -1, y, 3);
+}
+
+}  // namespace apscope::detail
