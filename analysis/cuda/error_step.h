@@ -12,7 +12,7 @@
 
 #include <cstdint>
 
-#include "analysis/statistics/error_statistics.h"
+#include "analysis/statistics/pair_update.h"
 #include "core/fixed_shape_sum.h"
 #include "emulation/cuda/allreduce/hop_rounding.h"
 #include "emulation/cuda/cast/group_rounding.h"
@@ -20,7 +20,6 @@
 
 namespace apscope::detail {
 
-inline constexpr int error_sums = 7;  // the first of ErrorStatistics::Sum
 inline constexpr int moment_sums = 3;  // those of a draw's error and variance, and how many have none
 struct ErrorCounts {
     enum Count { counted, nonzero, underflow, subnormal, saturated, overflow, nan, infinite, size };
@@ -55,20 +54,15 @@ struct ErrorLane {
     double max_ulp = 0.0;
 
     APSCOPE_HD static bool finite(double v) { return (bits_cast<std::uint64_t>(v) & infinity_bits<double>) != infinity_bits<double>; }
-    APSCOPE_HD static double absolute(double v) { return bits_cast<double>(bits_cast<std::uint64_t>(v) & ~sign_bit<double>); }
 
     // x was sent as `code`, the scaled, rounded x.
     APSCOPE_HD void add_limits(double x, double code, const FloatScale& s) {
         using C = ErrorCounts;
-        const double scaled = absolute(x * s.scale);
-        if (!finite(scaled)) return;
-        count[C::subnormal] += scaled != 0.0 && scaled < s.smallest_normal;
-        count[C::saturated] += scaled > s.largest && absolute(code) == s.largest;
+        update_limits(absolute(x * s.scale), absolute(code), s.smallest_normal, s.largest, count[C::subnormal], count[C::saturated]);
     }
 
     // x became y.
     APSCOPE_HD void add_pair(double x, double y, const FloatScale& s) {
-        using S = ErrorStatistics;
         using C = ErrorCounts;
         if (!finite(x)) {
             count[C::nan] += x != x;  // by constant indices: the array stays in registers
@@ -83,21 +77,10 @@ struct ErrorLane {
         }
         ++count[C::counted];
         const double e = y - x;
-        const std::uint64_t sign = bits_cast<std::uint64_t>(x) & sign_bit<double>;
-        sum[S::error] += e;
-        sum[S::squared_error] += e * e;
-        sum[S::squared_reference] += x * x;
-        sum[S::absolute_reference] += absolute(x);
-        sum[S::signed_error] += x != 0.0 ? bits_cast<double>(bits_cast<std::uint64_t>(e) ^ sign) : 0.0;
-        sum[S::product] += x * y;
-        sum[S::squared_result] += y * y;
+        update_sums<PairTraits{}>(x, y, e, x == 0.0, [&](int k) -> double& { return sum[k]; });
         if (x != y) {
-            // Units in the last place of the format at the scaled x.
-            const double size = absolute(x) * s.units * s.scale;
-            const int exponent = size == 0.0 ? s.cast.emin : exponent_of<double>(bits_cast<std::uint64_t>(size));
-            const int quantum = (exponent > s.cast.emin ? exponent : s.cast.emin) - s.cast.mantissa_bits;
-            const double ulps = absolute(e) * s.units * s.scale * bits_cast<double>(static_cast<std::uint64_t>(1023 - quantum) << 52);
-            max_ulp = ulps > max_ulp ? ulps : max_ulp;
+            const double error = in_ulps<Ulps::scaled>(absolute(x), absolute(e), ulp_scale<Ulps::scaled>(s));
+            max_ulp = error > max_ulp ? error : max_ulp;
         }
     }
 };

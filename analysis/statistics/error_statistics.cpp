@@ -105,10 +105,7 @@ template void ErrorStatistics::add_block(std::span<const double>, std::span<cons
 
 void ErrorStatistics::count_limits(std::span<const double> x, std::span<const double> codes, const FloatScale& s) {
     for (std::size_t i = 0; i < x.size(); ++i) {
-        const double scaled = std::abs(x[i] * s.scale);
-        if (!finite(scaled)) continue;
-        subnormal += scaled != 0.0 && scaled < s.smallest_normal;
-        saturated += scaled > s.largest && std::abs(codes[i]) == s.largest;
+        update_limits(absolute(x[i] * s.scale), absolute(codes[i]), s.smallest_normal, s.largest, subnormal, saturated);
     }
 }
 

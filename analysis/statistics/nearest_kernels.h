@@ -33,7 +33,7 @@ struct NearestCast {
 enum class Casted { unused, stored, streamed };
 
 struct NearestFound {
-    double sums[7];  // the first of ErrorStatistics::Sum
+    double sums[error_sums];
     std::uint32_t zero, lost, below;  // x = 0, y = 0, |x| < 2^emin
     std::uint32_t most, ulps;         // the largest |x|, and |e| in quanta: bits of fp32
 };
@@ -45,10 +45,8 @@ struct CastAndCompare {
 
     static APSCOPE_INLINE void run(const float* __restrict in, float* __restrict out, std::size_t count, const NearestCast* given,
                                    NearestFound* found) {
-        using S = ErrorStatistics;
         // Locals, which stay in registers.
-        double error[sum_lanes] = {}, squared_error[sum_lanes] = {}, squared_reference[sum_lanes] = {}, absolute_reference[sum_lanes] = {},
-               signed_error[sum_lanes] = {}, product[sum_lanes] = {}, squared_result[sum_lanes] = {};
+        LaneSums<error_sums> sums;
         std::uint32_t zero[sum_lanes] = {}, lost[sum_lanes] = {}, below[sum_lanes] = {}, most[sum_lanes] = {}, ulps[sum_lanes] = {};
         const NearestCast cast = *given;
         const auto add = [&](const float* from, float* to, std::size_t lane) __attribute__((always_inline)) {
@@ -65,15 +63,7 @@ struct CastAndCompare {
             lost[lane] = rounded == 0.0f ? lost[lane] + 1 : lost[lane];
             below[lane] = binade < cast.least ? below[lane] + 1 : below[lane];
             const double a = x, e = narrow_error, b = a + e;
-            const std::uint64_t wide = bits_cast<std::uint64_t>(a), sign = wide & sign_bit<double>;
-            error[lane] += e;
-            squared_error[lane] = add_exact_product<Fused>(e, e, squared_error[lane]);
-            squared_reference[lane] = add_exact_product<Fused>(a, a, squared_reference[lane]);
-            absolute_reference[lane] += bits_cast<double>(wide ^ sign);
-            // sign(0) = 0: where x is zero so is e, and no lane is -0.
-            signed_error[lane] += bits_cast<double>(bits_cast<std::uint64_t>(e) ^ sign);
-            product[lane] = add_exact_product<Fused>(a, b, product[lane]);
-            squared_result[lane] = add_exact_product<Fused>(b, b, squared_result[lane]);
+            update_sums<PairTraits{Fused, Fused, false}>(a, b, e, false, [&](int k) __attribute__((always_inline)) -> double& { return sums.lane[k][lane]; });
         };
         const auto sixteen = [&](const float* from, float* to) __attribute__((always_inline)) {
             __builtin_prefetch(from + ahead);
@@ -92,14 +82,7 @@ struct CastAndCompare {
         for (std::size_t lane = 0; i + lane < count; ++lane) add(in + i, How == Casted::unused ? nullptr : out + i, lane);
 
         NearestFound f{};
-        const auto join = [&](S::Sum sum, double* lanes) { f.sums[sum] = join_lanes(lanes); };
-        join(S::error, error);
-        join(S::squared_error, squared_error);
-        join(S::squared_reference, squared_reference);
-        join(S::absolute_reference, absolute_reference);
-        join(S::signed_error, signed_error);
-        join(S::product, product);
-        join(S::squared_result, squared_result);
+        for (int k = 0; k < error_sums; ++k) f.sums[k] = sums.join(static_cast<std::size_t>(k));
         for (std::size_t lane = 0; lane < sum_lanes; ++lane) {
             f.zero += zero[lane];
             f.lost += lost[lane];

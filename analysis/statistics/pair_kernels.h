@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "analysis/statistics/error_statistics.h"
+#include "analysis/statistics/pair_update.h"
 #include "core/fixed_shape_sum.h"
 #include "emulation/machine/simd.h"
 
@@ -14,17 +14,10 @@ namespace apscope::detail {
 // What a block of pairs adds. The sums are finite where the numbers are, as far as fp32 numbers and sums of them
 // go; an infinity or NaN makes a sum of squares one.
 struct PairsFound {
-    double sums[7];  // the first of ErrorStatistics::Sum
+    double sums[error_sums];
     std::uint64_t zero, lost;  // x = 0; y = 0 and x is not
     double max_ulp;
 };
-
-// a b + c in one instruction, where it is told to: where a b is exact, that changes no bit.
-template <bool Fused>
-APSCOPE_INLINE double add_exact_product(double a, double b, double c) {
-    if constexpr (Fused) return __builtin_fma(a, b, c);
-    else return a * b + c;
-}
 
 // total += the sum of a block's row.
 struct SumRow {
@@ -37,65 +30,34 @@ struct SumRow {
 struct CountLimits {
     static APSCOPE_INLINE void run(const float* x, const float* y, std::size_t count, float smallest_normal, float largest,
                                    std::uint64_t* subnormal, std::uint64_t* saturated) {
-        const std::uint32_t least = bits_cast<std::uint32_t>(smallest_normal), most = bits_cast<std::uint32_t>(largest);
         std::uint32_t below = 0, above = 0;  // a block is small
-        for (std::size_t i = 0; i < count; ++i) {
-            const std::uint32_t a = bits_cast<std::uint32_t>(x[i]) & 0x7FFFFFFF, b = bits_cast<std::uint32_t>(y[i]) & 0x7FFFFFFF;
-            below += (a != 0) & (a < least);
-            above += (a > most) & (a < 0x7F800000) & (b == most);
-        }
+        for (std::size_t i = 0; i < count; ++i) update_limits(absolute(x[i]), absolute(y[i]), smallest_normal, largest, below, above);
         *subnormal += below;
         *saturated += above;
     }
 };
 
-// How max_ulp is found: not at all; with U = 1 and S a power of two, which move the exponents only; or by
-// the definition, |e| U S 2^-q in this order.
-enum class Ulps { none, shifted, scaled };
-
-// Sums, counts and the largest error in units in the last place, q = max(floor(log2 (U S |x|)), emin) - m. fp32
-// numbers are widened first: their products are exact in fp64, and Fused may be set. Known: what follows from x
-// alone is left out.
+// Sums, counts and the largest error in units in the last place. fp32 numbers are widened first: their products are
+// exact in fp64, and Fused may be set. Known: what follows from x alone is left out.
 template <Ulps U, bool Known, bool Fused, class Real>
 struct AddFinitePairs {
     static_assert(!Fused || sizeof(Real) == sizeof(float));
     static APSCOPE_INLINE void run(const Real* x, const Real* y, std::size_t count, const FloatScale* given, PairsFound* found) {
-        using S = ErrorStatistics;
         // Locals, which stay in registers.
-        double error[sum_lanes] = {}, squared_error[sum_lanes] = {}, squared_reference[sum_lanes] = {}, absolute_reference[sum_lanes] = {},
-               signed_error[sum_lanes] = {}, product[sum_lanes] = {}, squared_result[sum_lanes] = {}, ulp[sum_lanes] = {};
+        LaneSums<error_sums> sums;
         using Count = BitsOf<Real>;
         Count zero[sum_lanes] = {}, lost[sum_lanes] = {};
-        const double units = given->units, scale = given->scale;
-        // 2^-q is formed in place: `top` less the exponent field, at least `least`.
-        const std::int64_t moved = U == Ulps::shifted ? (static_cast<std::int64_t>(bits_cast<std::uint64_t>(scale) >> 52) - 1023) << 52 : 0;
-        const auto least = static_cast<std::int64_t>(given->cast.emin + 1023) * (std::int64_t{1} << 52) - moved;
-        const auto top = static_cast<std::int64_t>(2046 + given->cast.mantissa_bits) * (std::int64_t{1} << 52);
+        double ulp[sum_lanes] = {};
+        const UlpScale ulps = ulp_scale<U>(*given);
         const auto add = [&](std::size_t i, std::size_t lane) __attribute__((always_inline)) {
             const double a = x[i], b = y[i], e = b - a;
-            const std::uint64_t bits = bits_cast<std::uint64_t>(a), sign = bits & sign_bit<double>;
-            const double magnitude = bits_cast<double>(bits ^ sign);
-            // sign(0) = 0: the sign of x moves to e where x is not zero.
-            const double turned = bits_cast<double>(bits_cast<std::uint64_t>(e) ^ sign);
             const bool is_zero = x[i] == 0, is_lost = (x[i] != 0) & (y[i] == 0);
-            error[lane] += e;
-            squared_error[lane] += e * e;
-            if constexpr (!Known) {
-                squared_reference[lane] = add_exact_product<Fused>(a, a, squared_reference[lane]);
-                absolute_reference[lane] += magnitude;
-                zero[lane] += is_zero;
-            }
-            signed_error[lane] += is_zero ? 0.0 : turned;
-            product[lane] = add_exact_product<Fused>(a, b, product[lane]);
-            squared_result[lane] = add_exact_product<Fused>(b, b, squared_result[lane]);
+            update_sums<PairTraits{Fused, false, Known}>(a, b, e, is_zero, [&](int k) __attribute__((always_inline)) -> double& { return sums.lane[k][lane]; });
+            if constexpr (!Known) zero[lane] += is_zero;
             lost[lane] += is_lost;
-            const double absolute = bits_cast<double>(bits_cast<std::uint64_t>(e) & ~sign_bit<double>);
             if constexpr (U != Ulps::none) {
-                const double at = U == Ulps::scaled ? magnitude * units * scale : magnitude;
-                const auto exponent = static_cast<std::int64_t>(bits_cast<std::uint64_t>(at) & infinity_bits<double>);
-                const double per_ulp = bits_cast<double>(top - (exponent > least ? exponent : least));
-                const double in_ulps = U == Ulps::scaled ? absolute * units * scale * per_ulp : absolute * per_ulp;
-                ulp[lane] = in_ulps > ulp[lane] ? in_ulps : ulp[lane];
+                const double error = in_ulps<U>(absolute(a), absolute(e), ulps);
+                ulp[lane] = error > ulp[lane] ? error : ulp[lane];
             }
         };
         std::size_t i = 0;
@@ -104,14 +66,7 @@ struct AddFinitePairs {
         }
         for (std::size_t lane = 0; i + lane < count; ++lane) add(i + lane, lane);
         PairsFound f{};
-        const auto join = [&](S::Sum sum, double* lanes) { f.sums[sum] = join_lanes(lanes); };
-        join(S::error, error);
-        join(S::squared_error, squared_error);
-        join(S::squared_reference, squared_reference);
-        join(S::absolute_reference, absolute_reference);
-        join(S::signed_error, signed_error);
-        join(S::product, product);
-        join(S::squared_result, squared_result);
+        for (int k = 0; k < error_sums; ++k) f.sums[k] = sums.join(static_cast<std::size_t>(k));
         for (std::size_t lane = 0; lane < sum_lanes; ++lane) {
             f.zero += zero[lane];
             f.lost += lost[lane];
@@ -151,7 +106,7 @@ struct LeaveOut {
 struct AddReference {
     static APSCOPE_INLINE void run(const double* x, std::size_t count, double* squared, double* absolute, std::uint64_t* zeros) {
         *squared = block_sum(count, [&](std::size_t i) { return x[i] * x[i]; });
-        *absolute = block_sum(count, [&](std::size_t i) { return bits_cast<double>(bits_cast<std::uint64_t>(x[i]) & ~sign_bit<double>); });
+        *absolute = block_sum(count, [&](std::size_t i) { return detail::absolute(x[i]); });
         std::uint64_t zero = 0;
         for (std::size_t i = 0; i < count; ++i) zero += x[i] == 0.0;
         *zeros = zero;
