@@ -1,13 +1,12 @@
-// A reduction's hops (emulation/allreduce/topology.h) as instructions that a GPU thread runs element by element, in the
-// hops' own order: the moments of stochastic hops are fp64 sums over the hops, whose order is part of their
-// bits. (reduce_step.h's stack machine, which needs no memory, computes subtrees first.)
+// A reduction's hops (emulation/allreduce/topology.h) as instructions that a GPU thread runs element by element. Every
+// addition has its hop's number, which is its place among the random streams, and its operands in their order: in
+// whatever order hops run, the bits of a sum are those of emulation/allreduce/reduce.h.
 //
 //      target = round(target + source)          operand:  w >= 0   worker w's value
 //                                                         -1       the result just before
 //                                                         -2 - s   what was kept in slot s
 //
-// A chain of hops keeps nothing; a tree keeps the sums of a level. A ring's chunks run one program, that of the
-// chunk whose order begins with worker 0: chunk c's worker is worker (w + c + 1) mod W.
+// A chain of hops keeps nothing. A tree keeps the sums of a level, or log2 W sums where the deeper ones come first.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +36,15 @@ struct HopProgram {
     int slots = 0;
 };
 
-// Host only. Gather runs the sequential hops.
+enum class HopOrder {
+    as_they_are,   // the moments of stochastic hops are fp64 sums over the hops, whose order is part of their bits
+    deeper_first,  // of W workers at most log2 W - 1 sums are kept, whatever the topology
+};
+
+// Host only.
+HopProgram hop_program(const ReductionProgram& program, int workers, HopOrder order);
+// As they are; gather runs the sequential hops. A ring's chunks run one program, that of the chunk whose order begins
+// with worker 0: chunk c's worker is worker (w + c + 1) mod W.
 HopProgram hop_program(const Topology& topology, int workers);
 
 // Which chunk of a ring an element lies in, for elements from `first` on in ascending order.

@@ -2,16 +2,18 @@
 #pragma once
 
 #include <cmath>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "emulation/cuda/allreduce/reduce_cuda.h"
-#include "emulation/cuda/allreduce/stack_program.h"
+#include "emulation/cuda/allreduce/reduce_step.h"
 
 namespace apscope::detail {
 
 struct ReduceChunk {
     ReduceStep step;  // but for its program's place in memory
-    std::vector<StackInstruction> program;
+    std::vector<HopInstruction> program;
 };
 
 inline std::vector<ReduceChunk> reduce_chunks(const float* in, std::size_t workers, double* out, std::size_t n, const FloatFormat& format,
@@ -26,13 +28,19 @@ inline std::vector<ReduceChunk> reduce_chunks(const float* in, std::size_t worke
     for (int chunk = 0; chunk < chunk_count(options.topology, count); ++chunk) {
         ReduceStep step{in, n, count, chunk_begin(options.topology, count, chunk, n), chunk_begin(options.topology, count, chunk + 1, n), out,
                         options.input_cast, scale.scale, power_of_two ? 1.0 / scale.scale : 0.0, scale.divisor,
-                        make_cast<double>(format, options.projection), accumulator.cast, options.projection.rounding, accumulator.rounding,
-                        seed_key(options.seed), nullptr, 0, options.topology.kahan};
+                        make_cast<double>(format, options.projection), options.projection.rounding, seed_key(options.seed),
+                        {{accumulator.cast, accumulator.rounding, accumulator.saturates, seed_key(options.seed)}, options.topology.kahan, nullptr, 0, 0}};
         if (step.first == step.last) continue;
-        std::vector<StackInstruction> program;
-        if (options.topology.kind != Topology::Kind::exact) program = stack_program(reduction_program(options.topology, count, chunk), count);
-        step.instructions = static_cast<int>(program.size());
-        chunks.push_back({step, std::move(program)});
+        HopProgram program;
+        if (options.topology.kind != Topology::Kind::exact) {
+            program = hop_program(reduction_program(options.topology, count, chunk), count, HopOrder::deeper_first);
+        }
+        if (program.slots > reduce_slots) {
+            throw std::invalid_argument(std::to_string(workers) + " workers are more than a GPU thread keeps partial sums for; use at most 65536");
+        }
+        step.hops.count = static_cast<int>(program.instructions.size());
+        step.hops.result = program.result;
+        chunks.push_back({step, std::move(program.instructions)});
     }
     return chunks;
 }
