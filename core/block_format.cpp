@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <stdexcept>
 #include <vector>
 
 #include "core/named_formats.h"
+#include "core/parse.h"
 
 namespace apscope {
 
@@ -47,13 +47,6 @@ bool is_bfp(const BlockFormat& f) {
            f.element == fixed_point_element(f.element.storage_bits(), false);
 }
 
-std::optional<int> number(std::string_view text) {
-    int value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-    return value;
-}
-
 [[noreturn]] void refuse_name(std::string_view name) {
     std::string known;
     for (const NamedBlockFormat& row : table()) known += std::string(row.name) + ", ";
@@ -70,7 +63,7 @@ BlockFormat parse_base(std::string_view base, std::string_view name) {
         const std::string_view rest = base.substr(4);
         const std::size_t colon = rest.find(':');
         if (colon == std::string_view::npos) refuse_name(name);
-        const std::optional<int> bits = number(rest.substr(0, colon)), block = number(rest.substr(colon + 1));
+        const std::optional<int> bits = detail::parse_number<int>(rest.substr(0, colon)), block = detail::parse_number<int>(rest.substr(colon + 1));
         if (!bits || !block) refuse_name(name);
         BlockFormat f = microscaling(fixed_point_element(*bits, false));
         f.block_size = *block;
@@ -79,7 +72,7 @@ BlockFormat parse_base(std::string_view base, std::string_view name) {
     if (base.starts_with("blocks:")) {
         const std::string_view element = base.substr(7);
         if (element.starts_with("int")) {
-            const std::optional<int> bits = number(element.substr(3));
+            const std::optional<int> bits = detail::parse_number<int>(element.substr(3));
             if (!bits) refuse_name(name);
             return microscaling(fixed_point_element(*bits, true), true);
         }
@@ -184,8 +177,8 @@ BlockFormat parse_block_format(std::string_view name) {
         rest.remove_prefix(end);
         if (option.starts_with("scale=")) {
             f.scale = parse_format(option.substr(6));
-        } else if (option.starts_with("block=") && number(option.substr(6))) {
-            f.block_size = *number(option.substr(6));
+        } else if (option.starts_with("block=") && detail::parse_number<int>(option.substr(6))) {
+            f.block_size = *detail::parse_number<int>(option.substr(6));
         } else if (option.starts_with("rule=")) {
             f.rule = parse_scale_rule(option.substr(5));
         } else if (option == "tensor") {

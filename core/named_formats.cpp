@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <stdexcept>
 #include <utility>
 
 #include "core/nearest_names.h"
+#include "core/parse.h"
 
 namespace apscope {
 
@@ -110,20 +110,12 @@ struct Tokens {
         rest.remove_prefix(word.size());
         return true;
     }
-    template <class Integer>
-    std::optional<Integer> number() {
-        Integer value = 0;  // a number that the type does not hold is no number, and the name unknown
-        const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
-        if (error != std::errc{}) return std::nullopt;
-        rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
-        return value;
-    }
     // `word` followed by a number, or nothing taken.
     template <class Integer = int>
     std::optional<Integer> take_number(std::string_view word) {
         Tokens ahead = *this;
         if (!ahead.take(word)) return std::nullopt;
-        const std::optional<Integer> value = ahead.number<Integer>();
+        const std::optional<Integer> value = detail::take_number<Integer>(ahead.rest);
         if (value) *this = ahead;
         return value;
     }

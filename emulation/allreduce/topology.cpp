@@ -1,8 +1,9 @@
 #include "emulation/allreduce/topology.h"
 
 #include <algorithm>
-#include <charconv>
 #include <stdexcept>
+
+#include "core/parse.h"
 
 namespace apscope::detail {
 
@@ -44,11 +45,8 @@ Topology parse_topology(std::string_view name) {
     else if (name == "tree") t.kind = Topology::Kind::tree;
     else if (name.starts_with("hierarchical")) {
         t.kind = Topology::Kind::hierarchical;
-        const std::string_view digits = name.size() > 13 ? name.substr(13) : std::string_view{};
-        const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), t.group);
-        if (name.size() < 14 || name[12] != ':' || error != std::errc{} || end != digits.data() + digits.size() || t.group < 1) {
-            refuse("topology '" + whole + "' needs a group size of 1 to 2147483647, as in hierarchical:4");
-        }
+        t.group = name.starts_with("hierarchical:") ? parse_number<int>(name.substr(13)).value_or(0) : 0;
+        if (t.group < 1) refuse("topology '" + whole + "' needs a group size of 1 to 2147483647, as in hierarchical:4");
     } else {
         refuse("unknown topology '" + whole + "'; use " + choices);
     }

@@ -1,7 +1,6 @@
 #include "emulation/arithmetic/ordered_sum.h"
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <stdexcept>
 #include <string>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "core/exact_accumulator.h"
+#include "core/parse.h"
 #include "emulation/arithmetic/arithmetic_kernels.h"
 #include "emulation/arithmetic/kahan.h"
 #include "emulation/arithmetic/register_sum.h"
@@ -264,10 +264,8 @@ SumOrder parse_sum_order(std::string_view text) {
     if (text == "exact") return {Kind::exact, 0};
     constexpr std::string_view prefix = "chunked:";
     if (text.starts_with(prefix)) {
-        std::size_t chunk = 0;
-        const char* last = text.data() + text.size();
-        const auto [end, error] = std::from_chars(text.data() + prefix.size(), last, chunk);
-        if (error == std::errc{} && end == last && chunk > 0) return {Kind::chunked, chunk};
+        const std::size_t chunk = parse_number<std::size_t>(text.substr(prefix.size())).value_or(0);
+        if (chunk > 0) return {Kind::chunked, chunk};
     }
     throw std::invalid_argument("unknown order '" + std::string(text) +
                                 "'; use sequential, pairwise, chunked:N with N at least 1, kahan or exact");

@@ -1,10 +1,10 @@
 #include "emulation/schemes/policy.h"
 
-#include <charconv>
 #include <limits>
 #include <regex>
 #include <stdexcept>
 
+#include "core/parse.h"
 #include "emulation/schemes/spec_text.h"
 
 namespace apscope::detail {
@@ -16,9 +16,8 @@ namespace {
 // A bound of steps:A:B, or what a missing one stands for.
 std::int64_t bound(std::string_view text, std::int64_t missing, std::string_view condition) {
     if (text.empty()) return missing;
-    std::int64_t number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc{} || end != text.data() + text.size() || number < 0) {
+    const std::int64_t number = parse_number<std::int64_t>(text).value_or(-1);
+    if (number < 0) {
         refuse("condition '" + std::string(condition) + "' is not steps:A:B with step numbers, such as steps:0:500 or steps:500:");
     }
     return number;

@@ -1,7 +1,6 @@
 #include "emulation/schemes/scheme.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <mutex>
@@ -10,6 +9,7 @@
 
 #include "core/named_formats.h"
 #include "core/nearest_names.h"
+#include "core/parse.h"
 #include "emulation/schemes/policy.h"
 #include "emulation/schemes/shared/groups.h"
 #include "emulation/schemes/spec_text.h"
@@ -85,28 +85,20 @@ std::optional<int> common_exponent(std::span<const double> scales) {
 
 const std::string& SchemeArguments::text(std::string_view key) const { return keys.at(std::string(key)); }
 
-long SchemeArguments::integer(std::string_view key, long least, long most) const {
-    const std::string& value = text(key);
-    long number = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    if (error != std::errc{} || end != value.data() + value.size() || number < least || number > most) {
-        refuse(std::string(key) + "=" + value + " is not a whole number from " + std::to_string(least) + " to " + std::to_string(most));
-    }
-    return number;
+long SchemeArguments::integer(std::string_view key, long min, long max) const {
+    return parse_integer(key, text(key), min, max);
 }
 
+double SchemeArguments::number(std::string_view key, double min, double max) const { return parse_real(key, text(key), min, max); }
+
 double SchemeArguments::real(std::string_view key) const {
-    const std::string& value = text(key);
-    double number = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    // Products with an fp32 gradient must be exact in fp64: an fp32 number, or any power of two.
-    int exponent = 0;
-    const bool power = std::frexp(number, &exponent) == 0.5 && exponent > -300 && exponent < 300;
-    const bool single = number >= 0x1p-126 && number <= 0x1.fffffep127 && static_cast<float>(number) == number;
-    if (error != std::errc{} || end != value.data() + value.size() || !(power || single)) {
-        refuse(std::string(key) + "=" + value + " is not a positive fp32 number or a power of two (such as 1000 or 0.5)");
-    }
-    return number;
+    const auto exact = [](double number) {
+        int exponent = 0;
+        const bool power = std::frexp(number, &exponent) == 0.5 && exponent > -300 && exponent < 300;
+        const bool single = number >= 0x1p-126 && number <= 0x1.fffffep127 && static_cast<float>(number) == number;
+        return power || single;
+    };
+    return parse_value<double>(key, text(key), exact, "a positive fp32 number or a power of two (such as 1000 or 0.5)");
 }
 
 std::string_view SchemeArguments::choice(std::string_view key, std::span<const std::string_view> choices) const {

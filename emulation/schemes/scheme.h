@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -141,8 +142,9 @@ struct SchemeArguments {
     std::map<std::string, std::string> keys;  // every key of the definition
 
     const std::string& text(std::string_view key) const;
-    long integer(std::string_view key, long least, long most) const;
-    double real(std::string_view key) const;
+    long integer(std::string_view key, long min, long max) const;
+    double real(std::string_view key) const;  // an fp32 number or a power of two: products with an fp32 gradient are exact in fp64
+    double number(std::string_view key, double min, double max = std::numeric_limits<double>::infinity()) const;
     std::string_view choice(std::string_view key, std::span<const std::string_view> choices) const;
 };
 

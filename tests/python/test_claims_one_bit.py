@@ -144,7 +144,7 @@ def test_signum_votes_on_the_momentum_and_is_compared_with_it():
         state = e.state
         assert np.array_equal(e.asked, m) and np.array_equal(e.sent, np.where(m >= 0, 1, -1))
         assert np.array_equal(e.reduced, 3 * np.where(e.sent.sum(axis=0) >= 0, 1, -1))
-    with pytest.raises(ValueError, match="momentum=1 is not a number from 0 to below 1"):
+    with pytest.raises(ValueError, match="momentum=1 must be a number from 0 to below 1"):
         apscope.schemes.SignVote(momentum=1)
 
 

@@ -7,7 +7,6 @@
 
 #include "emulation/schemes/as_tensor.h"
 #include "emulation/schemes/scheme.h"
-#include "emulation/schemes/shared/numbers.h"
 
 namespace apscope::detail {
 
@@ -50,7 +49,7 @@ SchemeDefinition error_feedback_definition() {
                                                 "error_feedback does not see; use a scheme that scales each tensor by itself");
                 }
                 TensorScheme t = as_tensor_scheme(*arguments.inner);
-                const double decay = number_between(arguments, "decay", 0.0, 1.0);
+                const double decay = arguments.number("decay", 0.0, 1.0);
                 t.keeps_state = true;
                 t.compensate = [decay, inner = t.compensate](const TensorStep& step, State& state, Rows& rows) {
                     if (inner) inner(step, state, rows);

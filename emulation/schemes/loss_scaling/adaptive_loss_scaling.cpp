@@ -12,7 +12,6 @@
 // anew. This is the rule for casts; for layers' scales in backpropagation see apscope.activation_scales.
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -51,15 +50,6 @@ struct AdaptiveRule {
     }
 };
 
-double read_target(const std::string& text) {
-    double target = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), target);
-    if (error != std::errc{} || end != text.data() + text.size() || !(target >= 1e-6 && target <= 0.5)) {
-        throw std::invalid_argument("target=" + text + " is not a number from 1e-6 to 0.5");
-    }
-    return target;
-}
-
 // A key that is `format` for what the format has, or a positive number.
 double limit(const SchemeArguments& arguments, std::string_view key, double of_format) {
     return arguments.text(key) == "format" ? of_format : arguments.real(key);
@@ -88,7 +78,7 @@ SchemeDefinition adaptive_loss_scaling_definition() {
                 AdaptiveRule rule{arguments.choice("distribution", distributions) == "lognormal",
                                   limit(arguments, "u_min", format.smallest_positive()),
                                   limit(arguments, "u_max", format.largest()),
-                                  read_target(arguments.text("target")),
+                                  arguments.number("target", 1e-6, 0.5),
                                   arguments.real("upper"),
                                   std::string(arguments.choice("headroom", headroom_choices))};
                 if (rule.upper < 1.0) throw std::invalid_argument("upper=" + arguments.text("upper") + " is below 1");

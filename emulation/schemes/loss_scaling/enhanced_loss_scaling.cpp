@@ -6,21 +6,15 @@
 // An overflow below the floor drops its step as before, but no longer lowers the scale: in a format of
 // few subnormals one outlier would otherwise flush everything else for thousands of steps.
 #include <algorithm>
-#include <charconv>
 #include <stdexcept>
 
+#include "core/parse.h"
 #include "emulation/schemes/loss_scaling/loss_scale.h"
 #include "emulation/schemes/shared/float_scheme.h"
 
 namespace apscope::detail {
 
 namespace {
-
-template <class Number>
-bool read(std::string_view text, Number& number) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    return error == std::errc{} && end == text.data() + text.size() && !text.empty();
-}
 
 // STEP:VALUE/STEP:VALUE..., steps ascending; or none.
 MinimumSchedule read_schedule(const std::string& text) {
@@ -34,12 +28,9 @@ MinimumSchedule read_schedule(const std::string& text) {
         const std::size_t end = std::min(text.find('/', first), text.size());
         const std::string part = text.substr(first, end - first);
         const std::size_t colon = std::min(part.find(':'), part.size());
-        std::int64_t step = 0;
-        double value = 0;
-        if (colon == part.size() || !read(std::string_view(part).substr(0, colon), step) ||
-            !read(std::string_view(part).substr(colon + 1), value)) {
-            refuse(part);
-        }
+        if (colon == part.size()) refuse(part);
+        const std::int64_t step = parse_number<std::int64_t>(std::string_view(part).substr(0, colon)).value_or(-1);
+        const double value = parse_number<double>(std::string_view(part).substr(colon + 1)).value_or(-1.0);
         const bool single = value >= 0x1p-126 && value <= 0x1.fffffep127 && static_cast<double>(static_cast<float>(value)) == value;
         if (!single || step < 0 || (!schedule.empty() && step <= schedule.rbegin()->first)) refuse(part);
         schedule[step] = value;

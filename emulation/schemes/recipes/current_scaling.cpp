@@ -12,7 +12,6 @@
 #include "emulation/schemes/codecs/scaled_blocks.h"
 #include "emulation/schemes/recipes/recipe_scales.h"
 #include "emulation/schemes/shared/float_scheme.h"
-#include "emulation/schemes/shared/numbers.h"
 
 namespace apscope::detail {
 
@@ -56,7 +55,7 @@ SchemeDefinition current_scaling_definition() {
                 build_float(arguments, scheme);
                 const bool pow2 = arguments.choice("pow2", switches) == "true";
                 const auto block = static_cast<std::size_t>(arguments.integer("block", 0, 1L << 40));
-                const double eps = number_between(arguments, "eps", 0.0, 0x1p127);
+                const double eps = arguments.number("eps", 0.0, 0x1p127);
                 scheme.side_bits = [pow2](std::size_t) -> std::uint64_t { return pow2 ? 8 : 32; };
                 scheme.select = agreed(arguments.format->largest(), eps, pow2);
                 if (arguments.choice("agree", agreements) == "max" && block == 0) return;

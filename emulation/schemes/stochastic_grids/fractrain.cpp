@@ -9,13 +9,12 @@
 // becomes alpha epsilon. A width holds from the step after. Losses here are those of the replayed steps, where the
 // source takes epochs; losses that are not finite are left out.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <stdexcept>
 
+#include "core/parse.h"
 #include "emulation/schemes/codecs/levels.h"
 #include "emulation/schemes/scheme.h"
-#include "emulation/schemes/shared/plain_number.h"
 
 namespace apscope::detail {
 
@@ -25,11 +24,8 @@ std::vector<int> schedule(const std::string& text) {
     std::vector<int> bits;
     for (std::size_t begin = 0; begin <= text.size();) {
         const std::size_t end = std::min(text.find('/', begin), text.size());
-        int b = 0;
-        const auto [stop, error] = std::from_chars(text.data() + begin, text.data() + end, b);
-        if (error != std::errc{} || stop != text.data() + end || b < 1 || b > 16) {
-            throw std::invalid_argument("bits=" + text + " is no list of widths from 1 to 16, such as 6/6/8/8");
-        }
+        const int b = parse_number<int>(std::string_view(text).substr(begin, end - begin)).value_or(0);
+        if (b < 1 || b > 16) throw std::invalid_argument("bits=" + text + " must be a list of integers from 1 to 16, such as 6/6/8/8");
         bits.push_back(b);
         begin = end + 1;
     }
@@ -86,8 +82,8 @@ SchemeDefinition fractrain_definition() {
              {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
             [](const SchemeArguments& arguments, Scheme& scheme) {
                 const std::vector<int> widths = schedule(arguments.text("bits"));
-                const double epsilon = plain_number(arguments, "epsilon"), alpha = plain_number(arguments, "alpha");
-                const double least = plain_number(arguments, "least_scale");
+                const double epsilon = arguments.number("epsilon", 0.0), alpha = arguments.number("alpha", 0.0);
+                const double least = arguments.number("least_scale", 0.0);
                 const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
                 TensorScheme t;
                 t.grid = "affine:" + arguments.text("bits");

@@ -14,7 +14,6 @@
 #include "core/fixed_shape_sum.h"
 #include "emulation/schemes/codecs/levels.h"
 #include "emulation/schemes/scheme.h"
-#include "emulation/schemes/shared/plain_number.h"
 
 namespace apscope::detail {
 
@@ -78,7 +77,7 @@ SchemeDefinition terngrad_definition() {
             {{"clip", "2.5", "standard deviations beyond which a worker clips, 0: none"},
              {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
             [](const SchemeArguments& arguments, Scheme& scheme) {
-                const double clip = plain_number(arguments, "clip");
+                const double clip = arguments.number("clip", 0.0);
                 const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
                 TensorScheme t;
                 t.grid = "levels:3";

@@ -16,7 +16,7 @@
 #include "emulation/schemes/codecs/code_window.h"
 #include "emulation/schemes/codecs/sparse.h"
 #include "emulation/schemes/codecs/statistics.h"
-#include "emulation/schemes/shared/numbers.h"
+#include "emulation/schemes/scheme.h"
 
 namespace apscope::detail {
 
@@ -123,7 +123,7 @@ SchemeDefinition fft_sparse_definition() {
              {"bucket", "0", "consecutive elements transformed together; 0: the whole tensor"}},
             [](const SchemeArguments& arguments, Scheme& scheme) {
                 FftSparse f;
-                f.keep = number_between(arguments, "keep", 1e-9, 1.0);
+                f.keep = arguments.number("keep", 1e-9, 1.0);
                 f.bits = static_cast<int>(arguments.integer("bits", 2, 24));
                 f.mantissa_bits = static_cast<int>(arguments.integer("mantissa", 0, 20));
                 f.bucket = static_cast<std::size_t>(arguments.integer("bucket", 0, 1L << 40));

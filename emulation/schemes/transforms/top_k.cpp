@@ -7,7 +7,7 @@
 #include "core/bits.h"
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/codecs/sparse.h"
-#include "emulation/schemes/shared/numbers.h"
+#include "emulation/schemes/scheme.h"
 
 namespace apscope::detail {
 
@@ -44,7 +44,7 @@ SchemeDefinition top_k_definition() {
              {"index", "32", "bits of a place: 32, or packed, as many as the tensor's length needs"}},
             [](const SchemeArguments& arguments, Scheme& scheme) {
                 constexpr std::array<std::string_view, 2> widths{"32", "packed"};
-                const double keep = number_between(arguments, "keep", 1e-9, 1.0);
+                const double keep = arguments.number("keep", 1e-9, 1.0);
                 const bool packed = arguments.choice("index", widths) == "packed";
                 TensorScheme t;
                 t.grid = "sparse:fp32";

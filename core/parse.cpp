@@ -1,0 +1,26 @@
+#include "core/parse.h"
+
+#include <cmath>
+
+namespace apscope::detail {
+
+namespace {
+
+std::string shown(double number) {
+    char text[32];
+    return {text, std::to_chars(text, text + sizeof text, number, std::chars_format::general, 6).ptr};
+}
+
+}  // namespace
+
+long parse_integer(std::string_view key, std::string_view text, long min, long max) {
+    return parse_value<long>(key, text, [&](long number) { return number >= min && number <= max; },
+                             "an integer from " + std::to_string(min) + " to " + std::to_string(max));
+}
+
+double parse_real(std::string_view key, std::string_view text, double min, double max) {
+    return parse_value<double>(key, text, [&](double number) { return number >= min && number <= max && std::isfinite(number); },
+                               std::isinf(max) ? "a finite number of at least " + shown(min) : "a number from " + shown(min) + " to " + shown(max));
+}
+
+}  // namespace apscope::detail

@@ -1,0 +1,44 @@
+// Numbers out of text: what names, specs and their keys are read with. The spelling is that of std::from_chars: no
+// blanks, no plus sign, whatever the locale.
+#pragma once
+
+#include <charconv>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace apscope::detail {
+
+// The number that a text begins with, taken off its front; none, and nothing taken, where there is none or the type
+// does not hold it.
+template <class Number>
+std::optional<Number> take_number(std::string_view& text) {
+    Number number{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc{}) return std::nullopt;
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    return number;
+}
+
+// The number that the whole text is.
+template <class Number>
+std::optional<Number> parse_number(std::string_view text) {
+    const std::optional<Number> number = take_number<Number>(text);
+    return text.empty() ? number : std::nullopt;
+}
+
+// The value of a key. Throws std::invalid_argument, "KEY=TEXT must be WANTED", unless it is a number that accept()
+// returns true for.
+template <class Number, class Accept>
+Number parse_value(std::string_view key, std::string_view text, const Accept& accept, const std::string& wanted) {
+    const std::optional<Number> number = parse_number<Number>(text);
+    if (number && accept(*number)) return *number;
+    throw std::invalid_argument(std::string(key) + "=" + std::string(text) + " must be " + wanted);
+}
+// An integer from min to max, and a finite number from min to max, both included.
+long parse_integer(std::string_view key, std::string_view text, long min, long max);
+double parse_real(std::string_view key, std::string_view text, double min, double max = std::numeric_limits<double>::infinity());
+
+}  // namespace apscope::detail
