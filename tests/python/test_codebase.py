@@ -22,7 +22,7 @@ TEXTS = SOURCES + sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glo
 LAYERS = ["core", "emulation", "analysis", "bindings"]
 LIBRARIES = {
     "core": ("xmmintrin.h",),  # the processor's flags
-    "emulation": ("cuda_runtime", "kissfft/", "emmintrin.h"),  # streaming stores
+    "emulation": ("cuda_runtime", "cuda/atomic", "kissfft/", "emmintrin.h"),  # streaming stores
     "analysis": ("nlohmann/", "immintrin.h"),  # the peak that the bench is held to
     "bindings": ("pybind11/",),
 }

@@ -15,7 +15,7 @@
 namespace apscope::detail {
 
 // A block format and a projection, made ready.
-struct BlockCast {
+struct BlockRounding {
     Cast<double> element, scale;
     RoundingMode mode;
     ScaleRule rule;
@@ -46,7 +46,7 @@ struct BlockGrid {
 APSCOPE_HD double power_of_two_number(int k) { return bits_cast<double>(static_cast<std::uint64_t>(k + 1023) << 52); }
 
 // The exponent of the power-of-two rules; amax is a finite fp32 number above 0, and so a normal fp64 one.
-APSCOPE_HD int block_exponent(const BlockCast& c, double amax) {
+APSCOPE_HD int block_exponent(const BlockRounding& c, double amax) {
     const std::uint64_t bits = bits_cast<std::uint64_t>(amax);
     const double significand = bits_cast<double>((bits & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1023} << 52);
     int k = static_cast<int>(bits >> 52) - 1023 - c.element_emax;
@@ -58,7 +58,7 @@ APSCOPE_HD int block_exponent(const BlockCast& c, double amax) {
 struct TensorScale {
     float value, inverse;
 };
-APSCOPE_HD TensorScale tensor_scale(const BlockCast& c, const std::uint32_t* amax_bits) {
+APSCOPE_HD TensorScale tensor_scale(const BlockRounding& c, const std::uint32_t* amax_bits) {
     const float amax = c.tensor_scale ? bits_cast<float>(*amax_bits) : 0.0f;
     if (amax == 0.0f) return {1.0f, 1.0f};
     const float ratio = c.range / amax;
@@ -71,7 +71,7 @@ struct BlockScale {
     double inverse;  // power-of-two rules
     float multiply;  // rule ratio
 };
-APSCOPE_HD BlockScale block_scale(const BlockCast& c, const TensorScale& tensor, float amax, bool has_nan) {
+APSCOPE_HD BlockScale block_scale(const BlockRounding& c, const TensorScale& tensor, float amax, bool has_nan) {
     if (has_nan && !c.element_has_nan) return {bits_cast<double>(nan_bits<double>), 0, 0};
     if (c.rule == ScaleRule::ratio) {  // NVFP4's order of fp32 operations
         const float ratio = amax * (tensor.value * (1.0f / c.largest));
@@ -84,7 +84,7 @@ APSCOPE_HD BlockScale block_scale(const BlockCast& c, const TensorScale& tensor,
 }
 
 // x as it is rounded to an element.
-APSCOPE_HD double block_scaled(const BlockCast& c, const BlockScale& s, float x) {
+APSCOPE_HD double block_scaled(const BlockRounding& c, const BlockScale& s, float x) {
     if (c.rule != ScaleRule::ratio) return x * s.inverse;
     if (x != x) return x;
     const float product = x * s.multiply;
@@ -113,11 +113,7 @@ struct AmaxStep {
             const std::uint32_t magnitude = bits_cast<std::uint32_t>(value) & ~sign_bit<float>;
             if (magnitude < infinity_bits<float> && magnitude > largest) largest = magnitude;
         }
-#if defined(__CUDA_ARCH__)
-        if (largest > *static_cast<volatile const std::uint32_t*>(amax_bits)) atomicMax(amax_bits, largest);
-#else
-        if (largest > *amax_bits) *amax_bits = largest;
-#endif
+        note_largest(amax_bits, largest);
     }
 };
 
@@ -127,7 +123,7 @@ struct EncodeBlocksStep {
     float* out;
     std::uint8_t *codes, *scales;
     BlockGrid grid;
-    BlockCast cast;
+    BlockRounding cast;
     Codec element_codec, scale_codec;
     const std::uint32_t* amax_bits;  // of the array, where the format has a tensor scale
 

@@ -14,10 +14,10 @@ inline BlockGrid make_block_grid(const BlockShape& shape, const BlockFormat& for
     return {shape.outer, shape.length, shape.inner, shape.blocks(format)};
 }
 
-inline BlockCast make_block_cast(const BlockFormat& f, const Projection& p, std::uint64_t seed) {
+inline BlockRounding make_block_cast(const BlockFormat& f, const Projection& p, std::uint64_t seed) {
     validate(p, f.element);
     require_counted(p.rounding, "blocks");
-    BlockCast c{};
+    BlockRounding c{};
     c.element = make_cast<double>(f.element, p);
     c.scale = make_cast<double>(f.scale, {RoundingMode::ties_to_even, Overflow::saturate});
     c.mode = p.rounding;
