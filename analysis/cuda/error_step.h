@@ -58,7 +58,7 @@ struct ErrorLane {
     // x was sent as `code`, the scaled, rounded x.
     APSCOPE_HD void add_limits(double x, double code, const FloatScale& s) {
         using C = ErrorCounts;
-        update_limits(absolute(x * s.scale), absolute(code), s.smallest_normal, s.largest, count[C::subnormal], count[C::saturated]);
+        count_limits(absolute(x * s.scale), absolute(code), s.smallest_normal, s.largest, count[C::subnormal], count[C::saturated]);
     }
 
     // x became y.

@@ -105,7 +105,7 @@ template void ErrorStatistics::add_block(std::span<const double>, std::span<cons
 
 void ErrorStatistics::count_limits(std::span<const double> x, std::span<const double> codes, const FloatScale& s) {
     for (std::size_t i = 0; i < x.size(); ++i) {
-        update_limits(absolute(x[i] * s.scale), absolute(codes[i]), s.smallest_normal, s.largest, subnormal, saturated);
+        detail::count_limits(absolute(x[i] * s.scale), absolute(codes[i]), s.smallest_normal, s.largest, subnormal, saturated);
     }
 }
 

@@ -31,7 +31,7 @@ struct CountLimits {
     static APSCOPE_INLINE void run(const float* x, const float* y, std::size_t count, float smallest_normal, float largest,
                                    std::uint64_t* subnormal, std::uint64_t* saturated) {
         std::uint32_t below = 0, above = 0;  // a block is small
-        for (std::size_t i = 0; i < count; ++i) update_limits(absolute(x[i]), absolute(y[i]), smallest_normal, largest, below, above);
+        for (std::size_t i = 0; i < count; ++i) detail::count_limits(absolute(x[i]), absolute(y[i]), smallest_normal, largest, below, above);
         *subnormal += below;
         *saturated += above;
     }

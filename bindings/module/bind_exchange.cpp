@@ -170,15 +170,14 @@ void bind_exchange(apscope::python::Module& m) {
                  step.loss = loss;
                  step.learning_rate = learning_rate;
                  step.packs = true;
-                 // Names live as long as the interpreter: a step only views them.
-                 step.tensor = py::cast<std::string_view>(py::module_::import("sys").attr("intern")(tensor).inc_ref());
-                 step.role = py::cast<std::string_view>(py::module_::import("sys").attr("intern")(role).inc_ref());
+                 step.tensor = tensor;
+                 step.role = role;
                  return step;
              }),
              py::arg("tensor"), py::arg("role"), py::arg("shape"), py::arg("number"), py::arg("index"), py::arg("seed"), py::arg("loss"),
              py::arg("learning_rate"))
-        .def_property_readonly("tensor", [](const TensorStep& s) { return std::string(s.tensor); })
-        .def_property_readonly("role", [](const TensorStep& s) { return std::string(s.role); })
+        .def_readonly("tensor", &TensorStep::tensor)
+        .def_readonly("role", &TensorStep::role)
         .def_readonly("shape", &TensorStep::shape)
         .def_readonly("number", &TensorStep::number)
         .def_readonly("index", &TensorStep::index)

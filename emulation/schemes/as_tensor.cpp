@@ -34,7 +34,7 @@ SelectionInput statistics_of(const TensorStep& step, const Rows& rows) {
         }
     }
     s.amax = std::min(up_to_fp32(s.amax), static_cast<double>(std::numeric_limits<float>::max()));
-    return {1, 1, step.workers, {s}, {std::string(step.tensor)}, {step.number}};
+    return {1, 1, step.workers, {s}, {step.tensor}, {step.number}};
 }
 
 Row reduce_in_format(const Scheme& scheme, const TensorStep& step, const State& theta, const std::vector<Message>& sent,

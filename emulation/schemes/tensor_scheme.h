@@ -44,7 +44,7 @@ using State = std::map<std::string, Row>;
 
 // One tensor at one step, as a scheme sees it.
 struct TensorStep {
-    std::string_view tensor = "x", role = "other";
+    std::string tensor = "x", role = "other";
     std::vector<std::int64_t> shape;
     std::int64_t number = 0;  // of the step
     std::size_t index = 0;    // among the steps replayed, from 0

@@ -56,7 +56,7 @@ Row unit_scales(const ShiftRule& rule, std::size_t unit, const TensorStep& step,
         float bound = static_cast<float>(amax);
         if (bound < amax) bound = std::nextafter(bound, std::numeric_limits<float>::infinity());
         bound = std::min(bound, std::numeric_limits<float>::max());
-        const int s = shift_in_force(rule, state, std::string(step.tensor), units, u, bound, step.workers);
+        const int s = shift_in_force(rule, state, step.tensor, units, u, bound, step.workers);
         std::fill(scales.begin() + static_cast<std::ptrdiff_t>(begin), scales.begin() + static_cast<std::ptrdiff_t>(end), power_of_two(s).scale);
     }
     return scales;

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "core/rounding.h"
+#include "core/ulps.h"
 
 namespace apscope::detail {
 
@@ -20,9 +21,7 @@ inline GridLimits limits_of(const FloatFormat& format, const Cast<double>& cast)
 
 // abs(error) scale in units in the last place of scale x; x stands for `units` x (docs/definitions.md, max_ulp).
 inline double in_ulps(double x, double error, double scale, double units, const GridLimits& grid) {
-    const double at = std::abs(x) * units * scale;
-    const int exponent = std::max(at == 0.0 ? grid.emin : std::ilogb(at), grid.emin);
-    return std::ldexp(std::abs(error) * units * scale, grid.mantissa_bits - exponent);
+    return in_ulps(absolute(x), absolute(error), ulp_scale(grid.emin, grid.mantissa_bits, scale, units));
 }
 
 struct GridUse {
@@ -31,9 +30,7 @@ struct GridUse {
 
     // A finite x that was rounded to `code` under a scale and is read as `value`.
     void add(double x, double code, double value, double scale, const GridLimits& grid) {
-        const double scaled = std::abs(x * scale);
-        subnormal += scaled != 0.0 && scaled < grid.smallest_normal;
-        saturated += scaled > grid.largest && std::abs(code) == grid.largest;
+        count_limits(absolute(x * scale), absolute(code), grid.smallest_normal, grid.largest, subnormal, saturated);
         if (std::isfinite(value)) max_ulp = std::max(max_ulp, in_ulps(x, value - x, scale, 1.0, grid));
     }
     void merge(const GridUse& other) {

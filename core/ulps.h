@@ -1,0 +1,48 @@
+// How a number lies in a float grid: its error in units in the last place, and whether it is below the smallest
+// normal number or beyond the largest.
+#pragma once
+
+#include <cstdint>
+
+#include "core/bits.h"
+
+namespace apscope::detail {
+
+template <class Real>
+APSCOPE_HD Real absolute(Real x) {
+    return bits_cast<Real>(bits_cast<BitsOf<Real>>(x) & ~sign_bit<Real>);
+}
+
+// An error e of a number x that is compared under a scale S and stands for U x: |e| U S 2^-q in this order, with
+// q = max(floor(log2 (U S |x|)), emin) - m. Not found; by exponents alone, which U = 1 and S = 2^k move; or so.
+enum class Ulps { none, shifted, scaled };
+
+// 2^-q is formed in place: `top` less the exponent field of U S |x|, at least `least`. For formats of fp32.
+struct UlpScale {
+    std::int64_t least, top;
+    double scale, units;
+};
+template <Ulps How = Ulps::scaled>
+APSCOPE_HD UlpScale ulp_scale(int emin, int mantissa_bits, double scale, double units) {
+    constexpr std::int64_t one = std::int64_t{1} << 52;
+    const std::int64_t k = How == Ulps::shifted ? static_cast<std::int64_t>(bits_cast<std::uint64_t>(scale) >> 52) - 1023 : 0;
+    return {(emin + 1023 - k) * one, (2046 + mantissa_bits) * one, scale, units};
+}
+// Of |x| and |e|.
+template <Ulps How = Ulps::scaled>
+APSCOPE_HD double in_ulps(double size, double error, const UlpScale& s) {
+    const double at = How == Ulps::shifted ? size : size * s.units * s.scale;
+    const auto exponent = static_cast<std::int64_t>(bits_cast<std::uint64_t>(at) & infinity_bits<double>);
+    const double per_ulp = bits_cast<double>(s.top - (exponent > s.least ? exponent : s.least));
+    return How == Ulps::shifted ? error * per_ulp : error * s.units * s.scale * per_ulp;
+}
+
+// The sizes of a number and of what it was rounded to, in units of the limits: finite ones below the smallest normal
+// number, and those beyond the largest that ended there.
+template <class Real, class Count>
+APSCOPE_HD void count_limits(Real size, Real rounded, Real smallest_normal, Real largest, Count& subnormal, Count& saturated) {
+    subnormal += (size != 0) & (size < smallest_normal);
+    saturated += (size > largest) & (size < bits_cast<Real>(infinity_bits<Real>)) & (rounded == largest);
+}
+
+}  // namespace apscope::detail
