@@ -1,5 +1,5 @@
-// The kernels as Google Benchmark programs, for its tools (filters, repetitions, JSON, compare.py). Every name
-// ends with the number of fp32 elements: 65536 lie in the second-level cache, 16777216 in main memory. bytes/s
+// The kernels as Google Benchmark programs, for its tools (filters, repetitions, JSON, compare.py). The casts' names
+// end with the number of fp32 elements: 65536 lie in the second-level cache, 16777216 in main memory. bytes/s
 // counts what is read and written; memcpy is the yardstick. `apscope bench` times the same kernels interleaved
 // with their floors and prints ratios: take those where a machine's speed drifts.
 #include <benchmark/benchmark.h>
@@ -15,6 +15,7 @@
 #include "emulation/arithmetic/arithmetic.h"
 #include "emulation/blocks/blocks.h"
 #include "emulation/cast/quantize.h"
+#include "emulation/machine/parallel.h"
 
 namespace {
 
@@ -121,11 +122,19 @@ void add_blocks() {
     }
 }
 
+// What a call on two threads costs before it does anything.
+void add_threads() {
+    benchmark::RegisterBenchmark("threads/2", [](benchmark::State& state) {
+        for (auto _ : state) parallel_for(2, 2, [](std::size_t) {});
+    })->UseRealTime();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
     add_casts();
     add_blocks();
+    add_threads();
     benchmark::Initialize(&argc, argv);
     if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
     benchmark::RunSpecifiedBenchmarks();
