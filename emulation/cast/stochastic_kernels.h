@@ -15,24 +15,11 @@
 
 namespace apscope::detail {
 
-// The rule with random integers from a stream.
+// The rule with random integers that are left-aligned in their words once these are shifted by `left`.
 template <RoundingMode M, class Real, bool Plain>
 struct DrawByRule {
-    static APSCOPE_INLINE void run(const Real* in, Real* out, std::size_t count, const Cast<Real>* given,
-                                   const RandomStream* stream, std::uint64_t first) {
+    static APSCOPE_INLINE void run(const Real* in, Real* out, std::size_t count, const Cast<Real>* given, const std::uint64_t* words, int left) {
         const Cast<Real> cast = known<Plain>(*given);
-        for_drawn<std::uint64_t>(*stream, first, count, [&](std::size_t begin, std::size_t n, const std::uint64_t* drawn) __attribute__((always_inline)) {
-            for (std::size_t i = 0; i < n; ++i) out[begin + i] = round_to_format<M, Real>(in[begin + i], cast, drawn[i]);
-        });
-    }
-};
-
-// The rule with random integers of the caller's, in the low bits of a word each.
-template <RoundingMode M, class Real>
-struct DrawGivenWords {
-    static APSCOPE_INLINE void run(const Real* in, Real* out, std::size_t count, const Cast<Real>* given, const std::uint64_t* words) {
-        const Cast<Real> cast = *given;
-        const int left = 64 - cast.random_bits;
         for (std::size_t i = 0; i < count; ++i) out[i] = round_to_format<M, Real>(in[i], cast, words[i] << left);
     }
 };

@@ -34,12 +34,16 @@ void stochastic_piece_loop(const QuantizeJob<Real>& job, const Real* in, Real* o
                 out[i] = round_to_format<M, Real>(in[i], job.cast, StreamWord{&job.stream, first + i});
             }
         } else if constexpr (is_stochastic(M)) {
-            if (job.random.words) return simd::run<DrawGivenWords<M, Real>>(in, out, count, &job.cast, job.random.words->data() + begin);
+            if (job.random.words) {
+                return simd::run<DrawByRule<M, Real, false>>(in, out, count, &job.cast, job.random.words->data() + begin, 64 - job.cast.random_bits);
+            }
             if constexpr (std::is_same_v<Real, float> && is_narrow_draw<M, Word32>) {
                 if (job.stream.random_bits <= 32 && is_plain(job.cast)) return narrow_piece<M>(job, in, out, count, first);
             }
-            is_plain(job.cast) ? simd::run<DrawByRule<M, Real, true>>(in, out, count, &job.cast, &job.stream, first)
-                               : simd::run<DrawByRule<M, Real, false>>(in, out, count, &job.cast, &job.stream, first);
+            for_random_words(true, job.stream, first, count, [&](std::size_t at, std::size_t n, const std::uint64_t* words) {
+                is_plain(job.cast) ? simd::run<DrawByRule<M, Real, true>>(in + at, out + at, n, &job.cast, words, 0)
+                                   : simd::run<DrawByRule<M, Real, false>>(in + at, out + at, n, &job.cast, words, 0);
+            });
         }
     });
 }
