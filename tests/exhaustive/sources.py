@@ -16,7 +16,7 @@ from pathlib import Path
 from . import tokens
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("core", "emulation", "tests/oracle")
+FOLDERS = ("core", "emulation")
 NUMBER_TYPES = ("_fp32", "_fp64")
 
 

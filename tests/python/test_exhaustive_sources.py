@@ -7,7 +7,7 @@ from collections import defaultdict
 import pytest
 
 from tests.exhaustive.page import PARTS as PAGE_PARTS
-from tests.exhaustive.sources import ALL_CASTS, ARITHMETIC, CASTS, NUMBER_TYPES, PARTS, ROOT, Tree
+from tests.exhaustive.sources import ALL_CASTS, ARITHMETIC, CASTS, FOLDERS, NUMBER_TYPES, PARTS, ROOT, Tree
 
 REACHES = {"casts": CASTS, "all casts": ALL_CASTS, "arithmetic": ARITHMETIC}
 OBJECTS = ROOT / "build" / "release"
@@ -38,7 +38,7 @@ def digests(root) -> dict[str, str]:
 
 
 def edit(root, name: str, what=lambda text: text + "\nint more;\n") -> None:
-    (path,) = [p for folder in ("core", "emulation", "tests", "bindings") for p in (root / folder).rglob(name)]
+    (path,) = [p for folder in (*FOLDERS, "bindings") for p in (root / folder).rglob(name)]
     path.write_text(what(path.read_text()))
 
 
@@ -70,9 +70,7 @@ def test_no_source_is_without_a_header_but_those_that_a_proof_begins_in(tree):
 
 
 def objects() -> list[str]:
-    """Of the libraries: not of tests, nor of Python's modules, whose files may have the same names."""
-    found = (p for folder in ("core", "emulation", "bindings", "tests/oracle") for p in (OBJECTS / folder).rglob("*.cpp.o"))
-    return [str(p) for p in found if not {"cuda", "_core.dir", "_oracle.dir", "_cuda.dir"} & set(p.parts)]
+    return [str(p) for folder in FOLDERS for p in (OBJECTS / folder).rglob("*.cpp.o")]
 
 
 @pytest.mark.skipif(shutil.which("nm") is None or not objects(), reason="needs nm and a build in build/release")
