@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
+import os
 import re
 import sys
 from pathlib import Path
@@ -32,9 +34,8 @@ def main(words: list[str] | None = None) -> int:
     asked = [(job, simd) for job, simd in jobs.expected() if re.search(args.only, job.key) and args.simd in (None, simd)]
     if not asked:
         parser.error(f"--only '{args.only}'{f' --simd {args.simd}' if args.simd else ''} leaves no job; names are like '{next(jobs.jobs()).key}'")
-    record = Record(args.record)
     if args.status:
-        found = standings(record, asked)
+        found = standings(Record(args.record), asked)
         print(table(found))
         return 0 if all(s.standing == s.expected for s in found) else 1
     if args.minutes != 0 and (newer := newer_than_the_module({job.part for job, _ in asked})):
@@ -43,7 +44,19 @@ def main(words: list[str] | None = None) -> int:
     here = sets[sets.index(_core.best_simd_level()) :]
     if lacking := [simd for simd in dict.fromkeys(simd for _, simd in asked) if simd not in here]:
         print(f"This machine has no {' and no '.join(lacking)}: those jobs are left to one that has")
-    wrong = record.run([(job, simd) for job, simd in asked if simd in here], args.minutes)
+    folder = os.open(args.record.parent, os.O_RDONLY)  # locked: two runs would overwrite each other's rows
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return run(args, [(job, simd) for job, simd in asked if simd in here])
+    except BlockingIOError:
+        parser.error(f"another run writes {args.record}; wait for its end, or give another --record")
+    finally:
+        os.close(folder)
+
+
+def run(args: argparse.Namespace, asked: list[tuple[jobs.Job, str]]) -> int:
+    record = Record(args.record)
+    wrong = record.run(asked, args.minutes)
     page.write(record, args.page)
     print(f"{wrong} jobs found a mismatch" if wrong else "No mismatch", flush=True)
     return 1 if wrong else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import json
 import os
 import re
@@ -215,6 +216,17 @@ def test_a_run_proves_what_does_not_stand_and_writes_the_page(tmp_path, capsys):
     assert {key.name for key in rows} == {"e4m3 add", "e4m3 sqrt"} and all(row.cases > 256 and row.mismatches == 0 for row in rows.values())
     assert "2 of 150, the others not run" in text.read_text() and "No mismatch" in capsys.readouterr().out
     assert command.main([*words, "--status"]) == 0
+
+
+def test_two_runs_do_not_write_one_record(tmp_path, capsys):
+    folder = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    try:
+        with pytest.raises(SystemExit) as refused:
+            command.main(["--minutes", "0", "--record", str(tmp_path / "record.json"), "--only", "^rule: e4m3$"])
+    finally:
+        os.close(folder)
+    assert refused.value.code == 2 and "another run writes" in capsys.readouterr().err
 
 
 def test_sources_newer_than_the_module_are_not_proved(tmp_path, capsys, monkeypatch):
