@@ -9,6 +9,7 @@ import time
 from collections import defaultdict
 from dataclasses import asdict, astuple, dataclass, fields
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 from apscope import _core
@@ -127,7 +128,7 @@ class Standing:
     stale: int = 0  #: found on other sources
     missing: int = 0
     wrong: int = 0  #: with a mismatch, on whatever sources
-    hours_left: float = 0.0  #: to prove what does not stand, by the times recorded before
+    hours_left: float = 0.0  #: to prove what does not stand, by the median of the times recorded: a busy machine makes outliers
 
 
 def standings(record: Record, asked: list[tuple[Job, str]]) -> list[Standing]:
@@ -141,8 +142,8 @@ def standings(record: Record, asked: list[tuple[Job, str]]) -> list[Standing]:
         done = [(job, row) for job, row in rows if record.is_done(job, simd)]
         standing = Standing(part, simd, len(jobs), len(rows), sum(row.mismatches == 0 for _, row in done), len(rows) - len(done), len(jobs) - len(rows))
         standing.wrong = sum(row.mismatches > 0 for _, row in rows)
-        mean = sum(row.seconds for _, row in rows) / len(rows) if rows else 0.0
-        standing.hours_left = mean * (standing.stale + standing.missing) / 3600
+        if rows:
+            standing.hours_left = median(row.seconds for _, row in rows) * (standing.stale + standing.missing) / 3600
         found.append(standing)
     return found
 
