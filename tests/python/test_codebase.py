@@ -53,10 +53,52 @@ def test_dependencies_point_one_way(layer):
         for bracket, included in includes(path):
             where = f"{name(path)} includes {included}"
             if bracket == '"':
-                oracle = name(path) == "bindings/module/oracle_module.cpp" and included.startswith("core/oracle/")
-                assert included.startswith(allowed) or oracle, where
-            elif "/" in included or "." in included:  # else a header of the standard library
+                assert included.startswith(allowed), where
+            elif not name(path).startswith("core/oracle/") and ("/" in included or "." in included):  # else the standard library's
                 assert included.startswith(LIBRARIES[layer] + (SYSTEM if layer != "core" else ())), where
+
+
+#: The folders of a layer; each may include those before it that it names, and what is below them.
+FOLDERS_BELOW = {
+    "core": [],
+    "core/oracle": ["core"],
+    "emulation/machine": ["core"],
+    "emulation/draws": ["emulation/machine"],
+    "emulation/cast": ["emulation/draws"],
+    "emulation/blocks": ["emulation/cast"],
+    "emulation/arithmetic": ["emulation/machine"],
+    "emulation/allreduce": ["emulation/cast", "emulation/arithmetic"],
+    "emulation/schemes": ["emulation/allreduce", "emulation/blocks"],
+    "emulation/verify": ["core/oracle", "emulation/cast", "emulation/arithmetic"],
+    "emulation/cuda": ["emulation/blocks", "emulation/allreduce"],
+    "analysis/trace": ["core"],
+    "analysis/statistics": ["emulation/allreduce"],
+    "analysis/cost": ["emulation/schemes"],
+    "analysis/tables": [],
+    "analysis/replay": ["analysis/trace", "analysis/statistics", "analysis/cost"],
+    "analysis/bench": ["analysis/replay"],
+    "analysis/cuda": ["emulation/cuda", "analysis/statistics", "analysis/replay"],
+}
+
+
+def folder(path: str) -> str:
+    """The folder of a source that is a library of its own."""
+    return max((f for f in FOLDERS_BELOW if path.startswith(f"{f}/")), key=len)
+
+
+def all_below(name: str) -> set[str]:
+    return {name}.union(*(all_below(below) for below in FOLDERS_BELOW[name]))
+
+
+@pytest.mark.parametrize("library", FOLDERS_BELOW)
+def test_folders_depend_one_way(library):
+    sources = [p for p in SOURCES if name(p).startswith(tuple(f"{layer}/" for layer in LAYERS[:3])) and folder(name(p)) == library]
+    assert sources
+    assert (ROOT / library / "README.md").is_file()
+    for path in sources:
+        for bracket, included in includes(path):
+            if bracket == '"':
+                assert folder(included) in all_below(library), f"{name(path)} includes {included}"
 
 
 def test_mpfr_and_boost_stay_in_the_oracle():
