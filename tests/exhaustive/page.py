@@ -10,10 +10,12 @@ from .record import Record, Standing, standings
 
 BEGIN, END = "<!-- exhaustive: written by make exhaustive -->", "<!-- end of exhaustive -->"
 PARTS = {
-    "all inputs": "array path against the oracle's steps: all 2^32 fp32 inputs, every deterministic mode, on AVX-512 beside an overflow in their buffer too, and the rule's own loop; encode and decode at every code",
+    "all inputs": "array path against the oracle's steps: all 2^32 fp32 inputs, every deterministic mode, on AVX-512 beside an overflow "
+    "in their buffer too, and the rule's own loop; encode and decode at every code",
     "P3109, all inputs": "the same for every P3109 format of up to 16 bits whose values fp32 holds",
     "P3109 beyond fp32": "those whose values fp64 holds and fp32 does not, as the formats beyond fp32 below",
-    "rule": "rule, array path and codes against MPFR and exact rationals, every (exponent 1..8) x (fraction 0..23), every rounding, overflow and underflow rule",
+    "rule": "rule, array path and codes against MPFR and exact rationals, every (exponent 1..8) x (fraction 0..23), every rounding, "
+    "overflow and underflow rule",
     "fp64 formats": "the same for formats with values beyond fp32",
     "arithmetic": "add, subtract, multiply, divide, sqrt, fma against MPFR; all operands up to 8 bits (fma: 6), else boundaries and samples",
     "sampled fma": "fma against MPFR, 10^8 random triples a format to nearest, 10^7 towards negative",
@@ -47,7 +49,16 @@ def render(record: Record) -> str:
             processors |= {row.processors for row in rows.values()}
             formats, asked_formats = (len({job.format for job in some}) for some in ([job for job in jobs if job.key in rows], jobs))
             cases, wrong, seconds = (sum(getattr(row, what) for row in rows.values()) for what in ("cases", "mismatches", "seconds"))
-            cells = [THE_SAME if number else words, simd, stands(found[part, simd]), f"{formats} of {asked_formats}", f"{len(rows):,}", f"{cases:,}", f"{wrong}", f"{seconds / 60:.1f}"]
+            cells = [
+                THE_SAME if number else words,
+                simd,
+                stands(found[part, simd]),
+                f"{formats} of {asked_formats}",
+                f"{len(rows):,}",
+                f"{cases:,}",
+                f"{wrong}",
+                f"{seconds / 60:.1f}",
+            ]
             lines.append("| " + " | ".join(cells) + " |")
     on = " or ".join(map(str, sorted(processors))) or "no"
     return f"On {on} processors. A row stands whose jobs all ran on today's sources.\n\n" + "\n".join(lines)
@@ -56,7 +67,7 @@ def render(record: Record) -> str:
 def write(record: Record, page: Path) -> None:
     """Puts the table of the record between the page's marks."""
     text = page.read_text()
-    new, found = re.subn(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: f"{BEGIN}\n\n{render(record)}\n\n{END}", text, flags=re.S)
+    new, found = re.subn(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: f"{BEGIN}\n\n{render(record)}\n\n{END}", text, flags=re.DOTALL)
     if found != 1:
         raise ValueError(f"{page} has {found} places marked for the record; it must have one")
     page.write_text(new)

@@ -140,7 +140,9 @@ def standings(record: Record, asked: list[tuple[Job, str]]) -> list[Standing]:
     for (part, simd), jobs in groups.items():
         rows = [(job, row) for job in jobs if (row := record.row(job, simd)) is not None]
         done = [(job, row) for job, row in rows if record.is_done(job, simd)]
-        standing = Standing(part, simd, len(jobs), len(rows), sum(row.mismatches == 0 for _, row in done), len(rows) - len(done), len(jobs) - len(rows))
+        standing = Standing(
+            part, simd, len(jobs), len(rows), sum(row.mismatches == 0 for _, row in done), len(rows) - len(done), len(jobs) - len(rows)
+        )
         standing.wrong = sum(row.mismatches > 0 for _, row in rows)
         if rows:
             standing.hours_left = median(row.seconds for _, row in rows) * (standing.stale + standing.missing) / 3600

@@ -115,7 +115,10 @@ class Tree:
 
     def options(self) -> list[str]:
         """The compilers' options that the build sets and that may change a number."""
-        lists = [self.root / "CMakeLists.txt", *(p for folder in FOLDERS for p in (self.root / folder).rglob("CMakeLists.txt") if "cuda" not in p.parts)]
+        lists = [
+            self.root / "CMakeLists.txt",
+            *(p for folder in FOLDERS for p in (self.root / folder).rglob("CMakeLists.txt") if "cuda" not in p.parts),
+        ]
         return sorted({option for path in lists if path.exists() for option in _OPTION.findall(path.read_text())})
 
     def digest(self, reach: Reach) -> str:

@@ -1,10 +1,11 @@
 """C++ as the compiler takes it apart, so that a digest of sources changes with what they say and with nothing else.
 
-Moving a file, editing a comment, wrapping a line otherwise or including a project's header by another path leaves the tokens as they are.
-Adjacent string literals stay apart, as the compiler joins them later. Follows translation phases 2 and 3 of the C++20 standard ([lex.phases]): lines that end in a backslash are joined, except inside raw
-strings; comments and blank space separate tokens and are gone; preprocessing numbers, literals with their prefixes and suffixes, and
-operators by the longest match ([lex.pptoken]). A directive ends where its line does, and blank space before the parenthesis
-of a macro's parameters tells two macros apart: both are tokens here.
+Moving a file, editing a comment, wrapping a line otherwise or including a project's header by another path leaves the tokens as
+they are. Adjacent string literals stay apart, as the compiler joins them later. Follows translation phases 2 and 3 of the C++20
+standard ([lex.phases]): lines that end in a backslash are joined, except inside raw strings; comments and blank space separate
+tokens and are gone; preprocessing numbers, literals with their prefixes and suffixes, and operators by the longest match
+([lex.pptoken]). A directive ends where its line does, and blank space before a parenthesis tells a macro's text from its
+parameters: both are tokens here.
 """
 
 from __future__ import annotations
@@ -18,9 +19,7 @@ from dataclasses import dataclass
 _PREFIX = r"(?:u8|[uUL])?"
 _RAW = re.compile(_PREFIX + r'R"(?P<delimiter>[^ ()\\\t\v\f\n"]{0,16})\(.*?\)(?P=delimiter)"\w*', re.DOTALL)
 #: What may hold something that looks like a raw string: raw strings are looked for from the left, past these.
-_NOT_RAW = re.compile(
-    r'//(?:\\[ \t]*\n|[^\n])*|/\*.*?\*/|"(?:[^"\\\n]|\\.|\\[ \t]*\n)*"|(?<!\w)' + _PREFIX + r"'(?:[^'\\\n]|\\.)+'|\w+", re.DOTALL
-)
+_NOT_RAW = re.compile(r'//(?:\\[ \t]*\n|[^\n])*|/\*.*?\*/|"(?:[^"\\\n]|\\.|\\[ \t]*\n)*"|(?<!\w)' + _PREFIX + r"'(?:[^'\\\n]|\\.)+'|\w+", re.DOTALL)
 _SPLICE = re.compile(r"\\[ \t]*\n")
 _BLANK = re.compile(r"[ \t\v\f\r]+|//[^\n]*|/\*.*?\*/", re.DOTALL)
 _HEADER = re.compile(r'<[^>\n]+>|"[^"\n]+"')

@@ -12,11 +12,11 @@ import pytest
 
 pytest.importorskip("apscope._oracle", reason="what a row rests on is what the oracle's module is asked for")
 
-from apscope import FloatFormat, _core, _oracle  # noqa: E402
-from apscope.verify import Verification  # noqa: E402
-from tests.exhaustive import __main__ as command  # noqa: E402
-from tests.exhaustive import digests, jobs, page, record, sources  # noqa: E402
-from tests.exhaustive.record import Key, Record, Row, standings  # noqa: E402
+from apscope import FloatFormat, _core, _oracle
+from apscope.verify import Verification
+from tests.exhaustive import __main__ as command
+from tests.exhaustive import digests, jobs, page, record, sources
+from tests.exhaustive.record import Key, Record, Row, standings
 
 RENEW = "`python -m tests.exhaustive --minutes 0` writes the page"
 
@@ -246,7 +246,12 @@ def test_a_job_rests_on_what_it_asks_of_the_oracle_and_on_its_format_s_fields():
     assert all("threads" not in call[3] and call[3]["random_cases"] == 20 for call in calls)
     of = digests.Digests().of
     assert of(verify) == of(dataclasses.replace(verify, name="another name", format="float8_e4m3")), "the same fields, under another name"
-    assert len({of(dataclasses.replace(verify, name=str(i), **change)) for i, change in enumerate(({}, {"asks": {"samples": 21}}, {"format": "e4m3fn"}))}) == 3
+    assert (
+        len(
+            {of(dataclasses.replace(verify, name=str(i), **change)) for i, change in enumerate(({}, {"asks": {"samples": 21}}, {"format": "e4m3fn"}))}
+        )
+        == 3
+    )
     assert _oracle.verify("e4m3", random_cases=1, thinning=10**6)["cases"] > 0, "the module proves again"
 
 
