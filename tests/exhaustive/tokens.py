@@ -1,17 +1,17 @@
 """C++ as the compiler takes it apart, so that a digest of sources changes with what they say and with nothing else.
 
 Moving a file, editing a comment, wrapping a line otherwise or including a project's header by another path leaves the tokens as
-they are. Adjacent string literals stay apart, as the compiler joins them later. Follows translation phases 2 and 3 of the C++20
-standard ([lex.phases]): lines that end in a backslash are joined, except inside raw strings; comments and blank space separate
-tokens and are gone; preprocessing numbers, literals with their prefixes and suffixes, and operators by the longest match
-([lex.pptoken]). A directive ends where its line does, and blank space before a parenthesis tells a macro's text from its
-parameters: both are tokens here.
+they are. Follows translation phases 2, 3 and 6 of the C++20 standard ([lex.phases]): lines that end in a backslash are joined,
+except inside raw strings; comments and blank space separate tokens and are gone; preprocessing numbers, literals with their
+prefixes and suffixes, and operators by the longest match ([lex.pptoken]); adjacent string literals are one. A directive ends where
+its line does, and blank space before a parenthesis tells a macro's text from its parameters: both are tokens here.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -36,6 +36,8 @@ _TOKEN = re.compile(
         ]
     )
 )
+#: Strings that are joined: without a prefix or suffix, and none whose escape of several digits might go on in the next.
+_PLAIN_STRING = re.compile(r'"(?:[^"\\]|\\[^xuUN0-7])*"')
 END_OF_DIRECTIVE = "\n"
 #: Between a macro's name and a parenthesis that begins its text, not its parameters.
 NOT_PARAMETERS = " "
@@ -62,8 +64,15 @@ def parse(text: str) -> Source:
         if line[:2] == ["#", "include"] and line[2].startswith('"'):
             includes.append(line[2][1:-1])
         elif line[:3] != ["#", "pragma", "once"]:
-            found += line
+            found += _joined(line)
     return Source(tuple(found), tuple(includes))
+
+
+def _joined(line: list[str]) -> Iterator[str]:
+    """A line's tokens, plain strings beside each other as one."""
+    for is_string, group in itertools.groupby(line, lambda token: _PLAIN_STRING.fullmatch(token) is not None):
+        some = list(group)
+        yield from ['"' + "".join(token[1:-1] for token in some) + '"'] if is_string else some
 
 
 def _pieces(text: str) -> Iterator[tuple[bool, str]]:

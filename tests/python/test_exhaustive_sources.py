@@ -1,9 +1,12 @@
 """Which sources each kind of proof rests on: all that it runs through, found by themselves, and no others."""
 
+import os
 import re
 import shutil
 import subprocess
+import sys
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
@@ -109,6 +112,20 @@ def test_a_file_that_moves_takes_its_digest_along(copy):
         path.rename(copy / "core" / "deep" / path.name)
     for path in copy.rglob("*.[hc]*"):
         path.write_text(re.sub(r'#include "[^"]*/(quantize\w*\.h)"', r'#include "core/deep/\1"', path.read_text()))
+    assert digests(copy) == before
+
+
+CLANG_FORMAT = shutil.which("clang-format", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+
+
+@pytest.mark.skipif(CLANG_FORMAT is None, reason="needs clang-format")
+def test_another_style_of_formatting_leaves_every_digest(copy, tree):
+    before = digests(copy)
+    files = [str(copy / path.relative_to(ROOT)) for path in set().union(*map(tree.reached, REACHES.values()))]
+    style = "{BasedOnStyle: Google, ColumnLimit: 70, IndentWidth: 8, PointerAlignment: Right, SortIncludes: Never}"
+    written = [Path(file).read_text() for file in files]
+    subprocess.run([CLANG_FORMAT, "-i", f"--style={style}", *files], check=True)
+    assert not any(text == Path(file).read_text() for file, text in zip(files, written)), "every file is written otherwise"
     assert digests(copy) == before
 
 

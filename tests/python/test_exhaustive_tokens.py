@@ -116,10 +116,16 @@ def test_tokens_are_the_longest():
     assert tokens.parse("a<::b>").tokens == ("a", "<", "::", "b", ">") and tokens.parse("a<:0:>").tokens == ("a", "<:", "0", ":>")
 
 
-def test_strings_beside_each_other_stay_two_and_keep_what_looks_like_a_comment():
-    assert tokens.parse('"a" "b"').tokens == ('"a"', '"b"') != tokens.parse('"ab"').tokens
-    assert tokens.parse('"a//b" "/*" /* c */ "*/"').tokens == ('"a//b"', '"/*"', '"*/"')
-    assert tokens.parse(r'"\"//" L"\\" u8"x"_km').tokens == (r'"\"//"', r'L"\\"', 'u8"x"_km')
+def test_strings_keep_what_looks_like_a_comment():
+    assert tokens.parse('f("a//b", "/*" /* c */, "*/")').tokens == ("f", "(", '"a//b"', ",", '"/*"', ",", '"*/"', ")")
+    assert tokens.parse(r'"\"//" + L"\\" + u8"x"_km').tokens == (r'"\"//"', "+", r'L"\\"', "+", 'u8"x"_km')
+
+
+def test_strings_beside_each_other_are_one_as_far_as_that_is_sure():
+    assert tokens.parse('"a//"  // why\n "b" "/*c" + "d"').tokens == ('"a//b/*c"', "+", '"d"')
+    for apart in ('"a\\x1" "2"', '"a\\1" "2"', '"a" L"b"', '"a"_km "b"', '"a" R"(b)"'):
+        assert len(tokens.parse(apart).tokens) == 2
+    assert digest('f("a" "b");') != digest('f("a", "b");') and digest('"a"\n#if X\n"b"\n#endif') != digest('#if X\n"a" "b"\n#endif')
 
 
 def test_neither_names_nor_places_nor_the_order_of_files_count_and_what_is_in_which_does():
