@@ -57,7 +57,7 @@ def test_every_kind_rests_on_the_rule_the_loops_and_the_oracle(tree):
         tree, ARITHMETIC
     )
     assert {"arithmetic", "register_arithmetic", "wide_number", "operands"} <= stems(tree, ARITHMETIC) - stems(tree, ALL_CASTS)
-    assert {"stochastic_fp32", "stochastic_loops", "narrow_draws"} <= stems(tree, ALL_CASTS) - stems(tree, CASTS)
+    assert {"stochastic_fp32", "stochastic_loops", "random_words"} <= stems(tree, ALL_CASTS) - stems(tree, CASTS)
     assert not {"scheme", "reduce", "blocks", "named_formats", "nearest_names"} & set().union(*(stems(tree, reach) for reach in REACHES.values()))
 
 
