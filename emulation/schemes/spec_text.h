@@ -1,6 +1,8 @@
-// Splitting specs: separators inside parentheses belong to what stands there.
+// The text of specs: splitting it, where separators inside parentheses belong to what stands there, and its numbers.
 #pragma once
 
+#include <charconv>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -20,6 +22,15 @@ inline std::vector<std::string_view> split_outside(std::string_view text, char s
     }
     parts.push_back(text.substr(begin));
     return parts;
+}
+
+// The number that the whole text is; none otherwise.
+template <class Number>
+std::optional<Number> read_number(std::string_view text) {
+    Number number{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc{} || end != text.data() + text.size() || text.empty()) return std::nullopt;
+    return number;
 }
 
 }  // namespace apscope::detail

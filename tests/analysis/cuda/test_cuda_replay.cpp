@@ -8,6 +8,7 @@
 
 #include "analysis/replay/replay.h"
 #include "cuda_inputs.h"
+#include "emulation/schemes/definition.h"
 #include "host_queue.h"
 #include "result_numbers.h"
 #include "trace_files.h"
