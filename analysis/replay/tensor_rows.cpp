@@ -212,7 +212,7 @@ std::vector<ResultRow> unmeasurable_rows(const TensorScheme& scheme, std::size_t
         row.wire = name.empty();
         row.topology = name;
         row.count = static_cast<std::int64_t>(elements * static_cast<std::size_t>(name.empty() ? workers : 1));
-        row.note = "not measurable on this trace: needs " + missing;
+        row.note = std::string(not_measurable) + missing;
     }
     return rows;
 }

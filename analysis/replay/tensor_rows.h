@@ -3,12 +3,16 @@
 
 #include <functional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "analysis/statistics/result_row.h"
 #include "emulation/schemes/tensor_scheme.h"
 
 namespace apscope::detail {
+
+// What the note of a row begins with whose inputs the trace lacks.
+inline constexpr std::string_view not_measurable = "not measurable on this trace: needs ";
 
 struct ExchangeContext {
     bool divide = false;   // the reference is divided by the number of workers

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "analysis/replay/replay.h"
+#include "analysis/replay/tensor_rows.h"
 #include "bindings/module/columns.h"
 #include "bindings/module/exchange_types.h"
 #include "bindings/module/guarded.h"
@@ -91,6 +92,7 @@ py::dict histogram_columns(const Trace& trace, const std::vector<ItemHistogram>&
 }  // namespace
 
 void bind_replay(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& made) {
+    m.attr("NOT_MEASURABLE") = std::string(not_measurable);
     m.def("replay", [made](const Trace& trace, const std::vector<std::string>& schemes, const std::vector<std::string>& topologies,
                        std::vector<std::size_t> steps, std::vector<std::size_t> tensors, int workers, std::uint64_t seed,
                        int threads, std::size_t shard, std::size_t shards, int draws, const py::dict& states, const py::object& progress,

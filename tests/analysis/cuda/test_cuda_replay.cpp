@@ -7,11 +7,14 @@
 #include <vector>
 
 #include "analysis/replay/replay.h"
-#include "cuda_inputs.h"
+<<<<<<< HEAD
 #include "emulation/schemes/definition.h"
-#include "host_queue.h"
-#include "result_numbers.h"
-#include "trace_files.h"
+=======
+#include "tests/support/cuda_inputs.h"
+#include "tests/support/host_queue.h"
+#include "tests/support/result_numbers.h"
+#include "tests/support/trace_files.h"
+>>>>>>> main
 
 namespace apscope::detail {
 namespace {

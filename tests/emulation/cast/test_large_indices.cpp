@@ -24,7 +24,7 @@
 #include "emulation/schemes/codecs/sparse.h"
 #include "emulation/schemes/codecs/uniform_row.h"
 #include "emulation/schemes/scheme.h"
-#include "trace_files.h"
+#include "tests/support/trace_files.h"
 
 namespace apscope::detail {
 namespace {
