@@ -9,7 +9,7 @@
 namespace apscope::detail {
 
 #define APSCOPE_SCHEME(folder, name) SchemeDefinition name##_definition();
-#include "scheme_files.inc"
+#include "emulation/schemes/scheme_files.inc"
 #undef APSCOPE_SCHEME
 
 namespace {
@@ -54,7 +54,7 @@ std::span<const SchemeDefinition> scheme_definitions() {
             found.back().definition.family = found.back().label();
         };
 #define APSCOPE_SCHEME(folder, name) add(#folder, #name, name##_definition());
-#include "scheme_files.inc"
+#include "emulation/schemes/scheme_files.inc"
 #undef APSCOPE_SCHEME
         std::sort(found.begin(), found.end());
         std::vector<SchemeDefinition> all;

@@ -7,14 +7,11 @@
 #include <vector>
 
 #include "analysis/replay/replay.h"
-<<<<<<< HEAD
 #include "emulation/schemes/definition.h"
-=======
 #include "tests/support/cuda_inputs.h"
 #include "tests/support/host_queue.h"
 #include "tests/support/result_numbers.h"
 #include "tests/support/trace_files.h"
->>>>>>> main
 
 namespace apscope::detail {
 namespace {
