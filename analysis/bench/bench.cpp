@@ -18,6 +18,7 @@
 #include "emulation/blocks/blocks.h"
 #include "emulation/cast/quantize.h"
 #include "emulation/machine/parallel.h"
+#include "emulation/schemes/definition.h"
 
 namespace apscope::detail {
 
@@ -164,7 +165,7 @@ void replay_item(const Scheme& scheme, std::span<const float> in, std::size_t wo
     item.gradients = rows;
     const std::vector<Topology> orders{parse_topology("sequential"), parse_topology("ring"), parse_topology("tree"), parse_topology("hierarchical:4")};
     BlockBuffers buffers(item.workers);
-    SchemeRun run(scheme, power_of_two(3), orders, item, buffers);
+    SchemeRun run(std::get<FloatScheme>(scheme.kind), power_of_two(3), orders, item, buffers);
     std::vector<double> reference(sum_block);
     for (std::size_t first = 0; first < n; first += sum_block) {
         const std::size_t count = std::min(sum_block, n - first);

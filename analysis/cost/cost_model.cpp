@@ -12,7 +12,7 @@ namespace apscope::detail {
 
 namespace {
 
-// In the order of Collective.
+// In the order of CollectiveAlgorithm.
 constexpr std::array<std::string_view, 7> names{"ring", "tree", "halving", "all_gather", "shards", "hierarchical", "hierarchical_shards"};
 
 double binary_levels(int workers) {  // ceil(log2 W)
@@ -26,63 +26,64 @@ double scattered(int workers) { return static_cast<double>(workers - 1) / worker
 
 }  // namespace
 
-std::string_view name_of(Collective collective) { return names[static_cast<std::size_t>(collective)]; }
+std::string_view name_of(CollectiveAlgorithm collective) { return names[static_cast<std::size_t>(collective)]; }
 
-Collective parse_collective(std::string_view name) {
+CollectiveAlgorithm parse_collective(std::string_view name) {
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end()) {
         throw std::invalid_argument("unknown collective '" + std::string(name) +
                                     "'; use ring, tree, halving, all_gather, shards, hierarchical or hierarchical_shards");
     }
-    return static_cast<Collective>(found - names.begin());
+    return static_cast<CollectiveAlgorithm>(found - names.begin());
 }
 
-std::optional<std::pair<Collective, int>> collective_of(std::string_view topology) {
-    if (topology == "ring" || topology == "linear") return {{Collective::ring, 1}};
-    if (topology == "tree") return {{Collective::tree, 1}};
-    if (topology == "vote" || topology == "code_sum" || topology == "two_phase") return {{Collective::shards, 1}};
-    if (topology == "gather" || topology == "sequential" || topology == "sequential+kahan") return {{Collective::all_gather, 1}};
-    if (topology.starts_with("hierarchical:")) return {{Collective::hierarchical, parse_topology(topology).group}};
+std::optional<std::pair<CollectiveAlgorithm, int>> collective_of(std::string_view topology) {
+    using namespace reductions;
+    if (topology == "ring" || topology == linear) return {{CollectiveAlgorithm::ring, 1}};
+    if (topology == "tree") return {{CollectiveAlgorithm::tree, 1}};
+    if (topology == vote || topology == code_sum || topology == two_phase) return {{CollectiveAlgorithm::shards, 1}};
+    if (topology == gather || topology == "sequential" || topology == "sequential+kahan") return {{CollectiveAlgorithm::all_gather, 1}};
+    if (topology.starts_with("hierarchical:")) return {{CollectiveAlgorithm::hierarchical, parse_topology(topology).group}};
     return std::nullopt;
 }
 
-Cost collective_cost(Collective collective, const MessageBytes& b, int workers, int group) {
-    if (workers < 1) throw std::invalid_argument("workers=" + std::to_string(workers) + " is not at least 1");
-    if (group < 1) throw std::invalid_argument("group=" + std::to_string(group) + " is not at least 1");
+Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& b, int workers, int group) {
+    if (workers < 1) throw std::invalid_argument("workers=" + std::to_string(workers) + " must be at least 1");
+    if (group < 1) throw std::invalid_argument("group=" + std::to_string(group) + " must be at least 1");
     Cost cost;
     cost.decoded = b.result;
     if (workers == 1) return cost;
     const double others = workers - 1, share = scattered(workers), levels = binary_levels(workers);
     const double partial = b.partial + b.side, result = b.result + b.side;
     switch (collective) {
-        case Collective::ring:
+        case CollectiveAlgorithm::ring:
             cost.inter = {2.0 * others, share * (partial + result)};
             cost.added = share * b.partial;
             break;
-        case Collective::tree:
+        case CollectiveAlgorithm::tree:
             cost.inter = {2.0 * levels, levels * (partial + result)};
             cost.added = levels * b.partial;
             break;
-        case Collective::halving:
+        case CollectiveAlgorithm::halving:
             cost.inter = {2.0 * levels, share * (partial + result)};
             cost.added = share * b.partial;
             break;
-        case Collective::all_gather:
+        case CollectiveAlgorithm::all_gather:
             cost.inter = {others, others * (b.sent + b.side)};
             cost.added = others * (b.sent + b.side);
             cost.decoded = workers * (b.sent + b.side);
             break;
-        case Collective::shards:
+        case CollectiveAlgorithm::shards:
             cost.inter = {2.0 * others, share * (b.sent + b.result) + others * b.side};
             cost.added = share * b.sent;
             cost.decoded = b.sent + b.result;  // a part of every message, and the result
             break;
-        case Collective::hierarchical:
-        case Collective::hierarchical_shards: {
+        case CollectiveAlgorithm::hierarchical:
+        case CollectiveAlgorithm::hierarchical_shards: {
             // A node's workers share what it sends; the last node may have fewest.
             const int inside = group < workers ? group : workers, nodes = (workers + inside - 1) / inside;
             const int fewest = workers - (nodes - 1) * inside;
-            const double between = collective == Collective::hierarchical ? partial : b.sent + b.side;
+            const double between = collective == CollectiveAlgorithm::hierarchical ? partial : b.sent + b.side;
             cost.intra = {2.0 * (inside - 1), scattered(inside) * (partial + result)};
             cost.inter = {2.0 * (nodes - 1), scattered(nodes) * (between + result) / fewest};
             cost.added = scattered(inside) * b.partial + scattered(nodes) * between / fewest;
@@ -90,7 +91,7 @@ Cost collective_cost(Collective collective, const MessageBytes& b, int workers, 
         }
     }
     cost.busiest = cost.inter.bytes;
-    if (collective == Collective::tree) {
+    if (collective == CollectiveAlgorithm::tree) {
         // The root sends the result on every level. Any other sends its partial sum once, and the result to those below
         // it: at most on all levels but two, or, the last to join the root, on those of its own part.
         const int last = workers - (1 << (static_cast<int>(levels) - 1));
@@ -104,11 +105,11 @@ std::optional<Way> way_of(const Transport& t, std::string_view topology, double 
     const auto found = collective_of(topology);
     if (!found) return std::nullopt;
     Way way{found->first, found->second, t.rounds, {payload, payload, payload, side}};
-    if (way.collective == Collective::all_gather) return way;
+    if (way.collective == CollectiveAlgorithm::all_gather) return way;
     if (t.exact_sums) return std::nullopt;
     if (t.node > 1) {  // each worker of a node sends its part of the codes
         const double codes = values * t.code_bits / 8.0;
-        way.collective = Collective::hierarchical_shards;
+        way.collective = CollectiveAlgorithm::hierarchical_shards;
         way.group = t.node;
         way.bytes = {codes, values * t.node_bits / 8.0, codes, side};
     } else if (t.sum_bits) {
@@ -124,9 +125,9 @@ Volume volume_of(const Transport& t, std::string_view topology, double values, d
     const std::optional<Way> way = way_of(t, topology, values, payload_bits / 8.0, side_bits / 8.0 - agreed, workers);
     if (!way) return {missing, missing};
     const Cost cost = collective_cost(way->collective, way->bytes, workers, way->group);
-    const auto in_ring = [&](double bytes) { return collective_cost(Collective::ring, {bytes, bytes, bytes}, workers).busiest; };
+    const auto in_ring = [&](double bytes) { return collective_cost(CollectiveAlgorithm::ring, {bytes, bytes, bytes}, workers).busiest; };
     const double fp32 = in_ring(4.0 * values);
-    const bool has_nodes = way->collective == Collective::hierarchical || way->collective == Collective::hierarchical_shards;
+    const bool has_nodes = way->collective == CollectiveAlgorithm::hierarchical || way->collective == CollectiveAlgorithm::hierarchical_shards;
     return {(cost.busiest + in_ring(agreed)) / fp32, has_nodes ? cost.intra.bytes / fp32 : missing};
 }
 

@@ -33,7 +33,7 @@ struct MessageBytes {
     double sent = 0.0, partial = 0.0, result = 0.0, side = 0.0;
 };
 
-enum class Collective {
+enum class CollectiveAlgorithm {
     ring,          // reduce-scatter and all-gather around a ring
     tree,          // whole messages up a binary tree, and down
     halving,       // recursive halving, then doubling
@@ -44,20 +44,20 @@ enum class Collective {
 };
 
 // The names above. Throws std::invalid_argument.
-std::string_view name_of(Collective collective);
-Collective parse_collective(std::string_view name);
+std::string_view name_of(CollectiveAlgorithm collective);
+CollectiveAlgorithm parse_collective(std::string_view name);
 
 // `group` is the number of workers in a node; hierarchies only. One worker sends nothing. Throws
 // std::invalid_argument for fewer than one worker or group of one.
-Cost collective_cost(Collective collective, const MessageBytes& bytes, int workers, int group = 1);
+Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& bytes, int workers, int group = 1);
 
 // The algorithm that a row's topology stands for, and its group; none for `exact`, which is no algorithm.
-std::optional<std::pair<Collective, int>> collective_of(std::string_view topology);
+std::optional<std::pair<CollectiveAlgorithm, int>> collective_of(std::string_view topology);
 
 // How a scheme's messages go, whose payload and travelling side information are so many bytes for so many values; none
 // where no algorithm gives that sum.
 struct Way {
-    Collective collective = Collective::ring;
+    CollectiveAlgorithm collective = CollectiveAlgorithm::ring;
     int group = 1, rounds = 1;
     MessageBytes bytes;
 };

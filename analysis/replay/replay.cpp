@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <tuple>
 
-#include "analysis/replay/leaves.h"
+#include "analysis/replay/resolved_schemes.h"
 #include "analysis/replay/scheme_run.h"
 #include "analysis/replay/tensor_rows.h"
 #include "analysis/statistics/row_kernels.h"
@@ -55,13 +55,13 @@ class Replay {
 public:
     Replay(const Trace& trace, const ReplayOptions& options)
         : trace_(trace), manifest_(trace.manifest()), options_(options),
-          leaves_(leaves_of(options.schemes, manifest_, options.steps, options.tensors)) {
+          schemes_(resolve_policies(options.schemes, manifest_, options.steps, options.tensors)) {
         for (const Topology& t : options.topologies) {
             if (t.kind != Topology::Kind::exact) topologies_.push_back(t);
         }
-        for (const Leaf& leaf : leaves_) {
-            wants_sums_ = wants_sums_ || leaf.scheme->wants_sums;
-            needs_order_ = needs_order_ || leaf.needs_order();
+        for (const ResolvedScheme& scheme : schemes_) {
+            wants_sums_ = wants_sums_ || (scheme.streaming() != nullptr && scheme.streaming()->wants_sums);
+            needs_order_ = needs_order_ || scheme.needs_order();
         }
     }
     ReplayResult run();
@@ -74,8 +74,8 @@ private:
     ItemViews views(std::size_t t, std::size_t k) const { return {trace_, options_.steps[t], options_.tensors[k], options_.workers}; }
     // The values of an item times the schemes of pass 2 that visit it, in order of the steps or in any order.
     std::size_t visits(std::size_t i, bool ordered) const {
-        const auto comes = [&](const Leaf& leaf) { return leaf.serves_item(i) && leaf.needs_order() == ordered; };
-        return elements_of(i % tensors()) * static_cast<std::size_t>(std::count_if(leaves_.begin(), leaves_.end(), comes));
+        const auto comes = [&](const ResolvedScheme& scheme) { return scheme.serves_item(i) && scheme.needs_order() == ordered; };
+        return elements_of(i % tensors()) * static_cast<std::size_t>(std::count_if(schemes_.begin(), schemes_.end(), comes));
     }
     void report() const {
         if (options_.progress) options_.progress(done_.load(std::memory_order_relaxed), total_);
@@ -85,29 +85,30 @@ private:
     void select(const SelectionInput& input);
     std::vector<ResultRow> item(std::size_t t, std::size_t k);
     std::vector<SchemeRun*> run_on_device(std::vector<SchemeRun>& runs, const ItemViews& item, bool divide) const;
-    std::vector<ResultRow> stream(std::size_t t, std::size_t k, const ItemViews& item, const std::vector<std::size_t>& leaves);
-    std::vector<ResultRow> whole(std::size_t t, std::size_t k, const ItemViews& item, const Leaf& leaf, State& state);
+    std::vector<ResultRow> stream(std::size_t t, std::size_t k, const ItemViews& item, const std::vector<std::size_t>& streaming);
+    std::vector<ResultRow> whole(std::size_t t, std::size_t k, const ItemViews& item, const ResolvedScheme& resolved, State& state);
     std::vector<ResultRow> in_order(std::size_t k, std::map<std::string, State>& states);
-    void name(std::vector<ResultRow>& rows, std::size_t t, std::size_t k, const Leaf& leaf) const;
+    void name(std::vector<ResultRow>& rows, std::size_t t, std::size_t k, const ResolvedScheme& resolved) const;
 
     const Trace& trace_;
     const Manifest& manifest_;
     const ReplayOptions& options_;
-    std::vector<Leaf> leaves_;
+    std::vector<ResolvedScheme> schemes_;
     std::vector<Topology> topologies_;  // exact left out
     bool wants_sums_ = false, needs_order_ = false;
-    std::vector<std::vector<Decision>> decisions_;  // a row a leaf; empty for leaves that do not stream
+    std::vector<std::vector<Decision>> decisions_;  // a row a resolved scheme; empty for those that do not stream
     std::map<std::string, State> states_;
     std::atomic<std::size_t> done_{0};  // values visited so far, over both passes
     std::size_t total_ = 0;
 };
 
-void Replay::name(std::vector<ResultRow>& rows, std::size_t t, std::size_t k, const Leaf& leaf) const {
+void Replay::name(std::vector<ResultRow>& rows, std::size_t t, std::size_t k, const ResolvedScheme& resolved) const {
     for (ResultRow& row : rows) {
         row.step_index = static_cast<std::uint32_t>(options_.steps[t]);
         row.tensor_index = static_cast<std::uint32_t>(options_.tensors[k]);
-        row.scheme_index = static_cast<std::uint32_t>(leaf.requested);
-        row.format = leaf.scheme->grid_name();
+        row.scheme_index = static_cast<std::uint32_t>(resolved.requested);
+        row.format = resolved.scheme->grid_name();
+        if (row.note.empty()) row.note = resolved.scheme->note;
     }
 }
 
@@ -127,7 +128,7 @@ std::vector<SchemeRun*> Replay::run_on_device(std::vector<SchemeRun>& runs, cons
 }
 
 // Schemes that scale and round, block by block, all at once.
-std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemViews& item, const std::vector<std::size_t>& leaves) {
+std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemViews& item, const std::vector<std::size_t>& streaming) {
     const std::size_t n = item.rows[0].size();
     ItemContext context;
     context.tensor = tensor(k).name;
@@ -142,9 +143,9 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemVi
 
     BlockBuffers buffers(context.workers);
     std::vector<SchemeRun> runs;
-    runs.reserve(leaves.size());
-    for (const std::size_t l : leaves) {
-        runs.emplace_back(*leaves_[l].scheme, decisions_[l][t * tensors() + k], options_.topologies, context, buffers);
+    runs.reserve(streaming.size());
+    for (const std::size_t l : streaming) {
+        runs.emplace_back(*schemes_[l].streaming(), decisions_[l][t * tensors() + k], options_.topologies, context, buffers);
     }
     const std::vector<SchemeRun*> here = run_on_device(runs, item, context.divide);
     std::vector<double> reference;
@@ -158,24 +159,25 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemVi
     std::vector<ResultRow> rows;
     for (std::size_t r = 0; r < runs.size(); ++r) {
         std::vector<ResultRow> made = runs[r].rows();
-        name(made, t, k, leaves_[leaves[r]]);
+        name(made, t, k, schemes_[streaming[r]]);
         std::move(made.begin(), made.end(), std::back_inserter(rows));
     }
     return rows;
 }
 
 // A scheme on a whole tensor at one step.
-std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemViews& item, const Leaf& leaf, State& state) {
+std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemViews& item, const ResolvedScheme& resolved, State& state) {
     const StepInfo& info = manifest_.steps[options_.steps[t]];
     const bool reduces = manifest_.stage == "local";
     ExchangeContext context{manifest_.reduction == "mean", reduces, topologies_, options_.draws, {}};
-    const std::string missing = missing_at(*leaf.scheme->tensor, trace_, options_.steps[t]);
+    const TensorScheme& scheme = *resolved.whole();
+    const std::string missing = missing_at(scheme, trace_, options_.steps[t]);
     if (!missing.empty()) {
-        std::vector<ResultRow> rows = unmeasurable_rows(*leaf.scheme, item.rows[0].size(), options_.workers, missing, context);
-        name(rows, t, k, leaf);
+        std::vector<ResultRow> rows = unmeasurable_rows(scheme, item.rows[0].size(), options_.workers, missing, context);
+        name(rows, t, k, resolved);
         return rows;
     }
-    TensorStep step;
+    TrainingStep step;
     step.tensor = tensor(k).name;
     step.role = tensor(k).role;
     step.shape = tensor(k).shape;
@@ -186,23 +188,22 @@ std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemVie
     step.loss = info.loss.value_or(step.loss);
     step.learning_rate = info.learning_rate.value_or(step.learning_rate);
     std::vector<TensorView> held;  // keeps the files mapped
-    for (const std::string& what : leaf.scheme->tensor->needs) {
+    for (const std::string& what : scheme.needs) {
         if (what == "loss" || what == "learning_rate") continue;
         held.push_back(trace_.read(info.number, tensor(k).name, 0, parse_kind(what)));
         (what == "weights" ? step.weights : step.full_batch) = held.back().values;
     }
-    const TensorScheme& scheme = *leaf.scheme->tensor;
     const std::span<const Topology> wanted = reduces ? std::span<const Topology>(topologies_) : std::span<const Topology>{};
     const State before = options_.draws > 1 && scheme.draws ? state : State{};  // the state goes on from draw 0
     context.redraw = [&](int draw) {
-        TensorStep again = step;
+        TrainingStep again = step;
         again.key = replay_key(options_.seed, tensor(k).name, info.number, static_cast<std::uint32_t>(draw));
         State copy = before;
         return exchange(scheme, again, copy, item.rows, wanted);
     };
     const Exchange e = exchange(scheme, step, state, item.rows, wanted);
-    std::vector<ResultRow> rows = tensor_rows(*leaf.scheme, e, item.rows, context);
-    name(rows, t, k, leaf);
+    std::vector<ResultRow> rows = tensor_rows(scheme, e, item.rows, context);
+    name(rows, t, k, resolved);
     return rows;
 }
 
@@ -211,15 +212,15 @@ std::vector<ResultRow> Replay::item(std::size_t t, std::size_t k) {
     const ItemViews item = views(t, k);
     std::vector<std::size_t> streaming;
     std::vector<ResultRow> rows;
-    for (std::size_t l = 0; l < leaves_.size(); ++l) {
-        const Leaf& leaf = leaves_[l];
-        if (!leaf.serves_item(t * tensors() + k) || leaf.needs_order()) continue;
-        if (leaf.is_streaming()) {
-            streaming.push_back(l);
+    for (std::size_t s = 0; s < schemes_.size(); ++s) {
+        const ResolvedScheme& resolved = schemes_[s];
+        if (!resolved.serves_item(t * tensors() + k) || resolved.needs_order()) continue;
+        if (resolved.streaming() != nullptr) {
+            streaming.push_back(s);
             continue;
         }
         State none;
-        std::vector<ResultRow> made = whole(t, k, item, leaf, none);
+        std::vector<ResultRow> made = whole(t, k, item, resolved, none);
         std::move(made.begin(), made.end(), std::back_inserter(rows));
     }
     std::vector<ResultRow> made = stream(t, k, item, streaming);
@@ -232,14 +233,14 @@ std::vector<ResultRow> Replay::in_order(std::size_t k, std::map<std::string, Sta
     std::vector<ResultRow> rows;
     for (std::size_t t = 0; t < steps(); ++t) {
         const ItemViews item = views(t, k);
-        for (const Leaf& leaf : leaves_) {
-            if (!leaf.needs_order() || !leaf.serves_item(t * tensors() + k)) continue;
-            const std::string key = state_key(*leaf.scheme, tensor(k).name);
+        for (const ResolvedScheme& resolved : schemes_) {
+            if (!resolved.needs_order() || !resolved.serves_item(t * tensors() + k)) continue;
+            const std::string key = state_key(*resolved.scheme, tensor(k).name);
             if (t == 0 || !states.contains(key)) {
                 const auto earlier = options_.states.find(key);
                 states.try_emplace(key, earlier == options_.states.end() ? State{} : earlier->second);
             }
-            std::vector<ResultRow> made = whole(t, k, item, leaf, states[key]);
+            std::vector<ResultRow> made = whole(t, k, item, resolved, states[key]);
             std::move(made.begin(), made.end(), std::back_inserter(rows));
         }
     }
@@ -247,14 +248,15 @@ std::vector<ResultRow> Replay::in_order(std::size_t k, std::map<std::string, Sta
 }
 
 void Replay::select(const SelectionInput& input) {
-    decisions_.resize(leaves_.size());
-    for (std::size_t l = 0; l < leaves_.size(); ++l) {
-        const Leaf& leaf = leaves_[l];
-        if (!leaf.is_streaming()) continue;
-        const auto earlier = options_.states.find(leaf.scheme->spec);
+    decisions_.resize(schemes_.size());
+    for (std::size_t s = 0; s < schemes_.size(); ++s) {
+        const ResolvedScheme& resolved = schemes_[s];
+        if (resolved.streaming() == nullptr) continue;
+        const std::string& spec = resolved.scheme->spec;
+        const auto earlier = options_.states.find(spec);
         State state = earlier == options_.states.end() ? State{} : earlier->second;
-        decisions_[l] = leaf.scheme->select(leaf.serves.empty() ? input : seen_by(leaf, input), state);
-        if (leaf.scheme->keeps_state) states_[leaf.scheme->spec] = std::move(state);
+        decisions_[s] = resolved.streaming()->select(resolved.serves.empty() ? input : seen_by(resolved, input), state);
+        if (resolved.streaming()->keeps_state) states_[spec] = std::move(state);
     }
 }
 

@@ -1,5 +1,5 @@
-// SchemeRun: one scheme on one item, a (step, tensor) pair, block by block: encode, reduce by every
-// topology, decode, compare.
+// SchemeRun: a scheme that scales and rounds to a float grid, on one item, a (step, tensor) pair, block by block: encode,
+// reduce by every topology, decode, compare.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "analysis/replay/row_builder.h"
 #include "analysis/replay/row_device.h"
-#include "analysis/statistics/draw_samples.h"
-#include "analysis/statistics/error_statistics.h"
 #include "analysis/statistics/nearest_statistics.h"
-#include "analysis/statistics/result_row.h"
 #include "emulation/allreduce/reduce.h"
 #include "emulation/schemes/scheme.h"
 
@@ -50,13 +48,12 @@ struct BlockBuffers {
 
 class SchemeRun {
 public:
-    SchemeRun(const Scheme& scheme, const Decision& decision, std::span<const Topology> topologies, const ItemContext& item,
+    SchemeRun(const FloatScheme& scheme, const Decision& decision, std::span<const Topology> topologies, const ItemContext& item,
               BlockBuffers& buffers);
 
     // Elements first .. first + reference.size() - 1; blocks come in order. reference: R.
     void block(std::size_t first, std::span<const double> reference);
-    // The same work as a device's task (scheme_task.cpp), instead of block(): for schemes that round to a format of fp32
-    // numbers.
+    // The same work as a device's task (scheme_task.cpp), instead of block(): for formats of fp32 numbers.
     bool serves_device() const;
     RowTask task() const;
     void take(RowTotals totals);
@@ -67,10 +64,9 @@ private:
     // One reduced row in the making.
     struct Reduced {
         Topology topology;
-        Moments moments = Moments::none;
-        bool sampled = false;           // stochastic wire, deterministic hops: needs draws
-        ErrorStatistics statistics;
-        DrawSamples samples;            // empty where none are taken
+        bool exact = false;    // decoded values are added in fp64, whatever the topology
+        bool sampled = false;  // stochastic wire, deterministic hops: needs draws
+        RowSums sums;
     };
 
     void choose_fp32();
@@ -82,21 +78,20 @@ private:
     void add_wire(std::size_t w, std::size_t first, std::size_t count);
     void moments_of(std::size_t w, std::size_t first, std::size_t count);
     // The reduced values of the block as they were encoded, in x's units.
-    void reduce_into(const Topology& topology, std::size_t first, std::size_t count, std::uint32_t draw, std::span<double> y,
+    void reduce_into(const Reduced& reduced, std::size_t first, std::size_t count, std::uint32_t draw, std::span<double> y,
                      HopMoments* moments);
     void add_skipped(std::size_t first, std::span<const double> reference);
     void add_reduced(Reduced& reduced, std::size_t first, std::span<const double> reference);
     void sample(std::size_t first, std::span<const double> reference);
     double decode(double code) const { return decision_.exponent ? code * inverse_ : code / decision_.scale; }
 
-    const Scheme& scheme_;
+    const FloatScheme& scheme_;
     Decision decision_;
     ItemContext item_;
-    const FloatGrid* float_grid_;
     bool stochastic_;        // the wire draws
     bool hops_draw_ = false;  // some topology's hops draw
     double inverse_ = 1.0;
-    FloatScale scale_;  // float grids: for the wire's limits and ulps
+    FloatScale scale_;  // for the wire's limits and ulps
     Accumulator accumulator_;
     // Where fp32 holds what is sent in x's units: the cast that scales by itself, and sums without fp64.
     std::optional<QuantizeJob<float>> sent_;
@@ -107,7 +102,6 @@ private:
     std::vector<ErrorStatistics> wire_;  // one a worker
     ReferenceSums known_;                // of the block at hand
     std::vector<Reduced> reduced_;
-    std::vector<std::vector<float>> norms_;  // uniform grids: one row a worker
     BlockBuffers& buffers_;
     bool wire_moments_defined_ = true;
 };

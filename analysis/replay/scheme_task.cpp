@@ -6,23 +6,22 @@
 
 namespace apscope::detail {
 
-bool SchemeRun::serves_device() const { return float_grid_ != nullptr && float_grid_->format.fits_fp32() && !decision_.skipped; }
+bool SchemeRun::serves_device() const { return scheme_.grid.format.fits_fp32() && !decision_.skipped; }
 
 RowTask SchemeRun::task() const {
     RowTask task;
     task.wire = scale_;
-    task.projection = float_grid_->projection;
+    task.projection = scheme_.grid.projection;
     task.inverse = decision_.exponent ? inverse_ : 0.0;
-    if (sent_) task.narrow = scaled_format(float_grid_->format, *decision_.exponent);
+    if (sent_) task.narrow = scaled_format(scheme_.grid.format, *decision_.exponent);
     if (sums_ && (sums_->in_hardware || sums_->step)) task.step = sums_->step.value_or(StepCast<float>{});
     task.accumulator = accumulator_;
     task.wire_draws = stochastic_;
     task.wants_moments = stochastic_ || hops_draw_;
     bool samples = false;
     for (const Reduced& r : reduced_) {
-        const bool exact = r.topology.kind == Topology::Kind::exact || scheme_.reduction.exact;
-        task.reduced.push_back({r.topology, exact, r.moments == Moments::closed_form, r.sampled});
-        samples = samples || !r.samples.empty();
+        task.reduced.push_back({r.topology, r.exact, r.sums.moments == Moments::closed_form, r.sampled});
+        samples = samples || !r.sums.samples.empty();
     }
     const int draws = samples ? item_.draws : 1;
     for (int d = 0; d < draws; ++d) {
@@ -36,13 +35,12 @@ void SchemeRun::take(RowTotals totals) {
     wire_moments_defined_ = totals.wire_moments_defined;
     for (std::size_t r = 0; r < reduced_.size(); ++r) {
         RowTotals::Reduced& from = totals.reduced[r];
-        reduced_[r].statistics = from.statistics;
-        if (reduced_[r].moments == Moments::closed_form) {
-            reduced_[r].statistics.moments_defined = from.statistics.moments_defined && wire_moments_defined_;
-        }
-        reduced_[r].samples.draw_error = std::move(from.draw_error);
-        reduced_[r].samples.left_out = std::move(from.left_out);
-        reduced_[r].samples.variance_sum = from.variance_sum;
+        RowSums& sums = reduced_[r].sums;
+        sums.statistics = from.statistics;
+        if (sums.moments == Moments::closed_form) sums.statistics.moments_defined = from.statistics.moments_defined && wire_moments_defined_;
+        sums.samples.draw_error = std::move(from.draw_error);
+        sums.samples.left_out = std::move(from.left_out);
+        sums.samples.variance_sum = from.variance_sum;
     }
 }
 

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/cost/cost_model.h"
-#include "analysis/statistics/draw_samples.h"
-#include "analysis/statistics/error_statistics.h"
+#include "analysis/replay/row_builder.h"
 #include "core/fixed_shape_sum.h"
 
 namespace apscope::detail {
@@ -45,12 +43,12 @@ DrawSamples sample(std::span<const Row> truth, const std::vector<std::vector<con
 // The largest error of the reduced result in units in the last place, where the workers share a scale.
 std::optional<double> reduced_max_ulp(const TensorScheme& scheme, const Row& scales, const Row& x, const Row& y, double units) {
     if (!scheme.limits || scales.empty()) return std::nullopt;
-    double most = 0.0;
+    double max = 0.0;
     for (std::size_t i = 0; i < x.size(); ++i) {
         if (!std::isfinite(x[i]) || !std::isfinite(y[i])) continue;
-        most = std::max(most, in_ulps(x[i], y[i] - x[i], scales[scales.size() == 1 ? 0 : i], units, *scheme.limits));
+        max = std::max(max, in_ulps(x[i], y[i] - x[i], scales[scales.size() == 1 ? 0 : i], units, *scheme.limits));
     }
-    return most;
+    return max;
 }
 
 std::uint64_t mean_up(const std::vector<Message>& sent, std::uint64_t Message::*bits) {
@@ -66,15 +64,17 @@ std::vector<std::string> topology_names(const TensorScheme& scheme, const Exchan
     return names;
 }
 
-void fill_grid_use(ResultRow& wire, const std::vector<Message>& sent) {
+// What all messages say of a float grid, if they do.
+void count_grid_use(RowSums& wire, const std::vector<Message>& sent) {
     GridUse use;
     for (const Message& m : sent) {
         if (!m.grid_use) return;
         use.merge(*m.grid_use);
     }
-    wire.subnormal = static_cast<std::int64_t>(use.subnormal);
-    wire.saturated = static_cast<std::int64_t>(use.saturated);
-    if (wire.counted > 0) wire.max_ulp = use.max_ulp;
+    wire.float_grid = true;
+    wire.statistics.subnormal = use.subnormal;
+    wire.statistics.saturated = use.saturated;
+    wire.statistics.max_ulp = use.max_ulp;
 }
 
 // Rows that have no closed form, from K draws. reference: of the reduced rows, empty if there are none.
@@ -113,118 +113,98 @@ void sample_rows(std::vector<ResultRow>& rows, const TensorScheme& tensor, const
 
 }  // namespace
 
-std::vector<ResultRow> tensor_rows(const Scheme& scheme, const Exchange& e, std::span<const std::span<const float>> gradients,
+std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, const Exchange& e, std::span<const std::span<const float>> gradients,
                                    const ExchangeContext& context) {
-    const TensorScheme& tensor = *scheme.tensor;
     const std::size_t n = gradients[0].size(), workers = gradients.size();
     Rows truth;
     for (std::size_t w = 0; w < workers; ++w) truth.emplace_back(gradients[w].begin(), gradients[w].end());
     const bool known = std::all_of(e.sent.begin(), e.sent.end(), [n](const Message& m) { return m.variance.size() == n; });
-    const bool certain = !tensor.draws || std::all_of(e.sent.begin(), e.sent.end(), [](const Message& m) { return m.certain; });
+    const bool certain = !scheme.draws || std::all_of(e.sent.begin(), e.sent.end(), [](const Message& m) { return m.certain; });
     const Moments drawn = certain ? Moments::deterministic : known ? Moments::closed_form : Moments::none;
-    // Moments are of what was asked; rows speak of the truth.
+    // Moments are of what was intended; rows speak of the truth.
     const auto bias_of = [&](std::size_t w) {
         Row bias = e.sent[w].bias;
-        for (std::size_t i = 0; i < n; ++i) bias[i] += e.asked[w][i] - truth[w][i];
+        for (std::size_t i = 0; i < n; ++i) bias[i] += e.intended[w][i] - truth[w][i];
         return bias;
     };
 
-    std::vector<ResultRow> rows;
-    const auto start = [&](bool wire, const std::string& topology) -> ResultRow& {
-        ResultRow& row = rows.emplace_back();
-        row.wire = wire;
-        row.topology = topology;
-        row.wire_bits = static_cast<std::int64_t>(mean_up(e.sent, &Message::payload_bits));
-        row.side_bits = static_cast<std::int64_t>(mean_up(e.sent, &Message::side_bits));
-        const Volume volume = volume_of(tensor.transport, topology, static_cast<double>(n), static_cast<double>(row.wire_bits),
-                                        static_cast<double>(row.side_bits), static_cast<int>(workers));
-        row.volume = volume.inter;
-        row.intra_volume = volume.intra;
-        row.scale_exponent = e.scale_exponent;
-        row.skipped = e.skipped;
-        row.note = scheme.note;
-        return row;
-    };
-    ResultRow& wire = start(true, "");
-    ErrorStatistics total, own;
+    std::vector<RowSums> sums(1);
+    RowSums& wire = sums.front();
+    wire.moments = drawn;
+    if (scheme.compares_intended) wire.own.emplace();
     for (std::size_t w = 0; w < workers; ++w) {
         const Message& m = e.sent[w];
         if (e.skipped) {
-            add(total, {truth[w], truth[w], {}, {}});
+            add(wire.statistics, {truth[w], truth[w], {}, {}});
             continue;
         }
         const Row bias = known ? bias_of(w) : Row{};
-        add(total, {truth[w], m.values, bias, known ? std::span<const double>(m.variance) : std::span<const double>{}});
-        if (tensor.compares_asked) add(own, {e.asked[w], m.values, {}, {}});
+        add(wire.statistics, {truth[w], m.values, bias, known ? std::span<const double>(m.variance) : std::span<const double>{}});
+        if (wire.own) add(*wire.own, {e.intended[w], m.values, {}, {}});
     }
-    if (e.skipped) {
-        fill_skipped(wire, total);
-    } else {
-        fill_columns(wire, total, drawn, false);
-        fill_grid_use(wire, e.sent);
-        if (tensor.compares_asked) fill_own(wire, own);
-    }
-    if (!context.reduces) {
-        sample_rows(rows, tensor, e, truth, {}, context);
-        return rows;
-    }
+    count_grid_use(wire, e.sent);
+
     const double divisor = context.divide ? static_cast<double>(workers) : 1.0;
-    const auto mean_of = [&](const Rows& each) {
-        Row mean = each[0];
-        for (std::size_t w = 1; w < workers; ++w) {
-            for (std::size_t i = 0; i < n; ++i) mean[i] += each[w][i];
-        }
-        for (double& x : mean) x /= divisor;
-        return mean;
-    };
-    const Row reference = mean_of(truth), own_reference = tensor.compares_asked ? mean_of(e.asked) : Row{};
-    Row sum = exact_sum(e.sent), bias, variance;
-    if (known) {
-        bias.assign(n, 0.0);
-        variance.assign(n, 0.0);
-        for (std::size_t w = 0; w < workers; ++w) {
-            const Row of_worker = bias_of(w);
-            for (std::size_t i = 0; i < n; ++i) {
-                bias[i] += of_worker[i];
-                variance[i] += e.sent[w].variance[i];
+    Row reference;
+    if (context.reduces) {
+        const auto mean_of = [&](const Rows& each) {
+            Row mean = each[0];
+            for (std::size_t w = 1; w < workers; ++w) {
+                for (std::size_t i = 0; i < n; ++i) mean[i] += each[w][i];
             }
+            for (double& x : mean) x /= divisor;
+            return mean;
+        };
+        reference = mean_of(truth);
+        const Row own_reference = scheme.compares_intended ? mean_of(e.intended) : Row{};
+        Row bias, variance;
+        if (known) {
+            bias.assign(n, 0.0);
+            variance.assign(n, 0.0);
+            for (std::size_t w = 0; w < workers; ++w) {
+                const Row of_worker = bias_of(w);
+                for (std::size_t i = 0; i < n; ++i) {
+                    bias[i] += of_worker[i];
+                    variance[i] += e.sent[w].variance[i];
+                }
+            }
+            for (double& b : bias) b /= divisor;
+            for (double& v : variance) v /= divisor * divisor;
         }
-        for (double& b : bias) b /= divisor;
-        for (double& v : variance) v /= divisor * divisor;
+        const auto reduced = [&](const std::string& topology, Row y, bool is_sum) {
+            RowSums& row = sums.emplace_back();
+            row.topology = topology;
+            if (e.skipped) {
+                add(row.statistics, {reference, reference, {}, {}});
+                return;
+            }
+            for (double& v : y) v /= divisor;
+            const std::span<const double> none;
+            add(row.statistics, {reference, y, is_sum ? std::span<const double>(bias) : none, is_sum ? std::span<const double>(variance) : none});
+            // Of certain messages only a reduction that draws makes something uncertain.
+            row.moments = is_sum || (certain && !scheme.reduction_draws) ? drawn : Moments::none;
+            if (const auto ulp = reduced_max_ulp(scheme, e.scales, reference, y, divisor)) {
+                row.float_grid = true;
+                row.statistics.max_ulp = *ulp;
+            }
+            if (scheme.compares_intended) add(row.own.emplace(), {own_reference, y, {}, {}});
+        };
+        const std::vector<std::string> names = topology_names(scheme, context);
+        reduced(names[0], exact_sum(e.sent), true);
+        for (std::size_t t = 1; t < names.size(); ++t) reduced(names[t], e.reduced.at(t - 1), scheme.is_exact_sum);
     }
-    const auto reduced = [&](const std::string& topology, Row y, bool is_sum) {
-        const bool moments = known && is_sum;
-        ResultRow& row = start(false, topology);
-        if (e.skipped) {
-            ErrorStatistics statistics;
-            add(statistics, {reference, reference, {}, {}});
-            fill_skipped(row, statistics);
-            return;
-        }
-        for (double& v : y) v /= divisor;
-        ErrorStatistics statistics;
-        add(statistics, {reference, y, moments ? std::span<const double>(bias) : std::span<const double>{},
-                         moments ? std::span<const double>(variance) : std::span<const double>{}});
-        // Of certain messages only a reduction that draws makes something uncertain.
-        fill_columns(row, statistics, is_sum || (certain && !tensor.reduction_draws) ? drawn : Moments::none, false);
-        if (const auto ulp = reduced_max_ulp(tensor, e.scales, reference, y, divisor); ulp && statistics.counted > 0) row.max_ulp = *ulp;
-        if (!tensor.compares_asked) return;
-        ErrorStatistics own_statistics;
-        add(own_statistics, {own_reference, y, {}, {}});
-        fill_own(row, own_statistics);
-    };
-    const std::vector<std::string> names = topology_names(tensor, context);
-    reduced(names[0], std::move(sum), true);
-    for (std::size_t t = 1; t < names.size(); ++t) reduced(names[t], e.reduced.at(t - 1), tensor.is_exact_sum);
-    sample_rows(rows, tensor, e, truth, reference, context);
+    const SentItem sent{scheme.transport, n, static_cast<int>(workers), mean_up(e.sent, &Message::payload_bits), mean_up(e.sent, &Message::side_bits),
+                        e.scale_exponent, e.skipped};
+    std::vector<ResultRow> rows = make_rows(sent, sums);
+    sample_rows(rows, scheme, e, truth, reference, context);
     return rows;
 }
 
-std::vector<ResultRow> unmeasurable_rows(const Scheme& scheme, std::size_t elements, int workers, const std::string& missing,
+std::vector<ResultRow> unmeasurable_rows(const TensorScheme& scheme, std::size_t elements, int workers, const std::string& missing,
                                          const ExchangeContext& context) {
     std::vector<std::string> names{""};
     if (context.reduces) {
-        for (std::string& name : topology_names(*scheme.tensor, context)) names.push_back(std::move(name));
+        for (std::string& name : topology_names(scheme, context)) names.push_back(std::move(name));
     }
     std::vector<ResultRow> rows;
     for (const std::string& name : names) {
@@ -232,7 +212,7 @@ std::vector<ResultRow> unmeasurable_rows(const Scheme& scheme, std::size_t eleme
         row.wire = name.empty();
         row.topology = name;
         row.count = static_cast<std::int64_t>(elements * static_cast<std::size_t>(name.empty() ? workers : 1));
-        row.note = "not measurable on this trace: needs " + missing;
+        row.note = std::string(not_measurable) + missing;
     }
     return rows;
 }

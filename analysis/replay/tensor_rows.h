@@ -1,15 +1,18 @@
-// The rows of one exchange (emulation/schemes/tensor_scheme.h): wire, exact, then the scheme's own reduction
-// or the topologies it crosses with.
+// The rows of one exchange (emulation/schemes/tensor_scheme.h): its sums, for row_builder.h.
 #pragma once
 
 #include <functional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "analysis/statistics/result_row.h"
-#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/tensor_scheme.h"
 
 namespace apscope::detail {
+
+// What the note of a row begins with whose inputs the trace lacks.
+inline constexpr std::string_view not_measurable = "not measurable on this trace: needs ";
 
 struct ExchangeContext {
     bool divide = false;   // the reference is divided by the number of workers
@@ -20,11 +23,11 @@ struct ExchangeContext {
 };
 
 // gradients: as recorded, special values included.
-std::vector<ResultRow> tensor_rows(const Scheme& scheme, const Exchange& exchange, std::span<const std::span<const float>> gradients,
+std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, const Exchange& exchange, std::span<const std::span<const float>> gradients,
                                    const ExchangeContext& context);
 
 // The same rows, empty but for their names and a note that says what the trace lacks.
-std::vector<ResultRow> unmeasurable_rows(const Scheme& scheme, std::size_t elements, int workers, const std::string& missing,
+std::vector<ResultRow> unmeasurable_rows(const TensorScheme& scheme, std::size_t elements, int workers, const std::string& missing,
                                          const ExchangeContext& context);
 
 }  // namespace apscope::detail

@@ -215,7 +215,7 @@ def step_time(
     )):  # fmt: skip
         own[place].append(_Part(*values))
     buckets = _buckets(whole, step, factor[whole] * count, len(first), bucket_bytes) / steps
-    unknown = {note for note in rows["note"].unique() if str(note).startswith("not measurable")} if "note" in rows else set()
+    unknown = {note for note in rows["note"].unique() if str(note).startswith(_core.NOT_MEASURABLE)} if "note" in rows else set()
     dark = np.bincount(whole, rows["note"].isin(unknown), len(first)) > 0 if unknown else np.zeros(len(first), bool)
     out = rows[[*key, "workers"]].iloc[first].reset_index(drop=True).astype({"workers": int})
     found = []

@@ -22,14 +22,14 @@ __all__ = ["Exchange", "exchange"]
 class Exchange:
     """What a scheme made of the workers' gradients. Arrays are float64."""
 
-    asked: np.ndarray  #: (workers, ...): what the workers wanted to send: gradients, or what compensation made of them
+    intended: np.ndarray  #: (workers, ...): what the workers wanted to send: gradients, or what compensation made of them
     sent: np.ndarray  #: (workers, ...): what a receiver reads of each worker
     reduced: np.ndarray  #: (...): the sum over the workers (never divided)
     reduction: str  #: the topology, or the scheme's own reduction: gather, vote, code_sum, two_phase, linear
     payload: list[bytes]  #: each worker's packed codes
     payload_bits: list[int]  #: their lengths; a payload's last byte may have unused bits
     side_bits: list[int]  #: each worker's side information: scales, norms
-    bias: np.ndarray | None  #: (workers, ...): E[sent] - asked over the random draws; None where it is not known or nothing is drawn
+    bias: np.ndarray | None  #: (workers, ...): E[sent] - intended over the random draws; None where it is not known or nothing is drawn
     variance: np.ndarray | None  #: (workers, ...): Var[sent]
     scale_exponent: int | None  #: s where one power of two 2^s scaled everything
     skipped: bool  #: the scheme dropped this step
@@ -105,14 +105,14 @@ def exchange(
             array = array.reshape(-1)
         extra.append(array)
     number = integer("step", step, 0, 2**62)
-    at = _core.TensorStep(
+    at = _core.TrainingStep(
         text("tensor", tensor), text("role", role), list(shape), number, number if index is None else integer("index", index, 0, 2**62),
         integer("seed", taken(seed), 0, 2**64 - 1), math.nan if loss is None else float(loss), math.nan if learning_rate is None else float(learning_rate),
     )
     flat = np.ascontiguousarray(a, np.float32).reshape(a.shape[0], math.prod(shape))
     made = _core.exchange(chosen.spec, flat, at, dict(state or {}), text("topology", topology), *extra)
     del made["draws"]
-    for name in ("asked", "sent", "bias", "variance"):
+    for name in ("intended", "sent", "bias", "variance"):
         if made[name] is not None:
             made[name] = made[name].reshape(a.shape)
     made["reduced"] = made["reduced"].reshape(shape)

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from . import _core
 from .float_environment import guarded
 
 #: Columns that are added up over the rows that were sent.
 SUMMED = ("counted", "nonzero", "underflow", "subnormal", "saturated", "overflow", "nan", "infinite", "sum_error")
 
 #: Reductions that belong to a scheme and cross with no topology.
-OWN_REDUCTIONS = ("gather", "vote", "code_sum", "two_phase", "linear")
+OWN_REDUCTIONS: tuple[str, ...] = _core.OWN_REDUCTIONS
 
 
 def frame_of(results: Any) -> pd.DataFrame:

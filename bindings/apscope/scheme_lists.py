@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import Union
+from typing import Any, Union
 
-from .schemes import LISTS, Scheme, as_scheme
+from .schemes import LISTS, Scheme, as_scheme, definitions
 
 __all__ = ["all_schemes", "main_schemes", "schemes_of"]
 
@@ -31,7 +31,11 @@ def main_schemes() -> list[Scheme]:
 
 
 def all_schemes() -> list[Scheme]:
-    """Those of `main_schemes`, then every other scheme of the registry, as it is usually run; ``all`` in specs."""
+    """Those of `main_schemes`, then every other scheme of the registry, as it is usually run; ``all`` in specs.
+
+    What is not named here is run with the keys that its definition gives it, at e4m3 where it takes a format, around
+    ``aps:e4m3`` where it holds a scheme.
+    """
     others = (
         "loss_scaling:e4m3,scale=best,headroom=one",
         "dynamic_loss_scaling:fp16",
@@ -68,7 +72,15 @@ def all_schemes() -> list[Scheme]:
         "integer_allreduce:bits=8",
         "zero_blocks",
     )
-    return [*main_schemes(), *(Scheme(spec) for spec in others)]
+    schemes = [*main_schemes(), *(Scheme(spec) for spec in others)]
+    known = {scheme.name for scheme in schemes}
+    return schemes + [Scheme(_usual(d)) for d in definitions() if d["name"] not in known]
+
+
+def _usual(definition: dict[str, Any]) -> str:
+    """A spec of a scheme of which nothing else is known."""
+    inside = {"scheme": "aps:e4m3", "policy": "else=aps:e4m3"}.get(definition["body"], "")
+    return definition["name"] + (f"({inside})" if inside else "") + (":e4m3" if definition["takes_format"] else "")
 
 
 def schemes_of(given: Iterable[Union[Scheme, str]]) -> list[Scheme]:

@@ -163,7 +163,7 @@ def define(
     reduce: Callable[..., Any] | None = None,
     update: Callable[..., Any] | None = None,
     keeps_state: bool | None = None,
-    compares_asked: bool = False,
+    compares_intended: bool = False,
     bits: int = 32,
     grid: str = "",
 ) -> Scheme:
@@ -190,12 +190,12 @@ def define(
         What a receiver reads of one worker.
     reduce : f(step, state, theta, values) -> (m,)
         The sum over the workers.
-    update : f(step, state, asked, sent, reduced) -> None
+    update : f(step, state, intended, sent, reduced) -> None
         Changes the state for the next step.
     keeps_state : bool, optional
         Whether steps must come in order; by default as the base, or True where `update` is given.
-    compares_asked : bool
-        What is asked to send (a momentum) is a truth of its own: ``own_nmse`` and ``own_cosine`` compare with it.
+    compares_intended : bool
+        What is to be sent (a momentum) is a truth of its own: ``own_nmse`` and ``own_cosine`` compare with it.
     bits : int
         Bits a value that `encode` sends, where it gives no payload.
     grid : str
@@ -230,7 +230,7 @@ def define(
         raise ValueError(f"'{name}' cannot name a new scheme: it stands for a list of schemes; give another word")
     if keeps_state is None and "update" in parts:
         keeps_state = True
-    _core.make_scheme(text("name", name), as_scheme(base).spec, parts, keeps_state, compares_asked, integer("bits", bits, 0, 64), grid)
+    _core.make_scheme(text("name", name), as_scheme(base).spec, parts, keeps_state, compares_intended, integer("bits", bits, 0, 64), grid)
     return Scheme(name)
 
 

@@ -5,7 +5,7 @@
 
 #include "analysis/cost/cost_model.h"
 #include "bindings/module/guarded.h"
-#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/definition.h"
 
 namespace py = pybind11;
 using namespace apscope;
@@ -15,18 +15,20 @@ namespace {
 
 // How the rows of a scheme with this column `format` are sent: of a policy, by the first branch that has it. Without a
 // spec nothing is known but the topology.
-Transport transport_of(const std::string& spec, const std::string& grid) {
+Transport transport_of(const MadeSchemes& made, const std::string& spec, const std::string& grid) {
     if (spec.empty()) return {};
-    const Scheme scheme = parse_scheme(spec);
-    for (const PolicyBranch& branch : scheme.policy) {
-        if (branch.scheme->grid_name() == grid) return branch.scheme->sends();
+    const Scheme scheme = parse_scheme(spec, &made);
+    if (const auto* policy = std::get_if<Policy>(&scheme.kind)) {
+        for (const PolicyBranch& branch : policy->branches) {
+            if (branch.scheme->grid_name() == grid) return branch.scheme->transport();
+        }
     }
-    return scheme.sends();
+    return scheme.transport();
 }
 
 }  // namespace
 
-void bind_cost(apscope::python::Module& m) {
+void bind_cost(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& made) {
     m.def("collective_cost", [](const std::string& collective, double sent, double partial, double result, double side, int workers,
                                  int group) {
         const Cost cost = collective_cost(parse_collective(collective), {sent, partial, result, side}, workers, group);
@@ -41,15 +43,15 @@ void bind_cost(apscope::python::Module& m) {
         return d;
     }, py::arg("collective"), py::arg("sent"), py::arg("partial"), py::arg("result"), py::arg("side"), py::arg("workers"), py::arg("group"),
           "What one worker sends (messages one after another, bytes), adds and decodes, in bytes, for one message a worker.");
-    m.def("agreed_bits", [](const std::string& spec, const std::string& grid) { return transport_of(spec, grid).agreed_bits; },
+    m.def("agreed_bits", [made](const std::string& spec, const std::string& grid) { return transport_of(*made, spec, grid).agreed_bits; },
           py::arg("scheme"), py::arg("grid"), "How many of a message's side bits are agreed before it is made; the others travel with it.");
     m.def("collective_of", [](const std::string& topology) -> py::object {
         const auto found = collective_of(topology);
         return found ? py::object(py::make_tuple(name_of(found->first), found->second)) : py::none();
     }, py::arg("topology"));
-    m.def("way", [](const std::string& spec, const std::string& grid, const std::string& topology, double values, double payload, double side,
+    m.def("way", [made](const std::string& spec, const std::string& grid, const std::string& topology, double values, double payload, double side,
                     int workers) -> py::object {
-        const std::optional<Way> way = way_of(transport_of(spec, grid), topology, values, payload, side, workers);
+        const std::optional<Way> way = way_of(transport_of(*made, spec, grid), topology, values, payload, side, workers);
         if (!way) return py::none();
         py::dict d;
         d["collective"] = name_of(way->collective);

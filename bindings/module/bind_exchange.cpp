@@ -4,7 +4,7 @@
 #include "bindings/module/exchange_types.h"
 #include "bindings/module/guarded.h"
 #include "emulation/schemes/as_tensor.h"
-#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/definition.h"
 
 using namespace apscope;
 using namespace apscope::detail;
@@ -22,44 +22,44 @@ Function keep(py::object f) {
 }
 
 // Writes what a part changed in a dict of arrays back to the state.
-void read_back(State& state, const py::dict& d) { state = to_state(d); }
+void read_back(State& state, const py::dict& d) { state = State(to_named_rows(d)); }
 
 void set_parts(TensorScheme& t, const py::dict& parts, int bits) {
     const auto part = [&](const char* name) -> Function { return parts.contains(name) ? keep(parts[name]) : nullptr; };
     if (const Function f = part("compensate")) {
-        t.compensate = [f](const TensorStep& step, State& state, Rows& rows) {
+        t.compensate = [f](const TrainingStep& step, State& state, Rows& rows) {
             const py::gil_scoped_acquire acquire;
-            const py::dict d = to_dict(state);
+            const py::dict d = to_dict(state.rows());
             rows = to_rows((*f)(step, d, to_array(rows)).cast<Array>(), rows.size(), "compensate");
             read_back(state, d);
         };
     }
     if (const Function f = part("forward")) {
-        t.forward = [f](const TensorStep& step, const State& state, const Rows& rows) {
+        t.forward = [f](const TrainingStep& step, const State& state, const Rows& rows) {
             const py::gil_scoped_acquire acquire;
-            return to_rows((*f)(step, to_dict(state), to_array(rows)).cast<Array>(), rows.size(), "forward");
+            return to_rows((*f)(step, to_dict(state.rows()), to_array(rows)).cast<Array>(), rows.size(), "forward");
         };
         t.inverse_variance = {};
     }
     if (const Function f = part("inverse")) {
-        t.inverse = [f](const TensorStep& step, const State& state, const Row& row) {
+        t.inverse = [f](const TrainingStep& step, const State& state, const Row& row) {
             const py::gil_scoped_acquire acquire;
-            return to_row((*f)(step, to_dict(state), to_array(row)).cast<Array>());
+            return to_row((*f)(step, to_dict(state.rows()), to_array(row)).cast<Array>());
         };
     }
     if (const Function f = part("select")) {
-        t.select = [f](const TensorStep& step, State& state, const Rows& rows) {
+        t.select = [f](const TrainingStep& step, State& state, const Rows& rows) {
             const py::gil_scoped_acquire acquire;
-            const py::dict d = to_dict(state);
-            const State theta = to_state((*f)(step, d, to_array(rows)).cast<py::dict>());
+            const py::dict d = to_dict(state.rows());
+            Parameters theta = Parameters::of_rows(to_named_rows((*f)(step, d, to_array(rows)).cast<py::dict>()));
             read_back(state, d);
             return theta;
         };
     }
     if (const Function f = part("encode")) {
-        t.encode = [f, bits](const TensorStep& step, const State& theta, std::span<const double> x, int worker) {
+        t.encode = [f, bits](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
             const py::gil_scoped_acquire acquire;
-            py::object made = (*f)(step, to_dict(theta), to_array(x), worker);
+            py::object made = (*f)(step, to_dict(theta.rows()), to_array(x), worker);
             Message m;
             m.payload_bits = x.size() * static_cast<std::uint64_t>(bits);
             if (py::isinstance<py::tuple>(made)) {
@@ -85,34 +85,33 @@ void set_parts(TensorScheme& t, const py::dict& parts, int bits) {
         t.crosses_topologies = false;
         t.is_exact_sum = false;
         t.reduction_draws = t.draws;
-        t.reduce = [f](const TensorStep& step, State& state, const State& theta, const std::vector<Message>& sent, const Topology&) {
+        t.reduce = [f](const TrainingStep& step, State& state, const Parameters& theta, const std::vector<Message>& sent, const Topology&) {
             const py::gil_scoped_acquire acquire;
             Rows values;
             for (const Message& m : sent) values.push_back(m.values);
-            const py::dict d = to_dict(state);
-            Row sum = to_row((*f)(step, d, to_dict(theta), to_array(values)).cast<Array>());
+            const py::dict d = to_dict(state.rows());
+            Row sum = to_row((*f)(step, d, to_dict(theta.rows()), to_array(values)).cast<Array>());
             read_back(state, d);
             return sum;
         };
     }
     if (const Function f = part("update")) {
-        t.update = [f](const TensorStep& step, State& state, const Exchange& e) {
+        t.update = [f](const TrainingStep& step, State& state, const Exchange& e) {
             const py::gil_scoped_acquire acquire;
             Rows values;
             for (const Message& m : e.sent) values.push_back(m.values);
-            const py::dict d = to_dict(state);
-            (*f)(step, d, to_array(e.asked), to_array(values), e.reduced.empty() ? Array(0) : to_array(e.reduced[0]));
+            const py::dict d = to_dict(state.rows());
+            (*f)(step, d, to_array(e.intended), to_array(values), e.reduced.empty() ? Array(0) : to_array(e.reduced[0]));
             read_back(state, d);
         };
     }
 }
 
-py::dict run_exchange(const std::string& spec, const py::array_t<float, py::array::c_style>& x, const TensorStep& given,
+py::dict run_exchange(const MadeSchemes& made, const std::string& spec, const py::array_t<float, py::array::c_style>& x, const TrainingStep& given,
                       const py::dict& earlier, const std::string& topology, py::object weights, py::object full_batch) {
     using Floats = py::array_t<float, py::array::c_style | py::array::forcecast>;
-    const Scheme scheme = parse_scheme(spec);
-    const TensorScheme tensor = as_tensor_scheme(scheme);
-    TensorStep step = given;
+    const TensorScheme tensor = as_tensor_scheme(parse_scheme(spec, &made));
+    TrainingStep step = given;
     step.workers = static_cast<int>(x.shape(0));
     Floats w, b;
     if (!weights.is_none()) { w = weights.cast<Floats>(); step.weights = {w.data(), static_cast<std::size_t>(w.size())}; }
@@ -120,7 +119,7 @@ py::dict run_exchange(const std::string& spec, const py::array_t<float, py::arra
     std::vector<std::span<const float>> rows;
     const auto n = static_cast<std::size_t>(x.shape(1));
     for (py::ssize_t i = 0; i < x.shape(0); ++i) rows.emplace_back(x.data() + static_cast<std::size_t>(i) * n, n);
-    State state = to_state(earlier);
+    State state(to_named_rows(earlier));
     const std::vector<Topology> topologies{parse_topology(topology)};
     Exchange e;
     {
@@ -140,7 +139,7 @@ py::dict run_exchange(const std::string& spec, const py::array_t<float, py::arra
         }
         values.push_back(std::move(m.values));
     }
-    d["asked"] = to_array(e.asked);
+    d["intended"] = to_array(e.intended);
     d["sent"] = to_array(values);
     d["bias"] = bias.size() == values.size() ? py::object(to_array(bias)) : py::none();
     d["variance"] = variance.size() == values.size() ? py::object(to_array(variance)) : py::none();
@@ -152,17 +151,17 @@ py::dict run_exchange(const std::string& spec, const py::array_t<float, py::arra
     d["scale_exponent"] = e.scale_exponent;
     d["skipped"] = e.skipped;
     d["draws"] = tensor.draws;
-    d["state"] = to_dict(state);
+    d["state"] = to_dict(state.rows());
     return d;
 }
 
 }  // namespace
 
-void bind_exchange(apscope::python::Module& m) {
-    python::Class<TensorStep>(m, "TensorStep")
+void bind_exchange(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& made) {
+    python::Class<TrainingStep>(m, "TrainingStep")
         .def(py::init([](const std::string& tensor, const std::string& role, std::vector<std::int64_t> shape, std::int64_t number,
                          std::size_t index, std::uint64_t seed, double loss, double learning_rate) {
-                 TensorStep step;
+                 TrainingStep step;
                  step.shape = std::move(shape);
                  step.number = number;
                  step.index = index;
@@ -176,15 +175,15 @@ void bind_exchange(apscope::python::Module& m) {
              }),
              py::arg("tensor"), py::arg("role"), py::arg("shape"), py::arg("number"), py::arg("index"), py::arg("seed"), py::arg("loss"),
              py::arg("learning_rate"))
-        .def_readonly("tensor", &TensorStep::tensor)
-        .def_readonly("role", &TensorStep::role)
-        .def_readonly("shape", &TensorStep::shape)
-        .def_readonly("number", &TensorStep::number)
-        .def_readonly("index", &TensorStep::index)
-        .def_readonly("workers", &TensorStep::workers)
-        .def_readonly("loss", &TensorStep::loss)
-        .def_readonly("learning_rate", &TensorStep::learning_rate)
-        .def("random", [](const TensorStep& s, int worker, std::size_t count, int bits, std::uint32_t hop) {
+        .def_readonly("tensor", &TrainingStep::tensor)
+        .def_readonly("role", &TrainingStep::role)
+        .def_readonly("shape", &TrainingStep::shape)
+        .def_readonly("number", &TrainingStep::number)
+        .def_readonly("index", &TrainingStep::index)
+        .def_readonly("workers", &TrainingStep::workers)
+        .def_readonly("loss", &TrainingStep::loss)
+        .def_readonly("learning_rate", &TrainingStep::learning_rate)
+        .def("random", [](const TrainingStep& s, int worker, std::size_t count, int bits, std::uint32_t hop) {
             if (bits < 1 || bits > 64) throw py::value_error("bits=" + std::to_string(bits) + " is not between 1 and 64");
             py::array_t<std::uint64_t> words(static_cast<py::ssize_t>(count));
             const RandomStream stream = s.stream(worker, bits, hop);
@@ -193,20 +192,23 @@ void bind_exchange(apscope::python::Module& m) {
         }, py::arg("worker"), py::arg("count"), py::arg("bits") = 32, py::arg("hop") = 0,
            "Random integers of `bits` bits for the elements 0..count-1 of a worker, the same for every call.");
 
-    m.def("exchange", &run_exchange, py::arg("scheme"), py::arg("x"), py::arg("step"), py::arg("state"), py::arg("topology"),
+    m.def("exchange", [made](const std::string& spec, const py::array_t<float, py::array::c_style>& x, const TrainingStep& step,
+                                                const py::dict& state, const std::string& topology, py::object weights, py::object full_batch) {
+        return run_exchange(*made, spec, x, step, state, topology, std::move(weights), std::move(full_batch));
+    }, py::arg("scheme"), py::arg("x"), py::arg("step"), py::arg("state"), py::arg("topology"),
           py::arg("weights"), py::arg("full_batch"));
 
-    m.def("make_scheme", [](const std::string& name, const std::string& base, const py::dict& parts, std::optional<bool> keeps_state,
-                            bool compares_asked, int bits, const std::string& grid) {
-        Scheme scheme = parse_scheme(base);
+    m.def("make_scheme", [made](const std::string& name, const std::string& base, const py::dict& parts, std::optional<bool> keeps_state,
+                            bool compares_intended, int bits, const std::string& grid) {
+        Scheme scheme = parse_scheme(base, made.get());
         TensorScheme tensor = as_tensor_scheme(scheme);
         set_parts(tensor, parts, bits);
         if (keeps_state) tensor.keeps_state = *keeps_state;
-        tensor.compares_asked = tensor.compares_asked || compares_asked;
+        tensor.compares_intended = tensor.compares_intended || compares_intended;
         if (!grid.empty()) tensor.grid = grid;
         scheme.spec = scheme.name = name;
         scheme.family = "other";
-        scheme.tensor = std::make_shared<const TensorScheme>(std::move(tensor));
-        add_made_scheme(std::move(scheme));
-    }, py::arg("name"), py::arg("base"), py::arg("parts"), py::arg("keeps_state"), py::arg("compares_asked"), py::arg("bits"), py::arg("grid"));
+        scheme.kind = std::move(tensor);
+        made->add(std::move(scheme));
+    }, py::arg("name"), py::arg("base"), py::arg("parts"), py::arg("keeps_state"), py::arg("compares_intended"), py::arg("bits"), py::arg("grid"));
 }

@@ -9,11 +9,13 @@
 #include <string>
 
 #include "analysis/replay/replay.h"
+#include "analysis/replay/tensor_rows.h"
 #include "bindings/module/columns.h"
 #include "bindings/module/exchange_types.h"
 #include "bindings/module/guarded.h"
 #include "bindings/module/result_columns.h"
 #include "bindings/module/row_device_capsule.h"
+#include "emulation/schemes/definition.h"
 
 namespace py = pybind11;
 using namespace apscope;
@@ -89,13 +91,14 @@ py::dict histogram_columns(const Trace& trace, const std::vector<ItemHistogram>&
 
 }  // namespace
 
-void bind_replay(apscope::python::Module& m) {
-    m.def("replay", [](const Trace& trace, const std::vector<std::string>& schemes, const std::vector<std::string>& topologies,
+void bind_replay(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& made) {
+    m.attr("NOT_MEASURABLE") = std::string(not_measurable);
+    m.def("replay", [made](const Trace& trace, const std::vector<std::string>& schemes, const std::vector<std::string>& topologies,
                        std::vector<std::size_t> steps, std::vector<std::size_t> tensors, int workers, std::uint64_t seed,
                        int threads, std::size_t shard, std::size_t shards, int draws, const py::dict& states, const py::object& progress,
                        const py::object& device) {
         ReplayOptions options;
-        for (const std::string& s : schemes) options.schemes.push_back(parse_scheme(s));
+        for (const std::string& s : schemes) options.schemes.push_back(parse_scheme(s, made.get()));
         for (const std::string& t : topologies) options.topologies.push_back(parse_topology(t));
         options.steps = std::move(steps);
         options.tensors = std::move(tensors);
@@ -106,7 +109,7 @@ void bind_replay(apscope::python::Module& m) {
         options.shards = shards;
         options.draws = draws;
         options.device = python::from_capsule(device);
-        for (const auto& [key, state] : states) options.states[key.cast<std::string>()] = python::to_state(state.cast<py::dict>());
+        for (const auto& [key, state] : states) options.states[key.cast<std::string>()] = State(python::to_named_rows(state.cast<py::dict>()));
         // Not at every item: Python takes longer over it than small ones do.
         options.progress = [&progress, next = std::chrono::steady_clock::time_point{}](std::size_t done, std::size_t total) mutable {
             const auto now = std::chrono::steady_clock::now();
@@ -122,7 +125,7 @@ void bind_replay(apscope::python::Module& m) {
             result = replay(trace, options);
         }
         py::dict after;
-        for (const auto& [key, state] : result.states) after[py::str(key)] = python::to_dict(state);
+        for (const auto& [key, state] : result.states) after[py::str(key)] = python::to_dict(state.rows());
         return py::make_tuple(columns(trace, options, result.rows), histogram_columns(trace, result.histograms), after);
     }, py::arg("trace"), py::arg("schemes"), py::arg("topologies"), py::arg("steps"), py::arg("tensors"), py::arg("workers"),
        py::arg("seed"), py::arg("threads"), py::arg("shard"), py::arg("shards"), py::arg("draws"), py::arg("states"), py::arg("progress"),

@@ -4,13 +4,13 @@
 
 #include "bindings/module/guarded.h"
 #include "emulation/allreduce/topology.h"
-#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/definition.h"
 
 namespace py = pybind11;
 using namespace apscope;
 using namespace apscope::detail;
 
-void bind_schemes(apscope::python::Module& m) {
+void bind_schemes(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& made) {
     m.def("scheme_definitions", [] {
         py::list rows;
         for (const SchemeDefinition& d : scheme_definitions()) {
@@ -23,6 +23,7 @@ void bind_schemes(apscope::python::Module& m) {
             row["source"] = d.source;
             row["needs"] = d.needs;
             row["family"] = d.family;
+            row["note"] = d.note;
             row["takes_format"] = d.takes_format;
             row["keys"] = keys;
             row["body"] = d.body == SchemeDefinition::Body::none ? "" : d.body == SchemeDefinition::Body::scheme ? "scheme" : "policy";
@@ -30,8 +31,8 @@ void bind_schemes(apscope::python::Module& m) {
         }
         return rows;
     });
-    m.def("parse_scheme", [](const std::string& spec) {
-        const Scheme s = parse_scheme(spec);
+    m.def("parse_scheme", [made](const std::string& spec) {
+        const Scheme s = parse_scheme(spec, made.get());
         py::dict d;
         d["spec"] = s.spec;
         d["name"] = s.name;
@@ -41,12 +42,19 @@ void bind_schemes(apscope::python::Module& m) {
         d["grid"] = s.grid_name();
         const std::size_t open = s.spec.find('('), close = s.spec.rfind(')');
         d["body"] = open == std::string::npos ? "" : s.spec.substr(open + 1, close - open - 1);
-        d["keeps_state"] = s.keeps_state || (s.tensor && s.tensor->keeps_state);
-        d["needs"] = s.tensor ? s.tensor->needs : std::vector<std::string>{};
+        d["keeps_state"] = s.keeps_state();
+        d["needs"] = s.needs();
         py::list branches;
-        for (const PolicyBranch& branch : s.policy) branches.append(py::make_tuple(branch.condition, branch.scheme->spec));
+        if (const auto* policy = std::get_if<Policy>(&s.kind)) {
+            for (const PolicyBranch& branch : policy->branches) branches.append(py::make_tuple(branch.condition.text(), branch.scheme->spec));
+        }
         d["branches"] = branches;
         return d;
     }, py::arg("spec"));
+    m.attr("OWN_REDUCTIONS") = [] {  // column `topology` of schemes that reduce in a way of their own
+        py::tuple names(reductions::own.size());
+        for (std::size_t i = 0; i < reductions::own.size(); ++i) names[i] = py::str(std::string(reductions::own[i]));
+        return names;
+    }();
     m.def("parse_topology", [](const std::string& name) { return parse_topology(name).name(); }, py::arg("name"));
 }

@@ -39,16 +39,16 @@ inline Rows to_rows(const Array& a, std::size_t workers, const std::string& part
     return rows;
 }
 
-inline py::dict to_dict(const State& state) {
+inline py::dict to_dict(const NamedRows& rows) {
     py::dict d;
-    for (const auto& [name, row] : state) d[py::str(name)] = to_array(row);
+    for (const auto& [name, row] : rows) d[py::str(name)] = to_array(row);
     return d;
 }
 
-inline State to_state(const py::dict& d) {
-    State state;
-    for (const auto& [name, value] : d) state[name.cast<std::string>()] = to_row(value.cast<Array>());
-    return state;
+inline NamedRows to_named_rows(const py::dict& d) {
+    NamedRows rows;
+    for (const auto& [name, value] : d) rows[name.cast<std::string>()] = to_row(value.cast<Array>());
+    return rows;
 }
 
 }  // namespace apscope::python

@@ -8,20 +8,12 @@
 #include "core/fixed_shape_sum.h"
 #include "emulation/allreduce/reduce.h"
 #include "emulation/schemes/codecs/float_row.h"
-#include "emulation/schemes/uniform_grid.h"
 
 namespace apscope::detail {
 
 namespace {
 
-// The least fp32 number that is not below: amax of values that fp32 may not hold.
-double up_to_fp32(double amax) {
-    const float nearest = static_cast<float>(amax);
-    if (static_cast<double>(nearest) >= amax) return nearest;
-    return std::nextafter(nearest, std::numeric_limits<float>::infinity());
-}
-
-SelectionInput statistics_of(const TensorStep& step, const Rows& rows) {
+SelectionInput statistics_of(const TrainingStep& step, const Rows& rows) {
     AgreedStatistics s;
     s.elements = rows.at(0).size();
     for (const Row& row : rows) {
@@ -33,66 +25,68 @@ SelectionInput statistics_of(const TensorStep& step, const Rows& rows) {
             s.sum_squares += block_sum(count, [&](std::size_t i) { return row[b + i] * row[b + i]; });
         }
     }
-    s.amax = std::min(up_to_fp32(s.amax), static_cast<double>(std::numeric_limits<float>::max()));
+    s.amax = fp32_bound(s.amax);
     return {1, 1, step.workers, {s}, {step.tensor}, {step.number}};
 }
 
-Row reduce_in_format(const Scheme& scheme, const TensorStep& step, const State& theta, const std::vector<Message>& sent,
+// Partial sums of the codes in the format, divided by the scales.
+Row reduce_in_format(const Reduction& reduction, const TrainingStep& step, const Parameters& theta, const std::vector<Message>& sent,
                      const Topology& topology) {
-    if (scheme.reduction.exact || topology.kind == Topology::Kind::exact) return exact_sum(sent);
-    const std::size_t n = sent[0].values.size();
+    if (reduction.exact || topology.kind == Topology::Kind::exact) return exact_sum(sent);
+    const std::size_t n = sent[0].codes.size();
     std::vector<const double*> rows;
     for (const Message& m : sent) rows.push_back(m.codes.data());
     Row sum(n);
     ReduceScratch<double> scratch;
-    reduce(topology, rows, 0, n, n, make_accumulator(scheme.reduction.accumulate, scheme.reduction.projection), step.key, sum, scratch);
-    for (double& y : sum) y /= number(theta, "scale");
+    reduce(topology, rows, 0, n, n, make_accumulator(reduction.accumulate, reduction.projection), step.key, sum, scratch);
+    for (std::size_t i = 0; i < n; ++i) sum[i] /= theta.scales.empty() ? theta.common_scale() : theta.scales[i];
     return sum;
 }
 
 }  // namespace
 
-TensorScheme as_tensor_scheme(const Scheme& scheme) {
-    if (!scheme.policy.empty()) {
-        throw std::invalid_argument("scheme '" + scheme.spec + "' is a policy; put the combinator inside its branches instead");
-    }
-    if (scheme.tensor) return *scheme.tensor;
+double fp32_bound(double amax) {
+    auto bound = static_cast<float>(amax);
+    if (static_cast<double>(bound) < amax) bound = std::nextafter(bound, std::numeric_limits<float>::infinity());
+    return std::min(bound, std::numeric_limits<float>::max());
+}
 
+TensorScheme as_tensor_scheme(const FloatScheme& scheme) {
     TensorScheme t;
-    t.grid = scheme.grid_name();
-    t.draws = is_stochastic(scheme.grid);
+    t.grid = scheme.grid.format.name();
     t.transport = scheme.transport;
-    if (const auto* uniform = std::get_if<UniformGrid>(&scheme.grid)) {
-        t.encode = [grid = *uniform](const TensorStep& step, const State&, std::span<const double> x, int worker) {
-            return encode_uniform_row(x, grid, step.stream(worker, grid.random_bits), step.packs);
-        };
-        return t;
-    }
     t.keeps_state = scheme.keeps_state;
-    const FloatGrid& floats = std::get<FloatGrid>(scheme.grid);
-    t.limits = limits_of(floats.format, make_cast<double>(floats.format, floats.projection));
-    t.select = [scheme](const TensorStep& step, State& state, const Rows& rows) {
-        const Decision d = scheme.select(statistics_of(step, rows), state).at(0);
-        State theta{{"scale", {d.scale}}};
-        if (d.exponent) theta["scale_exponent"] = {static_cast<double>(*d.exponent)};
-        if (d.skipped) theta["skipped"] = {1.0};
+    t.draws = is_stochastic(scheme.grid);
+    t.limits = limits_of(scheme.grid.format, make_cast<double>(scheme.grid.format, scheme.grid.projection));
+    t.select = [select = scheme.select](const TrainingStep& step, State& state, const Rows& rows) {
+        const Decision d = select(statistics_of(step, rows), state).at(0);
+        Parameters theta;
+        theta.scale = d.scale;
+        theta.scale_exponent = d.exponent;
+        theta.skipped = d.skipped;
         return theta;
     };
-    t.encode = [grid = floats, side = scheme.side_bits](const TensorStep& step, const State& theta,
-                                                                                std::span<const double> x, int worker) {
+    t.encode = [grid = scheme.grid, side = scheme.side_bits](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
         const RandomStream stream = step.stream(worker, grid.projection.random_bits);
-        Message m = encode_float_row(x, number(theta, "scale"), grid, stream, step.packs);
-        m.side_bits = side(x.size());
+        Message m = encode_float_row(x, theta.common_scale(), grid, stream, step.packs);
+        m.side_bits = side;
         return m;
     };
-    if (scheme.reduction.algebra == Algebra::gather) return t;
+    if (scheme.reduction.collective == Collective::all_gather) return t;
     t.crosses_topologies = true;
     t.reduction_draws = is_stochastic(scheme.reduction.projection.rounding);
     t.draws = t.draws || t.reduction_draws;
-    t.reduce = [scheme](const TensorStep& step, State&, const State& theta, const std::vector<Message>& sent, const Topology& topology) {
-        return reduce_in_format(scheme, step, theta, sent, topology);
-    };
+    t.reduce = [reduction = scheme.reduction](const TrainingStep& step, State&, const Parameters& theta, const std::vector<Message>& sent,
+                                              const Topology& topology) { return reduce_in_format(reduction, step, theta, sent, topology); };
     return t;
+}
+
+TensorScheme as_tensor_scheme(const Scheme& scheme) {
+    if (std::holds_alternative<Policy>(scheme.kind)) {
+        throw std::invalid_argument("scheme '" + scheme.spec + "' is a policy; put the combinator inside its branches instead");
+    }
+    if (const auto* t = std::get_if<TensorScheme>(&scheme.kind)) return *t;
+    return as_tensor_scheme(std::get<FloatScheme>(scheme.kind));
 }
 
 }  // namespace apscope::detail

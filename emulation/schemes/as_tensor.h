@@ -3,11 +3,15 @@
 #pragma once
 
 #include "emulation/schemes/scheme.h"
-#include "emulation/schemes/tensor_scheme.h"
 
 namespace apscope::detail {
 
+TensorScheme as_tensor_scheme(const FloatScheme& scheme);
 // Throws std::invalid_argument for a policy, whose branches are schemes of their own.
 TensorScheme as_tensor_scheme(const Scheme& scheme);
+
+// The smallest fp32 number that is not below, at most the largest: the amax of rows that were compensated or transformed,
+// which need not be fp32 numbers.
+double fp32_bound(double amax);
 
 }  // namespace apscope::detail

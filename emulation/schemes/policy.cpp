@@ -1,10 +1,12 @@
 #include "emulation/schemes/policy.h"
 
+#include <algorithm>
 #include <limits>
 #include <regex>
 #include <stdexcept>
 
 #include "core/parse.h"
+#include "emulation/schemes/scheme.h"
 #include "emulation/schemes/spec_text.h"
 
 namespace apscope::detail {
@@ -16,33 +18,34 @@ namespace {
 // A bound of steps:A:B, or what a missing one stands for.
 std::int64_t bound(std::string_view text, std::int64_t missing, std::string_view condition) {
     if (text.empty()) return missing;
-    const std::int64_t number = parse_number<std::int64_t>(text).value_or(-1);
-    if (number < 0) {
+    const auto number = parse_number<std::int64_t>(text);
+    if (!number || *number < 0) {
         refuse("condition '" + std::string(condition) + "' is not steps:A:B with step numbers, such as steps:0:500 or steps:500:");
     }
-    return number;
+    return *number;
 }
 
-bool holds(std::string_view condition, const PolicyTensor& tensor, std::int64_t step) {
-    for (const std::string_view part : split_outside(condition, '&')) {
-        bool ok = false;
-        if (part == "else") ok = true;
-        else if (part == "first") ok = tensor.first;
-        else if (part == "last") ok = tensor.last;
-        else if (part.starts_with("role:")) ok = tensor.role == part.substr(5);
-        else if (part.starts_with("name:")) ok = std::regex_search(tensor.name, std::regex(std::string(part.substr(5))));
-        else if (part.starts_with("steps:")) {
-            const std::string_view range = part.substr(6);
-            const std::size_t colon = range.find(':');
-            if (colon == std::string_view::npos) bound("?", 0, part);
-            ok = step >= bound(range.substr(0, colon), 0, part) &&
-                 step < bound(range.substr(colon + 1), std::numeric_limits<std::int64_t>::max(), part);
-        } else {
-            refuse("unknown condition '" + std::string(part) + "'; use first, last, role:R, name:REGEX, steps:A:B or else");
-        }
-        if (!ok) return false;
+std::function<bool(const PolicyTensor&, std::int64_t)> parse_part(std::string_view part) {
+    if (part == "else") return [](const PolicyTensor&, std::int64_t) { return true; };
+    if (part == "first") return [](const PolicyTensor& tensor, std::int64_t) { return tensor.first; };
+    if (part == "last") return [](const PolicyTensor& tensor, std::int64_t) { return tensor.last; };
+    if (part.starts_with("role:")) {
+        return [role = std::string(part.substr(5))](const PolicyTensor& tensor, std::int64_t) { return tensor.role == role; };
     }
-    return true;
+    if (part.starts_with("name:")) {
+        return [pattern = std::regex(std::string(part.substr(5)))](const PolicyTensor& tensor, std::int64_t) {
+            return std::regex_search(tensor.name, pattern);
+        };
+    }
+    if (!part.starts_with("steps:")) {
+        refuse("unknown condition '" + std::string(part) + "'; use first, last, role:R, name:REGEX, steps:A:B or else");
+    }
+    const std::string_view range = part.substr(6);
+    const std::size_t colon = range.find(':');
+    if (colon == std::string_view::npos) bound("?", 0, part);
+    const std::int64_t begin = bound(range.substr(0, colon), 0, part);
+    const std::int64_t end = bound(range.substr(colon + 1), std::numeric_limits<std::int64_t>::max(), part);
+    return [begin, end](const PolicyTensor&, std::int64_t step) { return step >= begin && step < end; };
 }
 
 std::string layer_of(const std::string& name) {
@@ -65,35 +68,46 @@ std::vector<PolicyTensor> policy_tensors(std::span<const std::string> names, std
     return tensors;
 }
 
-std::vector<PolicyBranch> parse_policy(std::string_view body) {
-    std::vector<PolicyBranch> policy;
+Condition::Condition(std::string_view text) : text_(text) {
+    try {
+        for (const std::string_view part : split_outside(text, '&')) parts_.push_back(parse_part(part));
+    } catch (const std::regex_error&) {
+        refuse("condition '" + text_ + "' holds no regular expression that could be read");
+    }
+}
+
+bool Condition::holds(const PolicyTensor& tensor, std::int64_t step) const {
+    return std::all_of(parts_.begin(), parts_.end(), [&](const auto& part) { return part(tensor, step); });
+}
+
+std::string Policy::text() const {
+    std::string text;
+    for (const PolicyBranch& b : branches) text += (text.empty() ? "" : ";") + b.condition.text() + "=" + b.scheme->spec;
+    return text;
+}
+
+std::size_t Policy::branch_for(const PolicyTensor& tensor, std::int64_t step) const {
+    for (std::size_t i = 0; i < branches.size(); ++i) {
+        if (branches[i].condition.holds(tensor, step)) return i;
+    }
+    throw std::logic_error("no branch of the policy holds");
+}
+
+Policy parse_policy(std::string_view body, const std::function<Scheme(std::string_view)>& parse) {
+    Policy policy;
     for (const std::string_view branch : split_outside(body, ';')) {
         const std::size_t equals = branch.find('=');
         if (equals == std::string_view::npos) {
             refuse("'" + std::string(branch) + "' is not CONDITION=SCHEME, as in hybrid(last=none:fp16;else=aps:e4m3)");
         }
-        const std::string condition(branch.substr(0, equals));
-        Scheme scheme = parse_scheme(branch.substr(equals + 1));
-        if (!scheme.policy.empty()) refuse("a hybrid holds no other hybrid; write its branches into one");
-        try {
-            holds(condition, {}, 0);
-            for (const std::string_view part : split_outside(condition, '&')) holds(part, {}, 0);
-        } catch (const std::regex_error&) {
-            refuse("condition '" + condition + "' holds no regular expression that could be read");
-        }
-        policy.push_back({condition, std::make_shared<const Scheme>(std::move(scheme))});
+        Scheme scheme = parse(branch.substr(equals + 1));
+        if (std::holds_alternative<Policy>(scheme.kind)) refuse("a hybrid holds no other hybrid; write its branches into one");
+        policy.branches.push_back({Condition(branch.substr(0, equals)), std::make_shared<const Scheme>(std::move(scheme))});
     }
-    if (policy.back().condition != "else") {
-        refuse("the last branch of a hybrid is else=SCHEME, so that every tensor has one; '" + policy.back().condition + "' is not");
+    if (const std::string& last = policy.branches.back().condition.text(); last != "else") {
+        refuse("the last branch of a hybrid is else=SCHEME, so that every tensor has one; '" + last + "' is not");
     }
     return policy;
-}
-
-std::size_t branch_for(const std::vector<PolicyBranch>& policy, const PolicyTensor& tensor, std::int64_t step) {
-    for (std::size_t i = 0; i < policy.size(); ++i) {
-        if (holds(policy[i].condition, tensor, step)) return i;
-    }
-    throw std::logic_error("no branch of the policy holds");
 }
 
 }  // namespace apscope::detail

@@ -12,14 +12,16 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "emulation/schemes/scheme.h"
-
 namespace apscope::detail {
+
+struct Scheme;
 
 // A tensor of the trace, as policies see it.
 struct PolicyTensor {
@@ -28,10 +30,32 @@ struct PolicyTensor {
 };
 std::vector<PolicyTensor> policy_tensors(std::span<const std::string> names, std::span<const std::string> roles);
 
-// "CONDITION=SPEC;...;else=SPEC", in the order given. Throws std::invalid_argument.
-std::vector<PolicyBranch> parse_policy(std::string_view body);
+// One or more of the above, parsed once.
+class Condition {
+public:
+    explicit Condition(std::string_view text);  // throws std::invalid_argument
+    const std::string& text() const { return text_; }
+    bool holds(const PolicyTensor& tensor, std::int64_t step) const;
 
-// The index of the branch that serves a tensor at a step.
-std::size_t branch_for(const std::vector<PolicyBranch>& policy, const PolicyTensor& tensor, std::int64_t step);
+private:
+    std::string text_;
+    std::vector<std::function<bool(const PolicyTensor&, std::int64_t)>> parts_;
+};
+
+struct PolicyBranch {
+    Condition condition;
+    std::shared_ptr<const Scheme> scheme;
+};
+
+struct Policy {
+    std::vector<PolicyBranch> branches;
+
+    std::string text() const;  // CONDITION=SPEC;...;else=SPEC
+    // The index of the branch that serves a tensor at a step.
+    std::size_t branch_for(const PolicyTensor& tensor, std::int64_t step) const;
+};
+
+// "CONDITION=SPEC;...;else=SPEC", in the order given; `parse` makes the schemes. Throws std::invalid_argument.
+Policy parse_policy(std::string_view body, const std::function<Scheme(std::string_view)>& parse);
 
 }  // namespace apscope::detail

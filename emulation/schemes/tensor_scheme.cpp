@@ -28,10 +28,46 @@ bool are_finite(const Row& row) {
 
 }  // namespace
 
+double Parameters::common_scale() const {
+    if (!scale) throw std::invalid_argument("the scheme's select gave no 'scale'; its encode needs one for all elements");
+    return *scale;
+}
+
+NamedRows Parameters::rows() const {
+    NamedRows all = own.rows();
+    if (scale) all["scale"] = {*scale};
+    if (!scales.empty()) all["scales"] = scales;
+    if (scale_exponent) all["scale_exponent"] = {static_cast<double>(*scale_exponent)};
+    if (skipped) all["skipped"] = {1.0};
+    return all;
+}
+
+Parameters Parameters::of_rows(NamedRows rows) {
+    Parameters theta;
+    const auto first = [&](const char* name) -> std::optional<double> {
+        const auto row = rows.extract(name);
+        return row.empty() || row.mapped().empty() ? std::nullopt : std::optional(row.mapped()[0]);
+    };
+    theta.scale = first("scale");
+    if (const auto exponent = first("scale_exponent")) theta.scale_exponent = static_cast<int>(*exponent);
+    theta.skipped = first("skipped").value_or(0.0) != 0.0;
+    if (auto row = rows.extract("scales"); !row.empty()) theta.scales = std::move(row.mapped());
+    theta.own = Record(std::move(rows));
+    return theta;
+}
+
 Row exact_sum(const std::vector<Message>& sent) {
     Row sum = sent.at(0).values;
     for (std::size_t w = 1; w < sent.size(); ++w) {
         for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += sent[w].values[i];
+    }
+    return sum;
+}
+
+Row sum_of_codes(const std::vector<Message>& sent) {
+    Row sum(sent.at(0).codes.size(), 0.0);
+    for (const Message& m : sent) {
+        for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += m.codes[i];
     }
     return sum;
 }
@@ -46,25 +82,24 @@ Row gathered_sum(const std::vector<Message>& sent) {
     return sum;
 }
 
-Exchange exchange_rows(const TensorScheme& scheme, const TensorStep& step, State& state, Rows gradients,
+Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, State& state, Rows gradients,
                        std::span<const Topology> topologies) {
     const FloatEnvironment environment;
     const std::size_t n = gradients.at(0).size();
     Exchange e;
     e.gradients = std::move(gradients);
-    e.asked = e.gradients;
-    if (scheme.compensate) scheme.compensate(step, state, e.asked);
-    for (const Row& row : e.asked) check_length(row, n, "compensate");
+    e.intended = e.gradients;
+    if (scheme.compensate) scheme.compensate(step, state, e.intended);
+    for (const Row& row : e.intended) check_length(row, n, "compensate");
 
-    const Rows turned = scheme.forward ? scheme.forward(step, state, e.asked) : Rows{};
-    const Rows& x = scheme.forward ? turned : e.asked;
-    const State theta = scheme.select ? scheme.select(step, state, x) : State{};
-    if (const auto s = theta.find("scale_exponent"); s != theta.end()) e.scale_exponent = static_cast<int>(s->second.at(0));
-    if (const auto s = theta.find("skipped"); s != theta.end()) e.skipped = s->second.at(0) != 0.0;
+    const Rows turned = scheme.forward ? scheme.forward(step, state, e.intended) : Rows{};
+    const Rows& x = scheme.forward ? turned : e.intended;
+    const Parameters theta = scheme.select ? scheme.select(step, state, x) : Parameters{};
+    e.scale_exponent = theta.scale_exponent;
+    e.skipped = theta.skipped;
     if (scheme.limits && !scheme.inverse) {
-        for (const char* name : {"scale", "scales"}) {
-            if (const auto s = theta.find(name); s != theta.end()) e.scales = s->second;
-        }
+        if (!theta.scales.empty()) e.scales = theta.scales;
+        else if (theta.scale) e.scales = {*theta.scale};
     }
 
     for (std::size_t w = 0; w < x.size(); ++w) {
@@ -100,7 +135,7 @@ Exchange exchange_rows(const TensorScheme& scheme, const TensorStep& step, State
     return e;
 }
 
-Exchange exchange(const TensorScheme& scheme, const TensorStep& step, State& state, std::span<const std::span<const float>> gradients,
+Exchange exchange(const TensorScheme& scheme, const TrainingStep& step, State& state, std::span<const std::span<const float>> gradients,
                   std::span<const Topology> topologies) {
     const FloatEnvironment environment;
     struct Special {
@@ -123,7 +158,7 @@ Exchange exchange(const TensorScheme& scheme, const TensorStep& step, State& sta
     for (const Special& s : specials) {
         Message& message = e.sent[s.worker];
         message.values[s.element] = s.value;
-        e.asked[s.worker][s.element] = s.value;
+        e.intended[s.worker][s.element] = s.value;
         if (!message.variance.empty()) message.bias[s.element] = message.variance[s.element] = 0.0;
         for (Row& row : e.reduced) row[s.element] += s.value;
     }

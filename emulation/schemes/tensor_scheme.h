@@ -5,11 +5,11 @@
 // The parts are the steps of docs/schemes.md. Every part may be left out; a scheme's own file fills
 // in the few that make it what it is, from the codecs of emulation/codecs. One exchange:
 //
-//      asked  = compensate(gradients)      what the workers want to send, in place
-//      x      = forward(asked)             a change of basis
-//      theta  = select(x)                  statistic, agreement and parameters, for all workers
-//      sent_w = encode(theta, x_w)         one message a worker
-//      y      = reduce(theta, sent)        the sum over the workers
+//      intended = compensate(gradients)    what the workers want to send, in place
+//      x        = forward(intended)        a change of basis
+//      theta    = select(x)                statistic, agreement and parameters, for all workers
+//      sent_w   = encode(theta, x_w)       one message a worker
+//      y        = reduce(theta, sent)      the sum over the workers
 //      sent_w, y = inverse(...)            back to the gradient's basis
 //      update(...)                         the state for the next step
 //
@@ -21,7 +21,6 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -31,19 +30,32 @@
 #include "core/philox.h"
 #include "emulation/allreduce/topology.h"
 #include "emulation/schemes/codecs/grid_use.h"
+#include "emulation/schemes/state.h"
 #include "emulation/schemes/transport.h"
 
 namespace apscope::detail {
 
-using Row = std::vector<double>;  // one worker's values, or a sum of them
-using Rows = std::vector<Row>;    // one row a worker
+// What select() chose for one step and all workers. Python sees the first four under these names, where they are set,
+// and the scheme's own parts beside them.
+struct Parameters {
+    std::optional<double> scale;        // of every element
+    Row scales;                         // one an element, where they differ
+    std::optional<int> scale_exponent;  // s where one power of two 2^s scales all
+    bool skipped = false;               // the scheme drops this step
+    Record own;                         // what else the scheme's encode and reduce must know
 
-// What a scheme remembers of a tensor from step to step, or parameters of one step: named rows. A
-// scheme alone decides what is in it; it is saved and restored as it is.
-using State = std::map<std::string, Row>;
+    template <class Part>
+    const Part& of() const {
+        return own.of<Part>();
+    }
+    double common_scale() const;  // throws std::invalid_argument without one
+
+    NamedRows rows() const;
+    static Parameters of_rows(NamedRows rows);
+};
 
 // One tensor at one step, as a scheme sees it.
-struct TensorStep {
+struct TrainingStep {
     std::string tensor = "x", role = "other";
     std::vector<std::int64_t> shape;
     std::int64_t number = 0;  // of the step
@@ -65,7 +77,7 @@ struct TensorStep {
 };
 
 // Of the tensor, by its shape.
-inline std::size_t elements_of(const TensorStep& step) {
+inline std::size_t elements_of(const TrainingStep& step) {
     std::size_t n = 1;
     for (const std::int64_t axis : step.shape) n *= static_cast<std::size_t>(axis);
     return n;
@@ -79,13 +91,13 @@ struct Message {
                                         // `certain`, or if none is known
     bool certain = false;               // nothing was drawn for it, though the scheme draws elsewhere
     std::optional<GridUse> grid_use;    // of what was rounded to a float grid, in the basis it was rounded in
-    std::vector<std::uint8_t> payload;  // if TensorStep::packs
+    std::vector<std::uint8_t> payload;  // if TrainingStep::packs
     std::uint64_t payload_bits = 0, side_bits = 0;
 };
 
 struct Exchange {
     Rows gradients;             // as given; 0 where not finite
-    Rows asked;                 // what the workers wanted to send
+    Rows intended;              // what the workers wanted to send
     std::vector<Message> sent;  // values in the gradient's own basis
     Rows reduced;               // the sums over the workers, one a topology
     Row scales;                 // the agreed scale of every element, or one for all, on the scheme's float grid; else empty
@@ -95,10 +107,10 @@ struct Exchange {
 
 struct TensorScheme {
     std::string grid;                  // column `format`: sign, levels:16, a float format
-    std::string topology = "gather";   // column `topology` of its own reduction
+    std::string topology{reductions::gather};  // column `topology` of its own reduction
     bool crosses_topologies = false;   // reduces by any topology, as its caller asks; never changes the state
     bool keeps_state = false;          // steps must come in order
-    bool compares_asked = false;       // what was asked to send (a momentum) is a truth of its own, beside the gradient
+    bool compares_intended = false;    // what was to be sent (a momentum) is a truth of its own, beside the gradient
     bool is_exact_sum = false;         // reduce() is the sum of the values, but for fp64's rounding
     bool draws = false;                // random words decide something
     bool reduction_draws = false;      // in reduce() too, not in encode() alone
@@ -107,33 +119,32 @@ struct TensorScheme {
     Transport transport;               // of its messages
     std::vector<std::string> needs;    // of weights, full_batch, loss, learning_rate
 
-    std::function<void(const TensorStep&, State&, Rows&)> compensate;
-    std::function<Rows(const TensorStep&, const State&, const Rows&)> forward;
-    std::function<Row(const TensorStep&, const State&, const Row&)> inverse;  // linear; gives back the tensor's length
+    std::function<void(const TrainingStep&, State&, Rows&)> compensate;
+    std::function<Rows(const TrainingStep&, const State&, const Rows&)> forward;
+    std::function<Row(const TrainingStep&, const State&, const Row&)> inverse;  // linear; gives back the tensor's length
     // What inverse() makes of the variances of independent values; without one they are lost there.
-    std::function<Row(const TensorStep&, const State&, const Row&)> inverse_variance;
-    std::function<State(const TensorStep&, State&, const Rows&)> select;
-    std::function<Message(const TensorStep&, const State& theta, std::span<const double>, int worker)> encode;
+    std::function<Row(const TrainingStep&, const State&, const Row&)> inverse_variance;
+    std::function<Parameters(const TrainingStep&, State&, const Rows&)> select;
+    std::function<Message(const TrainingStep&, const Parameters& theta, std::span<const double>, int worker)> encode;
     // Without one: values narrowed to fp32 and added in fp32, in rank order (gather).
-    std::function<Row(const TensorStep&, State&, const State& theta, const std::vector<Message>&, const Topology&)> reduce;
-    std::function<void(const TensorStep&, State&, const Exchange&)> update;
+    std::function<Row(const TrainingStep&, State&, const Parameters& theta, const std::vector<Message>&, const Topology&)> reduce;
+    std::function<void(const TrainingStep&, State&, const Exchange&)> update;
 };
 
 // One step of one tensor. gradients: one row of fp32 values a worker, equally long. `topologies` is
 // used by schemes that cross with them; others reduce their own way, once. Throws std::logic_error
 // where a part gives rows of the wrong length.
-Exchange exchange(const TensorScheme& scheme, const TensorStep& step, State& state, std::span<const std::span<const float>> gradients,
+Exchange exchange(const TensorScheme& scheme, const TrainingStep& step, State& state, std::span<const std::span<const float>> gradients,
                   std::span<const Topology> topologies = {});
 
 // The same on rows of fp64 values, all finite.
-Exchange exchange_rows(const TensorScheme& scheme, const TensorStep& step, State& state, Rows gradients,
+Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, State& state, Rows gradients,
                        std::span<const Topology> topologies = {});
 
 // Sums in rank order: of fp64 values, and of values narrowed to fp32 with fp32 additions.
 Row exact_sum(const std::vector<Message>& sent);
 Row gathered_sum(const std::vector<Message>& sent);
-
-// A part that must be the same for all workers, and one number of it.
-inline double number(const State& theta, const std::string& name) { return theta.at(name).at(0); }
+// Of the integers that codes are: exact in any order.
+Row sum_of_codes(const std::vector<Message>& sent);
 
 }  // namespace apscope::detail

@@ -3,11 +3,19 @@
 // modelled times follow from it (analysis/cost/cost_model.h).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <string_view>
 
 namespace apscope::detail {
+
+// Reductions that belong to a scheme and cross with no topology: what column `topology` calls them.
+namespace reductions {
+inline constexpr std::string_view gather = "gather", vote = "vote", code_sum = "code_sum", two_phase = "two_phase", linear = "linear";
+inline constexpr std::array own{gather, vote, code_sum, two_phase, linear};
+}  // namespace reductions
 
 inline constexpr std::uint64_t all_side_bits = std::numeric_limits<std::uint64_t>::max();
 
@@ -26,10 +34,10 @@ struct Transport {
     std::uint64_t agreed_bits = 0;
 };
 
-// Sums of `workers` whole numbers 0..largest.
+// Sums of `workers` integers 0..largest.
 inline int bits_of_sum(int workers, int largest) {
     int bits = 0;
-    for (std::int64_t most = std::int64_t{workers} * largest; most != 0; most >>= 1) ++bits;
+    for (std::int64_t sum = std::int64_t{workers} * largest; sum != 0; sum >>= 1) ++bits;
     return bits;
 }
 

@@ -44,7 +44,7 @@ def test_HA1_the_optimum_is_within_the_range(seed, bits):
         assert np.linalg.norm(way) <= np.linalg.norm(gradient) * (1 + 1e-5) + 1e-12
         e = encode(gradient, gradient + way, mu=0.999, bits=bits)
         delta = delta_of(gradient, 0.999, bits)
-        assert (np.abs(e.sent[0] - e.asked[0]) <= delta * (1 + 1e-9)).all() and np.abs(e.bias).max() <= 2.0**-31 * delta
+        assert (np.abs(e.sent[0] - e.intended[0]) <= delta * (1 + 1e-9)).all() and np.abs(e.bias).max() <= 2.0**-31 * delta
 
 
 def test_HA1_the_bound_in_rationals():

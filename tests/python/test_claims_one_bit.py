@@ -142,7 +142,7 @@ def test_signum_votes_on_the_momentum_and_is_compared_with_it():
         m = beta * m + (1 - beta) * g.astype(np.float64)
         e = apscope.exchange(f"sign_vote:momentum={beta}", g, state=state, step=step)
         state = e.state
-        assert np.array_equal(e.asked, m) and np.array_equal(e.sent, np.where(m >= 0, 1, -1))
+        assert np.array_equal(e.intended, m) and np.array_equal(e.sent, np.where(m >= 0, 1, -1))
         assert np.array_equal(e.reduced, 3 * np.where(e.sent.sum(axis=0) >= 0, 1, -1))
     with pytest.raises(ValueError, match="momentum=1 must be a number from 0 to below 1"):
         apscope.schemes.SignVote(momentum=1)
@@ -176,7 +176,7 @@ def test_EF2_the_error_stays_under_the_bound_of_a_contraction(trace):
     for name in [t.name for t in trace.manifest.tensors]:
         delta, sigma, errors = 1.0, 0.0, []
         for g, e in feed(trace, "sign", name, 1):
-            p, left = (e.asked**2).sum(), ((e.asked - e.sent) ** 2).sum()
+            p, left = (e.intended**2).sum(), ((e.intended - e.sent) ** 2).sum()
             if p > 0:
                 delta = min(delta, 1 - left / p)
             sigma = max(sigma, (g**2).sum())
@@ -189,7 +189,7 @@ def test_EF2_the_error_stays_under_the_bound_of_a_contraction(trace):
 def test_EF3_the_contraction_of_scaled_signs_is_a_ratio_of_norms(trace):
     """delta = |p|_1^2 / (d |p|_2^2), at every step, to the rounding of the scale: relative (2^-24 + d 2^-53)^2 of |p|^2, and fp64."""
     for g, e in feed(trace, "sign", largest(trace)):
-        for p, y in zip(e.asked, e.sent, strict=True):
+        for p, y in zip(e.intended, e.sent, strict=True):
             squares, d = (p**2).sum(), p.size
             if squares == 0:
                 continue

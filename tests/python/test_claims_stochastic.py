@@ -37,7 +37,7 @@ def z_of_means(spec, g, draws, **options):
     """z values of the sampled means, summed over each of 8 groups of elements."""
     first = apscope.exchange(spec, g, **options)
     mean = sum(apscope.exchange(spec, g, seed=seed, **options).sent for seed in range(draws)) / draws
-    error = np.array_split((mean - first.asked - first.bias).ravel(), 8)
+    error = np.array_split((mean - first.intended - first.bias).ravel(), 8)
     spread = np.array_split(first.variance.ravel() / draws, 8)
     return [e.sum() / math.sqrt(v.sum()) for e, v in zip(error, spread, strict=True)]
 

@@ -72,11 +72,11 @@ def test_OB_both_phases_are_the_algorithms(workers, n):
         e = apscope.exchange("onebit_adam", g, state=state, step=step)
         state = e.state
         asked, sent = reference.step(g)
-        for ours, theirs in ((e.asked, asked), (e.sent, sent), (e.reduced / workers, reference.m), (state["server_error"], reference.server)):
+        for ours, theirs in ((e.intended, asked), (e.sent, sent), (e.reduced / workers, reference.m), (state["server_error"], reference.server)):
             assert np.allclose(ours, theirs, rtol=1e-6, atol=1e-6)
         assert np.allclose(np.stack([state[f"error/{w}"] for w in range(workers)]), reference.e, rtol=1e-6, atol=1e-6)
         assert np.array_equal(state["momentum"], e.reduced / workers) and e.payload_bits == [reference.d] * workers
-        answers, momenta = answers + e.reduced / workers, momenta + e.asked.mean(axis=0)
+        answers, momenta = answers + e.reduced / workers, momenta + e.intended.mean(axis=0)
     left = np.mean([state[f"error/{w}"] for w in range(workers)], axis=0) + state["server_error"]
     assert np.allclose(answers + left[:n], momenta, rtol=0, atol=1e-12)
 
@@ -93,7 +93,7 @@ def test_OB2_both_scales_keep_the_norm_and_lose_what_closed_form_7_says(trace):
         decoded = []
         cases = []
         for w in range(workers):
-            v = np.pad(e.asked[w], (0, d - n)) + old.get(f"error/{w}", np.zeros(d))
+            v = np.pad(e.intended[w], (0, d - n)) + old.get(f"error/{w}", np.zeros(d))
             decoded.append(v - state[f"error/{w}"])
             cases.append((v, state[f"error/{w}"]))
         server = np.mean(decoded, axis=0) + old.get("server_error", np.zeros(d))
@@ -119,7 +119,7 @@ def test_OB_single_answers_say_little_their_sum_says_much():
         state, mean, answer = e.state, g.mean(axis=0, dtype=np.float64), e.reduced / len(g)
         momentum = 0.9 * momentum + 0.1 * mean
         answers, given = answers + answer, given + mean
-        found.append((cosine(answer, e.asked.mean(axis=0)), cosine(answer, momentum), cosine(answers, given)))
+        found.append((cosine(answer, e.intended.mean(axis=0)), cosine(answer, momentum), cosine(answers, given)))
     asked, exact, summed = np.transpose(found)
     assert abs(asked[1:].mean()) < 0.1 and 0.4 < exact.mean() < 0.5 and summed[-1] > 0.95
 
@@ -128,7 +128,7 @@ def test_one_bit_has_no_zero_a_dead_coordinate_gets_the_scale():
     g = np.random.default_rng(2).standard_normal((4, 64)).astype(np.float32)
     g[:, 5] = 0
     e = apscope.exchange("onebit_adam", g)
-    assert e.asked[:, 5].any() == False and (np.abs(e.sent[:, 5]) == np.abs(e.sent[:, 6])).all() and e.reduced[5] != 0  # noqa: E712
+    assert e.intended[:, 5].any() == False and (np.abs(e.sent[:, 5]) == np.abs(e.sent[:, 6])).all() and e.reduced[5] != 0  # noqa: E712
 
 
 # birder ----------------------------------------------------------------------------------------------
@@ -150,11 +150,11 @@ def test_B1_the_momentum_never_exceeds_the_mean_magnitude(beta, amsgrad):
         b = np.maximum(mean, b) if amsgrad == "true" else mean
         ours = [np.stack([state[f"{k}/{w}"] for w in range(2)]) for k in "mb"]
         assert np.array_equal(ours[0], m) and np.array_equal(ours[1], b)
-        assert (np.abs(m) <= b).all() and (np.abs(e.asked) <= 1).all()
+        assert (np.abs(m) <= b).all() and (np.abs(e.intended) <= 1).all()
         with np.errstate(invalid="ignore"):
             ratio = m.astype(np.float64) / b.astype(np.float64)
-        assert np.array_equal(e.asked, np.where(b == 0, 0, ratio))
-        assert not e.asked[:, :100].any() and (amsgrad == "true" or (e.asked[:, 100:200][b[:, 100:200] > 0] == 1).all())
+        assert np.array_equal(e.intended, np.where(b == 0, 0, ratio))
+        assert not e.intended[:, :100].any() and (amsgrad == "true" or (e.intended[:, 100:200][b[:, 100:200] > 0] == 1).all())
 
 
 def test_B1_is_false_for_linear_interpolation():
@@ -183,7 +183,7 @@ def test_B2_both_draws_are_unbiased_and_have_the_variance_of_a_sign(group, worke
     """E sent = u, Var = 1 - u^2; E answer = mean of u, Var in all = 1 - (mean of u)^2. Group > 1: u is its node's mean."""
     n = 100_000
     e = after_some_steps(f"birder:group={group}", workers, n)
-    u = e.asked
+    u = e.intended
     assert (np.abs(u) < 1).mean() > 0.8, "a test of no draws"
     node = np.stack([u[w - w % group : w - w % group + group].mean(axis=0) for w in range(workers)])
     mean, answer = u.mean(axis=0), e.reduced / workers
@@ -207,7 +207,7 @@ def test_B2_the_two_draws_are_independent():
     """Given the mean of the sent signs, the answer is a draw of it: its error has no correlation with the first one's."""
     e = after_some_steps("birder", 4, 100_000, seed=3)
     mean = e.sent.mean(axis=0)
-    first, second = mean - e.asked.mean(axis=0), e.reduced / 4 - mean
+    first, second = mean - e.intended.mean(axis=0), e.reduced / 4 - mean
     assert abs((first * second).sum()) < 5 * math.sqrt((first**2 * (1 - mean**2)).sum())
     assert abs(second.sum()) < 5 * math.sqrt((1 - mean**2).sum())
 

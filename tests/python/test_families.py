@@ -8,26 +8,32 @@ import pytest
 import apscope
 from apscope.schemes import Scheme
 
+#: Folders of emulation/schemes, and what their schemes compete as.
 FAMILIES = {
-    "unscaled": {"none"},
-    "mixed": {"hybrid"},
-    "": {"error_feedback", "residual"},  # of what they hold
-    "APS": {"aps", "cpd"},
-    "loss scaling": {
-        "loss_scaling", "dynamic_loss_scaling", "deepspeed_loss_scaling", "enhanced_loss_scaling", "adaptive_loss_scaling", "hfp8",
-    },
-    "recipe": {"delayed_scaling", "current_scaling", "fp8_allreduce", "mx", "nvfp4"},
-    "stochastic": {"stochastic", "natural", "qsgd", "terngrad", "zipml", "bit_centering", "fractrain"},
-    "one bit": {"sign", "sign_vote", "onebit_adam", "birder", "multipoint"},
-    "transform": {"fft_sparse", "top_k", "zero_blocks", "powersgd", "thc", "integer_allreduce"},
-}  # fmt: skip
+    "baseline": "unscaled",
+    "aps": "APS",
+    "loss_scaling": "loss scaling",
+    "recipes": "recipe",
+    "stochastic_grids": "stochastic",
+    "one_bit": "one bit",
+    "transforms": "transform",
+}
 
 
-def test_every_definition_says_its_family():
-    found: dict[str, set[str]] = {}
-    for d in apscope.schemes.definitions():
-        found.setdefault(d["family"], set()).add(d["name"])
-    assert found == FAMILIES
+def test_a_file_is_a_scheme_of_its_folders_family(request):
+    definitions = {d["name"]: d for d in apscope.schemes.definitions()}
+    root = request.config.rootpath / "emulation/schemes"
+    files = [f for folder in FAMILIES for f in (root / folder).glob("*.cpp")]
+    assert sorted(f.stem for f in files) == sorted(definitions)
+    for file in files:
+        found = definitions[file.stem]
+        special = {"policy": "mixed", "scheme": ""}  # a combinator's is that of what it holds
+        assert found["family"] == special.get(found["body"], FAMILIES[file.parent.name]), file
+
+
+def test_a_family_stands_together_and_combinators_come_last():
+    order = [d["family"] for d in apscope.schemes.definitions() if d["family"] not in ("", "mixed")]
+    assert list(dict.fromkeys(order)) == list(FAMILIES.values()) and order == sorted(order, key=list(FAMILIES.values()).index)
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_rows_compare_with_the_gradients_and_beside_with_what_was_asked(trace, s
         rows = frame[frame.step == number].set_index("topology")
         results = {"": e.sent, "exact": e.sent.sum(axis=0) / divisor, e.reduction: e.reduced / divisor}
         for topology, y in results.items():
-            row, truth, own = rows.loc[topology], *(a if topology == "" else a.sum(axis=0) / divisor for a in (x, e.asked))
+            row, truth, own = rows.loc[topology], *(a if topology == "" else a.sum(axis=0) / divisor for a in (x, e.intended))
             assert row.nmse == pytest.approx(((y - truth) ** 2).sum() / (truth**2).sum(), rel=1e-9)
             assert row.cosine == pytest.approx(cosine(truth, y), rel=1e-9, abs=1e-12)
             assert row.rescaled_nmse == pytest.approx(1 - cosine(truth, y) ** 2, rel=1e-9)
@@ -68,7 +68,7 @@ def test_expectations_speak_of_the_same_truth_as_the_other_columns(trace, steps)
             e = apscope.exchange(spec, g, state=state, step=number, tensor="w")
             state = e.state
             rows = frame[frame.step == number].set_index("topology")
-            expected = e.asked + e.bias
+            expected = e.intended + e.bias
             assert rows.loc[""].expected_bias == pytest.approx((expected - g).mean(), rel=1e-9)
             mean = (expected.sum(axis=0) - g.astype(np.float64).sum(axis=0)).mean() / divisor
             assert rows.loc["exact"].expected_bias == pytest.approx(mean, rel=1e-9)

@@ -147,7 +147,7 @@ def test_means_and_variances_of_draws_are_the_stated_ones(case):
     assert np.array_equal(made[0].sent, first.sent)
     drawn = first.variance > 0
     # Each draw is held to its own moments: those of a random rotation are of the rounding under it.
-    expected, variance = (np.stack(rows) for rows in zip(*((e.asked + e.bias, e.variance) for e in made)))
+    expected, variance = (np.stack(rows) for rows in zip(*((e.intended + e.bias, e.variance) for e in made)))
     assert np.allclose(sent[:, ~drawn], expected[:, ~drawn], rtol=1e-9, atol=1e-12)
     if not drawn.any():
         return

@@ -85,6 +85,16 @@ def _beaten_by(row: Any, baselines: pd.DataFrame) -> str:
     return better.sort_values("volume", kind="stable")["scheme"].iloc[0] if len(better) else ""
 
 
+def follows_amax(spec: str) -> bool:
+    """Whether the scheme can take its power of two from an amax, by the rule that `headroom` and `rule` are the keys of."""
+    return family_of(spec) != "other" and {"headroom", "rule"} <= set(as_scheme(spec).keys)
+
+
+def one_scale(spec: str) -> bool:
+    """Whether it is one loss scale for all tensors, constant or by that rule."""
+    return family_of(spec) == "loss scaling" and follows_amax(spec)
+
+
 def pairs(schemes: list[str], rows: pd.DataFrame, bits: dict[str, int]) -> list[tuple[str, str]]:
     """Which schemes meet: those that differ in how they scale, not in format, rounding, headroom or sums.
 
@@ -101,18 +111,18 @@ def pairs(schemes: list[str], rows: pd.DataFrame, bits: dict[str, int]) -> list[
         From `bits_of`.
     """
     found = []
-    for one in (s for s in schemes if family_of(s) == "APS" and as_scheme(s).name == "aps"):
+    for one in (s for s in schemes if family_of(s) == "APS" and follows_amax(s)):
         a = as_scheme(one)
-        plain = one == f"aps:{a.format}"
+        plain = one == f"{a.name}:{a.format}"
         for other in schemes:
             family = family_of(other)
             if family not in ("loss scaling", "stochastic") or (b := as_scheme(other)).format != a.format:
                 continue
             shared = set(a.keys) & set(b.keys) - {"rule"}
-            if (all(a.keys[k] == b.keys[k] for k in shared) if b.name == "loss_scaling" else plain):
+            if (all(a.keys[k] == b.keys[k] for k in shared) if one_scale(other) else plain):
                 found.append((one, other))
     if found:
-        return sorted(found, key=lambda pair: (family_of(pair[1]) == "stochastic", as_scheme(pair[1]).name != "loss_scaling"))
+        return sorted(found, key=lambda pair: (family_of(pair[1]) == "stochastic", not one_scale(pair[1])))
     rest = rows[(rows["family"] != "baseline") & rows["step_nmse"].notna()]
     if not len(rest):
         return []

@@ -88,7 +88,7 @@ def _section(trace: str, rows: pd.DataFrame, bits: dict[str, int], duels: pd.Dat
 def _overview(traces: list[str], duels: pd.DataFrame) -> dict[str, Any]:
     """The meetings with loss scaling, or all where there are none, a row each with a cell a trace."""
     records = duels.to_dict("records")
-    chosen = [d for d in records if d["b"].startswith("loss_scaling:")] or records
+    chosen = [d for d in records if answer.one_scale(d["b"])] or records
     by_place = {(d["a"], d["b"], d["trace"]): d for d in chosen}
     rows = [{"a": a, "b": b, "cells": [by_place.get((a, b, t)) for t in traces]} for a, b in dict.fromkeys((d["a"], d["b"]) for d in chosen)]
     return {"traces": traces, "rows": rows, "caption": "APS against one loss scale" if chosen is not records else "The best against the best of other families"}
@@ -121,7 +121,7 @@ def _facts(frame: pd.DataFrame, summary: pd.DataFrame, bits: dict[str, int], top
 
 def _start(section: dict[str, Any], schemes: list[dict[str, Any]]) -> dict[str, str]:
     """The pair that the page opens with: the meeting with the widest gap."""
-    duels = [d for d in section["duels"] if d["b"].startswith("loss_scaling:") and "headroom" not in d["b"]] or section["duels"]
+    duels = [d for d in section["duels"] if answer.one_scale(d["b"]) and "headroom" not in d["b"]] or section["duels"]
     if duels:
         widest = max(duels, key=lambda d: text.gap(d["ratio"]))
         return {"a": widest["a"], "b": widest["b"]}

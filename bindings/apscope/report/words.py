@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from .. import _core
 from ..schemes import as_scheme
 from ..summary import family_of
 from .answer import LEVEL
@@ -171,6 +172,6 @@ def warnings(provenance: dict[str, Any], frame: pd.DataFrame, left_out: list[str
     if len(odd):
         places, every = (len(rows[["trace", "step", "tensor"]].drop_duplicates()) for rows in (odd, wire))
         out.append(f"{places} of {every} layer-steps hold gradients that are NaN or infinite. They are left out of every error, and a scheme that skips such a step is charged with it.")
-    notes = frame.loc[frame["note"].astype(str).str.startswith("not measurable"), ["scheme", "note"]].drop_duplicates()
+    notes = frame.loc[frame["note"].astype(str).str.startswith(_core.NOT_MEASURABLE), ["scheme", "note"]].drop_duplicates()
     out += [f"{code(r.scheme)}: {r.note}." for r in notes.itertuples()]
     return out + left_out

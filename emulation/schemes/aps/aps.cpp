@@ -13,22 +13,30 @@
 #include <cmath>
 #include <limits>
 
-#include "emulation/allreduce/reduce.h"
+#include "emulation/schemes/as_tensor.h"
 #include "emulation/schemes/codecs/float_row.h"
-#include "emulation/schemes/scheme.h"
 #include "emulation/schemes/shared/float_scheme.h"
-#include "emulation/schemes/shared/headroom.h"
-#include "emulation/schemes/shared/shifts.h"
 
 namespace apscope::detail {
 
 namespace {
 
+struct Memory {  // of every tensor's units
+    std::map<std::string, std::vector<int>> shift;  // the last one
+    std::map<std::string, std::vector<long>> run;   // how often in a row it was that
+
+    void fields(Fields& f) {
+        f.each("shift", shift);
+        f.each("run", run);
+    }
+};
+
 int shift_in_force(const ShiftRule& rule, State& state, const std::string& tensor, std::size_t units, std::size_t unit, double amax,
                    int workers) {
     if (!rule.remembers()) return rule.own(amax, workers);
-    Row& last = state.try_emplace("shift/" + tensor, units, 0.0).first->second;
-    Row& run = state.try_emplace("run/" + tensor, units, 0.0).first->second;
+    Memory& memory = state.of<Memory>();
+    std::vector<int>& last = memory.shift.try_emplace(tensor, units).first->second;
+    std::vector<long>& run = memory.run.try_emplace(tensor, units).first->second;
     return rule.next(amax, workers, last.at(unit), run.at(unit));
 }
 
@@ -43,7 +51,7 @@ std::vector<Decision> decide(const ShiftRule& rule, const SelectionInput& input,
 }
 
 // The scale of every element, 2^s of its unit.
-Row unit_scales(const ShiftRule& rule, std::size_t unit, const TensorStep& step, State& state, const Rows& rows) {
+Row unit_scales(const ShiftRule& rule, std::size_t unit, const TrainingStep& step, State& state, const Rows& rows) {
     const std::size_t n = rows.at(0).size(), units = (n + unit - 1) / unit;
     Row scales(n);
     for (std::size_t u = 0; u < units; ++u) {
@@ -52,56 +60,37 @@ Row unit_scales(const ShiftRule& rule, std::size_t unit, const TensorStep& step,
         for (const Row& row : rows) {
             for (std::size_t i = begin; i < end; ++i) amax = std::max(amax, std::abs(row[i]));
         }
-        // Rows that were compensated or transformed need not be fp32 numbers; the rule takes one that is not below.
-        float bound = static_cast<float>(amax);
-        if (bound < amax) bound = std::nextafter(bound, std::numeric_limits<float>::infinity());
-        bound = std::min(bound, std::numeric_limits<float>::max());
-        const int s = shift_in_force(rule, state, step.tensor, units, u, bound, step.workers);
+        const int s = shift_in_force(rule, state, step.tensor, units, u, fp32_bound(amax), step.workers);
         std::fill(scales.begin() + static_cast<std::ptrdiff_t>(begin), scales.begin() + static_cast<std::ptrdiff_t>(end), power_of_two(s).scale);
     }
     return scales;
 }
 
-TensorScheme in_units(const Scheme& scheme, const ShiftRule& rule, std::size_t unit) {
-    const FloatGrid grid = std::get<FloatGrid>(scheme.grid);
-    TensorScheme t;
-    t.grid = scheme.grid_name();
-    t.crosses_topologies = true;
-    t.keeps_state = rule.remembers();
-    t.limits = limits_of(grid.format, make_cast<double>(grid.format, grid.projection));
-    t.transport = scheme.transport;
-    t.reduction_draws = is_stochastic(scheme.reduction.projection.rounding);
-    t.draws = is_stochastic(scheme.grid) || t.reduction_draws;
-    t.select = [rule, unit](const TensorStep& step, State& state, const Rows& rows) {
-        State theta{{"scales", unit_scales(rule, unit, step, state, rows)}};
-        if (const auto s = common_exponent(theta["scales"])) theta["scale_exponent"] = {static_cast<double>(*s)};
+Message encode_units(std::span<const double> x, const Row& scales, std::size_t unit, const FloatGrid& grid, const RandomStream& stream, bool packs) {
+    Row scaled(x.begin(), x.end());
+    for (std::size_t i = 0; i < x.size(); ++i) scaled[i] *= scales[i];
+    Message m = encode_float_row(scaled, 1.0, grid, stream, packs);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        m.values[i] /= scales[i];
+        if (m.bias.empty()) continue;
+        m.bias[i] /= scales[i];
+        m.variance[i] = m.variance[i] / scales[i] / scales[i];
+    }
+    m.side_bits = 8 * ((x.size() + unit - 1) / unit);
+    return m;
+}
+
+// The same scheme with a scale a unit.
+TensorScheme in_units(const FloatScheme& scheme, const ShiftRule& rule, std::size_t unit) {
+    TensorScheme t = as_tensor_scheme(scheme);
+    t.select = [rule, unit](const TrainingStep& step, State& state, const Rows& rows) {
+        Parameters theta;
+        theta.scales = unit_scales(rule, unit, step, state, rows);
+        theta.scale_exponent = common_exponent(theta.scales);
         return theta;
     };
-    t.encode = [grid, unit](const TensorStep& step, const State& theta, std::span<const double> x, int worker) {
-        const Row& scales = theta.at("scales");
-        Row scaled(x.begin(), x.end());
-        for (std::size_t i = 0; i < x.size(); ++i) scaled[i] *= scales[i];
-        Message m = encode_float_row(scaled, 1.0, grid, step.stream(worker, grid.projection.random_bits), step.packs);
-        for (std::size_t i = 0; i < x.size(); ++i) {
-            m.values[i] /= scales[i];
-            if (m.bias.empty()) continue;
-            m.bias[i] /= scales[i];
-            m.variance[i] = m.variance[i] / scales[i] / scales[i];
-        }
-        m.side_bits = 8 * ((x.size() + unit - 1) / unit);
-        return m;
-    };
-    t.reduce = [reduction = scheme.reduction](const TensorStep& step, State&, const State& theta, const std::vector<Message>& sent,
-                                              const Topology& topology) {
-        if (reduction.exact || topology.kind == Topology::Kind::exact) return exact_sum(sent);
-        const std::size_t n = sent[0].codes.size();
-        std::vector<const double*> rows;
-        for (const Message& m : sent) rows.push_back(m.codes.data());
-        Row sum(n);
-        ReduceScratch<double> scratch;
-        reduce(topology, rows, 0, n, n, make_accumulator(reduction.accumulate, reduction.projection), step.key, sum, scratch);
-        for (std::size_t i = 0; i < n; ++i) sum[i] /= theta.at("scales")[i];
-        return sum;
+    t.encode = [grid = scheme.grid, unit](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
+        return encode_units(x, theta.scales, unit, grid, step.stream(worker, grid.projection.random_bits), step.packs);
     };
     return t;
 }
@@ -109,28 +98,26 @@ TensorScheme in_units(const Scheme& scheme, const ShiftRule& rule, std::size_t u
 }  // namespace
 
 SchemeDefinition aps_definition() {
-    return {"aps",
-            "APS",
-            "a power of two per tensor and step, from the agreed amax with headroom for the sum",
-            "Han, Demmel, You, Auto-Precision Scaling for Distributed Deep Learning (arXiv:1911.08907); its code, CPD",
-            "gradients; with frozen or delay, of consecutive steps",
-            true,
-            float_keys({{"headroom", "workers", "room left for the sum: workers, sqrt_workers or one"},
-                        {"rule", "ceil", "ceil: E - ceil(log2(H amax)); tight: the largest shift with H amax 2^s <= largest"},
-                        {"unit", "tensor", "what shares a shift: tensor, or a number of consecutive elements"},
-                        {"frozen", "0", "a shift that was the same in so many consecutive steps stays for good; 0: none does"},
-                        {"delay", "0", "1: the shift of the step before, which needs no agreement before sending; the first step uses its own"}}),
-            [](const SchemeArguments& arguments, Scheme& scheme) {
-                build_float(arguments, scheme);
-                const ShiftRule rule{*arguments.format, std::string(arguments.choice("headroom", headroom_choices)),
-                                     arguments.choice("rule", shift_rules) == "tight", arguments.integer("frozen", 0, 1'000'000'000),
-                                     arguments.integer("delay", 0, 1) == 1};
+    return {.class_name = "APS",
+            .summary = "a power of two per tensor and step, from the agreed amax with headroom for the sum",
+            .source = "Han, Demmel, You, Auto-Precision Scaling for Distributed Deep Learning (arXiv:1911.08907); its code, CPD",
+            .needs = "gradients; with frozen or delay, of consecutive steps",
+            .takes_format = true,
+            .keys = float_keys({headroom_key(),
+                                {"rule", "ceil", "ceil: E - ceil(log2(H amax)); tight: the largest shift with H amax 2^s <= largest"},
+                                {"unit", "tensor", "what shares a shift: tensor, or a number of consecutive elements"},
+                                {"frozen", "0", "a shift that was the same in so many consecutive steps stays for good; 0: none does"},
+                                {"delay", "0", "1: the shift of the step before, which needs no agreement before sending; the first step uses its own"}}),
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+                FloatScheme scheme = float_scheme(arguments);
+                ShiftRule rule = ShiftRule::of(arguments);
+                rule.frozen = arguments.integer("frozen", 0, 1'000'000'000);
+                rule.delayed = arguments.integer("delay", 0, 1) == 1;
                 scheme.keeps_state = rule.remembers();
                 scheme.select = [rule](const SelectionInput& input, State& state) { return decide(rule, input, state); };
-                scheme.side_bits = [](std::size_t) -> std::uint64_t { return 8; };
-                if (arguments.text("unit") == "tensor") return;
-                const auto unit = static_cast<std::size_t>(arguments.integer("unit", 1, 1L << 40));
-                scheme.tensor = std::make_shared<const TensorScheme>(in_units(scheme, rule, unit));
+                scheme.side_bits = 8;
+                if (arguments.text("unit") == "tensor") return scheme;
+                return in_units(scheme, rule, static_cast<std::size_t>(arguments.integer("unit", 1, 1L << 40)));
             }};
 }
 

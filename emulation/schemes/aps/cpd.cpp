@@ -20,7 +20,7 @@
 #include "emulation/arithmetic/kahan.h"
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/codecs/cpd_cast.h"
-#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/definition.h"
 
 namespace apscope::detail {
 
@@ -49,7 +49,7 @@ float agreed_scale(const Cpd& cpd, const Rows& rows) {
     return std::ldexp(1.0f, static_cast<int>(shift));
 }
 
-Message encode(const Cpd& cpd, const TensorStep& step, float scale, std::span<const double> x) {
+Message encode(const Cpd& cpd, const TrainingStep& step, float scale, std::span<const double> x) {
     Message m;
     std::vector<float> codes(x.size());
     for (std::size_t i = 0; i < x.size(); ++i) codes[i] = static_cast<float>(x[i]) * scale;
@@ -91,17 +91,18 @@ TensorScheme cpd_scheme(const Cpd& cpd, std::string grid) {
     t.topology = cpd.kahan ? "sequential+kahan" : "sequential";
     t.sees_special = true;
     t.transport.agreed_bits = all_side_bits;
-    t.select = [cpd](const TensorStep&, State&, const Rows& rows) {
+    t.select = [cpd](const TrainingStep&, State&, const Rows& rows) {
         const float scale = cpd.scales ? agreed_scale(cpd, rows) : 1.0f;
-        State theta{{"scale", {scale}}};
-        if (scale > 0.0f && std::isfinite(scale)) theta["scale_exponent"] = {static_cast<double>(std::ilogb(scale))};
+        Parameters theta;
+        theta.scale = scale;
+        if (scale > 0.0f && std::isfinite(scale)) theta.scale_exponent = std::ilogb(scale);
         return theta;
     };
-    t.encode = [cpd](const TensorStep& step, const State& theta, std::span<const double> x, int) {
-        return encode(cpd, step, static_cast<float>(number(theta, "scale")), x);
+    t.encode = [cpd](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int) {
+        return encode(cpd, step, static_cast<float>(theta.common_scale()), x);
     };
-    t.reduce = [cpd](const TensorStep&, State&, const State& theta, const std::vector<Message>& sent, const Topology&) {
-        const auto scale = static_cast<float>(number(theta, "scale"));
+    t.reduce = [cpd](const TrainingStep&, State&, const Parameters& theta, const std::vector<Message>& sent, const Topology&) {
+        const auto scale = static_cast<float>(theta.common_scale());
         const std::vector<float> total = sum(cpd, sent);
         Row decoded(total.size());
         for (std::size_t i = 0; i < total.size(); ++i) decoded[i] = total[i] / scale;
@@ -113,26 +114,25 @@ TensorScheme cpd_scheme(const Cpd& cpd, std::string grid) {
 }  // namespace
 
 SchemeDefinition cpd_definition() {
-    return {"cpd",
-            "CPD",
-            "the published code of APS, its deviations from the algorithm included",
-            "the code drcut/CPD: CPDtorch/utils/dist_util.py, quant_cuda/float_kernel.cu",
-            "gradients",
-            true,
-            {{"aps", "true", "false: no scale, and inputs are not cast"},
-             {"kahan", "false", "whether the sum is Kahan's, every operation cast"},
-             {"input_cast", "as_aps", "as_aps: cast before sending if and only if scaled, as the code does; true: always"}},
-            [](const SchemeArguments& arguments, Scheme& scheme) {
-                constexpr std::array<std::string_view, 2> booleans{"true", "false"}, casts{"as_aps", "true"};
+    return {.class_name = "CPD",
+            .summary = "the published code of APS, its deviations from the algorithm included",
+            .source = "the code drcut/CPD: CPDtorch/utils/dist_util.py, quant_cuda/float_kernel.cu",
+            .needs = "gradients",
+            .takes_format = true,
+            .keys = {{"aps", "true", "false: no scale, and inputs are not cast"},
+                     {"kahan", "false", "whether the sum is Kahan's, every operation cast"},
+                     {"input_cast", "as_aps", "as_aps: cast before sending if and only if scaled, as the code does; true: always"}},
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+                constexpr std::array<std::string_view, 2> casts{"as_aps", "true"};
                 const FloatFormat& f = *arguments.format;
                 if (f.exponent_bits < 2 || f.exponent_bits > 8 || f.mantissa_bits > 22 || f != make_format(f.exponent_bits, f.mantissa_bits)) {
                     throw std::invalid_argument("format '" + f.name() + "' is none of CPD's: it has IEEE 754's rules with 2 to 8 exponent and "
                                                 "0 to 22 significand bits, such as e5m2");
                 }
-                const bool scales = arguments.choice("aps", booleans) == "true";
+                const bool scales = arguments.flag("aps");
                 const Cpd cpd{f.exponent_bits, f.mantissa_bits, scales, scales || arguments.choice("input_cast", casts) == "true",
-                              arguments.choice("kahan", booleans) == "true"};
-                scheme.tensor = std::make_shared<const TensorScheme>(cpd_scheme(cpd, f.name()));
+                              arguments.flag("kahan")};
+                return cpd_scheme(cpd, f.name());
             }};
 }
 

@@ -6,29 +6,31 @@
 #include <stdexcept>
 
 #include "emulation/schemes/as_tensor.h"
-#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/definition.h"
+#include "emulation/schemes/shared/errors.h"
 
 namespace apscope::detail {
 
 namespace {
 
-std::string error_of(std::size_t worker) { return "error/" + std::to_string(worker); }
-
-void add_error(State& state, Rows& rows, double decay) {
+void add_errors(State& state, Rows& rows, double decay) {
+    Rows& errors = state.of<Errors>().rows;
+    errors.resize(rows.size());
     for (std::size_t w = 0; w < rows.size(); ++w) {
-        const Row& error = state.try_emplace(error_of(w), rows[w].size(), 0.0).first->second;
-        for (std::size_t i = 0; i < rows[w].size(); ++i) rows[w][i] += decay * error.at(i);
+        if (errors[w].empty()) errors[w].resize(rows[w].size());
+        for (std::size_t i = 0; i < rows[w].size(); ++i) rows[w][i] += decay * errors[w].at(i);
     }
 }
 
-void keep_error(State& state, const Exchange& e) {
-    for (std::size_t w = 0; w < e.asked.size(); ++w) {
-        Row& error = state[error_of(w)];
-        error.resize(e.asked[w].size());
+void keep_errors(State& state, const Exchange& e) {
+    Rows& errors = state.of<Errors>().rows;
+    errors.resize(e.intended.size());
+    for (std::size_t w = 0; w < e.intended.size(); ++w) {
+        errors[w].resize(e.intended[w].size());
         if (e.skipped) continue;
-        for (std::size_t i = 0; i < error.size(); ++i) {
-            const double left = e.asked[w][i] - e.sent[w].values[i];
-            error[i] = left - left == 0.0 ? left : 0.0;  // an overflow is not made up for
+        for (std::size_t i = 0; i < errors[w].size(); ++i) {
+            const double left = e.intended[w][i] - e.sent[w].values[i];
+            errors[w][i] = left - left == 0.0 ? left : 0.0;  // an overflow is not made up for
         }
     }
 }
@@ -36,33 +38,29 @@ void keep_error(State& state, const Exchange& e) {
 }  // namespace
 
 SchemeDefinition error_feedback_definition() {
-    return {"error_feedback",
-            "ErrorFeedback",
-            "what a scheme loses at a step is added to what it sends at the next",
-            "Karimireddy et al., Error Feedback Fixes SignSGD, ICML 2019 (arXiv:1901.09847)",
-            "gradients of consecutive steps",
-            false,
-            {{"decay", "1", "factor on the error that is carried over, 0 to 1"}},
-            [](const SchemeArguments& arguments, Scheme& scheme) {
-                if (arguments.inner->keeps_state && !arguments.inner->tensor) {
+    return {.class_name = "ErrorFeedback",
+            .summary = "what a scheme loses at a step is added to what it sends at the next",
+            .source = "Karimireddy et al., Error Feedback Fixes SignSGD, ICML 2019 (arXiv:1901.09847)",
+            .needs = "gradients of consecutive steps",
+            .body = SchemeDefinition::Body::scheme,
+            .keys = {{"decay", "1", "factor on the error that is carried over, 0 to 1"}},
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+                if (const auto* f = std::get_if<FloatScheme>(&arguments.inner->kind); f != nullptr && f->keeps_state) {
                     throw std::invalid_argument("scheme '" + arguments.inner->spec + "' decides over all tensors of a step, which "
                                                 "error_feedback does not see; use a scheme that scales each tensor by itself");
                 }
                 TensorScheme t = as_tensor_scheme(*arguments.inner);
-                const double decay = arguments.number("decay", 0.0, 1.0);
                 t.keeps_state = true;
-                t.compensate = [decay, inner = t.compensate](const TensorStep& step, State& state, Rows& rows) {
+                t.compensate = [decay = arguments.number("decay", 0.0, 1.0), inner = t.compensate](const TrainingStep& step, State& state, Rows& rows) {
                     if (inner) inner(step, state, rows);
-                    add_error(state, rows, decay);
+                    add_errors(state, rows, decay);
                 };
-                t.update = [inner = t.update](const TensorStep& step, State& state, const Exchange& e) {
+                t.update = [inner = t.update](const TrainingStep& step, State& state, const Exchange& e) {
                     if (inner) inner(step, state, e);
-                    keep_error(state, e);
+                    keep_errors(state, e);
                 };
-                scheme.note = arguments.inner->note;
-                scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
-            },
-            SchemeDefinition::Body::scheme};
+                return t;
+            }};
 }
 
 }  // namespace apscope::detail

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "core/fixed_shape_sum.h"
 #include "emulation/schemes/codecs/bits.h"
@@ -21,6 +22,11 @@ double sign_scale(std::span<const double> x, SignScale rule, std::size_t length)
     const double mean = sum / static_cast<double>(length);
     const double scale = rule == SignScale::l1 ? mean : std::sqrt(mean);
     return static_cast<float>(std::min(scale, static_cast<double>(std::numeric_limits<float>::max())));
+}
+
+std::size_t padded_length(std::size_t n, std::size_t workers) {
+    const std::size_t unit = workers * std::lcm(workers, std::size_t{8});
+    return (n + unit - 1) / unit * unit;
 }
 
 Message encode_signs(std::span<const double> x, double scale, std::size_t length, bool packs) {

@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <stdexcept>
 
 #include "core/fixed_log2.h"
@@ -30,7 +29,7 @@ constexpr std::array<std::string_view, 2> distributions{"normal", "lognormal"};
 struct AdaptiveRule {
     bool lognormal;
     double u_min, u_max, target, upper;
-    std::string headroom;
+    Headroom headroom;
 
     // floor(log2 l) before the bounds; statistics of a tensor that is not all zero.
     int unbounded(double count, const AgreedStatistics& s) const {
@@ -50,43 +49,53 @@ struct AdaptiveRule {
     }
 };
 
+struct Memory {
+    struct Chosen {
+        int exponent = 0;
+        long age = 0;  // steps since it was chosen, 0 where it is to be chosen anew
+        auto members() { return std::tie(exponent, age); }
+    };
+    std::map<std::string, Chosen> scales;  // by tensor
+
+    void fields(Fields& f) { f.each("scale", scales); }
+};
+
 // A key that is `format` for what the format has, or a positive number.
 double limit(const SchemeArguments& arguments, std::string_view key, double of_format) {
-    return arguments.text(key) == "format" ? of_format : arguments.real(key);
+    return arguments.text(key) == "format" ? of_format : arguments.scale(key);
 }
 
 }  // namespace
 
 SchemeDefinition adaptive_loss_scaling_definition() {
-    return {"adaptive_loss_scaling",
-            "AdaptiveLossScaling",
-            "a power of two per tensor that leaves a target share of a normal or lognormal distribution below the format",
-            "Zhao, Vogel, Ahmed, Adaptive Loss Scaling for Mixed Precision Training (arXiv:1910.12385); its code, ada-loss",
-            "gradients (activation gradients and weights for the layers' own scales: apscope.activation_scales)",
-            true,
-            float_keys({{"distribution", "lognormal", "of the elements: normal or lognormal"},
-                        {"target", "0.001", "share of elements that may underflow, 1e-6 to 0.5"},
-                        {"u_min", "format", "least magnitude that counts as kept: format (its smallest positive value) or a number"},
-                        {"u_max", "format", "largest magnitude: format or a number"},
-                        {"upper", "16", "largest scale: 16 for a layer in ada-loss, 1024 for all layers' product"},
-                        {"interval", "1", "steps between two choices of a tensor's scale"},
-                        {"headroom", "workers", "room left for the sum: workers, sqrt_workers or one"}}),
-            [](const SchemeArguments& arguments, Scheme& scheme) {
-                build_float(arguments, scheme);
-                scheme.note = "lower bound";
+    return {.class_name = "AdaptiveLossScaling",
+            .summary = "a power of two per tensor that leaves a target share of a normal or lognormal distribution below the format",
+            .source = "Zhao, Vogel, Ahmed, Adaptive Loss Scaling for Mixed Precision Training (arXiv:1910.12385); its code, ada-loss",
+            .needs = "gradients (activation gradients and weights for the layers' own scales: apscope.activation_scales)",
+            .takes_format = true,
+            .keys = float_keys({{"distribution", "lognormal", "of the elements: normal or lognormal"},
+                                {"target", "0.001", "share of elements that may underflow, 1e-6 to 0.5"},
+                                {"u_min", "format", "least magnitude that counts as kept: format (its smallest positive value) or a number"},
+                                {"u_max", "format", "largest magnitude: format or a number"},
+                                {"upper", "16", "largest scale: 16 for a layer in ada-loss, 1024 for all layers' product"},
+                                {"interval", "1", "steps between two choices of a tensor's scale"},
+                                headroom_key()}),
+            .note = "lower bound",
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+                FloatScheme scheme = float_scheme(arguments);
                 const FloatFormat& format = *arguments.format;
-                AdaptiveRule rule{arguments.choice("distribution", distributions) == "lognormal",
-                                  limit(arguments, "u_min", format.smallest_positive()),
-                                  limit(arguments, "u_max", format.largest()),
-                                  arguments.number("target", 1e-6, 0.5),
-                                  arguments.real("upper"),
-                                  std::string(arguments.choice("headroom", headroom_choices))};
+                const AdaptiveRule rule{arguments.choice("distribution", distributions) == "lognormal",
+                                        limit(arguments, "u_min", format.smallest_positive()),
+                                        limit(arguments, "u_max", format.largest()),
+                                        arguments.number("target", 1e-6, 0.5),
+                                        arguments.scale("upper"),
+                                        headroom_of(arguments)};
                 if (rule.upper < 1.0) throw std::invalid_argument("upper=" + arguments.text("upper") + " is below 1");
                 const long interval = arguments.integer("interval", 1, 1'000'000'000);
                 scheme.wants_sums = true;
                 scheme.keeps_state = interval > 1;
-                scheme.side_bits = [](std::size_t) -> std::uint64_t { return 8; };
-                scheme.select = [rule = std::move(rule), interval](const SelectionInput& input, State& state) {
+                scheme.side_bits = 8;
+                scheme.select = [rule, interval](const SelectionInput& input, State& state) {
                     std::vector<Decision> decisions;
                     for (std::size_t step = 0; step < input.steps; ++step) {
                         for (std::size_t tensor = 0; tensor < input.tensors; ++tensor) {
@@ -94,14 +103,15 @@ SchemeDefinition adaptive_loss_scaling_definition() {
                                 decisions.push_back(power_of_two(rule.exponent(input, input.at(step, tensor))));
                                 continue;
                             }
-                            Row& last = state.try_emplace("scale/" + input.names.at(tensor), Row{0.0, 0.0}).first->second;  // exponent, age
-                            if (last.at(1) == 0.0) last[0] = rule.exponent(input, input.at(step, tensor));
-                            last[1] = last[1] + 1.0 == static_cast<double>(interval) ? 0.0 : last[1] + 1.0;
-                            decisions.push_back(power_of_two(static_cast<int>(last[0])));
+                            auto& [exponent, age] = state.of<Memory>().scales[input.names.at(tensor)];
+                            if (age == 0) exponent = rule.exponent(input, input.at(step, tensor));
+                            age = age + 1 == interval ? 0 : age + 1;
+                            decisions.push_back(power_of_two(exponent));
                         }
                     }
                     return decisions;
                 };
+                return scheme;
             }};
 }
 

@@ -16,17 +16,26 @@
 #include <limits>
 #include <stdexcept>
 
-#include "emulation/schemes/loss_scaling/loss_scale.h"
 #include "emulation/schemes/shared/float_scheme.h"
+#include "emulation/schemes/shared/loss_scale.h"
 
 namespace apscope::detail {
 
 namespace {
 
-constexpr std::array<std::string_view, 2> versions{"2025", "2020"}, at_minimum_choices{"stop", "keep"}, booleans{"false", "true"};
+constexpr std::array<std::string_view, 2> versions{"2025", "2020"}, at_minimum_choices{"stop", "keep"};
+
+struct Memory {
+    double scale = 1.0;
+    long left = 0;           // overflows until the next lowers the scale
+    long i = 0, last = -1;   // this step, and that of the last overflow
+    bool stopped = false;
+
+    void fields(Fields& f) { f.numbers("loss_scale", scale, left, i, last, stopped); }
+};
 
 struct DeepSpeedScaler {
-    double init, factor, least;
+    double init, factor, min;
     long window, hysteresis;
     bool since_2025, stops, consecutive;
 
@@ -35,23 +44,18 @@ struct DeepSpeedScaler {
     }
 
     std::vector<Decision> run(const SelectionInput& input, const OverflowTest& overflows, State& state) const {
-        const Row start{init, static_cast<double>(hysteresis), 0.0, -1.0, 0.0};  // S, left, i, last, stopped
-        Row& remembered = state.try_emplace("loss_scale", start).first->second;
-        double scale = remembered.at(0);
-        long left = static_cast<long>(remembered.at(1)), i = static_cast<long>(remembered.at(2));
-        long last = static_cast<long>(remembered.at(3));
-        bool stopped = remembered.at(4) != 0.0;
+        auto& [scale, left, i, last, stopped] = state.of(Memory{init, hysteresis});
         std::vector<Decision> decisions;
         for (std::size_t step = 0; step < input.steps; ++step) {
             const double in_force = std::min(scale, static_cast<double>(std::numeric_limits<float>::max()));
             const bool found = scale > in_force || overflows(input, step, static_cast<float>(in_force));
-            if (found && scale == least && left == 1 && stops) stopped = true;
+            if (found && scale == min && left == 1 && stops) stopped = true;
             Decision decision = scale_of(static_cast<float>(in_force));
             decision.skipped = found || stopped;
             decisions.insert(decisions.end(), input.tensors, decision);
             if (stopped) continue;
             if (found) {
-                if (left == 1) scale = std::max(scale / factor, least);
+                if (left == 1) scale = std::max(scale / factor, min);
                 else --left;
                 last = i;
             } else {
@@ -61,7 +65,6 @@ struct DeepSpeedScaler {
             }
             ++i;
         }
-        remembered = {scale, static_cast<double>(left), static_cast<double>(i), static_cast<double>(last), stopped ? 1.0 : 0.0};
         return decisions;
     }
 };
@@ -69,38 +72,39 @@ struct DeepSpeedScaler {
 }  // namespace
 
 SchemeDefinition deepspeed_loss_scaling_definition() {
-    return {"deepspeed_loss_scaling",
-            "DeepSpeedLossScaling",
-            "DeepSpeed's dynamic loss scale: overflows are forgiven `hysteresis` - 1 times, growth is counted from the last",
-            "DeepSpeed, deepspeed/runtime/fp16/loss_scaler.py",
-            "gradients of consecutive steps (activation gradients for more than a lower bound)",
-            true,
-            float_keys({initial_loss_scale_key(),
-                        {"factor", "2", "by which S grows, and falls"},
-                        {"window", "1000", "steps without overflow before S grows"},
-                        {"hysteresis", "2", "the overflow that lowers S, counted since S last grew"},
-                        {"consecutive_hysteresis", "false", "whether every step without overflow starts that count anew"},
-                        {"min_scale", "1", "the least S"},
-                        {"at_minimum", "stop", "an overflow at the least S: stop drops all steps from there on, keep that one"},
-                        {"version", "2025", "growth test: 2025, since June of that year, or 2020, before"}}),
-            [](const SchemeArguments& arguments, Scheme& scheme) {
-                build_float(arguments, scheme);
-                scheme.note = "lower bound";
+    return {.class_name = "DeepSpeedLossScaling",
+            .summary = "DeepSpeed's dynamic loss scale: overflows are forgiven `hysteresis` - 1 times, growth is counted from the last",
+            .source = "DeepSpeed, deepspeed/runtime/fp16/loss_scaler.py",
+            .needs = "gradients of consecutive steps (activation gradients for more than a lower bound)",
+            .takes_format = true,
+            .keys = float_keys({initial_loss_scale_key(),
+                                {"factor", "2", "by which S grows, and falls"},
+                                {"window", "1000", "steps without overflow before S grows"},
+                                {"hysteresis", "2", "the overflow that lowers S, counted since S last grew"},
+                                {"consecutive_hysteresis", "false", "whether every step without overflow starts that count anew"},
+                                {"min_scale", "1", "the least S"},
+                                {"at_minimum", "stop", "an overflow at the least S: stop drops all steps from there on, keep that one"},
+                                {"version", "2025", "growth test: 2025, since June of that year, or 2020, before"}}),
+            .note = "lower bound",
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+                FloatScheme scheme = float_scheme(arguments);
                 scheme.keeps_state = true;
                 const DeepSpeedScaler scaler{initial_loss_scale(arguments),
-                                             arguments.real("factor"),
-                                             arguments.real("min_scale"),
+                                             arguments.scale("factor"),
+                                             arguments.scale("min_scale"),
                                              arguments.integer("window", 1, 1'000'000'000),
                                              arguments.integer("hysteresis", 1, 1'000'000'000),
                                              arguments.choice("version", versions) == "2025",
                                              arguments.choice("at_minimum", at_minimum_choices) == "stop",
-                                             arguments.choice("consecutive_hysteresis", booleans) == "true"};
+                                             arguments.flag("consecutive_hysteresis")};
                 if (scaler.factor <= 1.0) throw std::invalid_argument("factor=" + arguments.text("factor") + " is not above 1");
-                if (scaler.least < 0x1p-126 || scaler.least > scaler.init) {
+                if (scaler.min < 0x1p-126 || scaler.min > scaler.init) {
                     throw std::invalid_argument("min_scale=" + arguments.text("min_scale") + " is not between 2^-126 and init");
                 }
-                const OverflowTest overflows(std::get<FloatGrid>(scheme.grid));
-                scheme.select = [scaler, overflows](const SelectionInput& input, State& state) { return scaler.run(input, overflows, state); };
+                scheme.select = [scaler, overflows = OverflowTest(scheme.grid)](const SelectionInput& input, State& state) {
+                    return scaler.run(input, overflows, state);
+                };
+                return scheme;
             }};
 }
 

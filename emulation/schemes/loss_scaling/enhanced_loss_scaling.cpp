@@ -9,8 +9,8 @@
 #include <stdexcept>
 
 #include "core/parse.h"
-#include "emulation/schemes/loss_scaling/loss_scale.h"
 #include "emulation/schemes/shared/float_scheme.h"
+#include "emulation/schemes/shared/loss_scale.h"
 
 namespace apscope::detail {
 
@@ -29,11 +29,11 @@ MinimumSchedule read_schedule(const std::string& text) {
         const std::string part = text.substr(first, end - first);
         const std::size_t colon = std::min(part.find(':'), part.size());
         if (colon == part.size()) refuse(part);
-        const std::int64_t step = parse_number<std::int64_t>(std::string_view(part).substr(0, colon)).value_or(-1);
-        const double value = parse_number<double>(std::string_view(part).substr(colon + 1)).value_or(-1.0);
-        const bool single = value >= 0x1p-126 && value <= 0x1.fffffep127 && static_cast<double>(static_cast<float>(value)) == value;
-        if (!single || step < 0 || (!schedule.empty() && step <= schedule.rbegin()->first)) refuse(part);
-        schedule[step] = value;
+        const auto step = parse_number<std::int64_t>(std::string_view(part).substr(0, colon));
+        const auto value = parse_number<double>(std::string_view(part).substr(colon + 1));
+        const bool single = value && *value >= 0x1p-126 && *value <= 0x1.fffffep127 && static_cast<double>(static_cast<float>(*value)) == *value;
+        if (!single || !step || *step < 0 || (!schedule.empty() && *step <= schedule.rbegin()->first)) refuse(part);
+        schedule[*step] = *value;
         first = end + 1;
     }
     return schedule;
@@ -44,19 +44,14 @@ MinimumSchedule read_schedule(const std::string& text) {
 SchemeDefinition enhanced_loss_scaling_definition() {
     std::vector<SchemeKey> keys = grad_scaler_keys();
     keys.push_back({"minimum", "0:1024", "the least S from a step on: STEP:VALUE/STEP:VALUE..., or none"});
-    return {"enhanced_loss_scaling",
-            "EnhancedLossScaling",
-            "a dynamic loss scale above a scheduled minimum, stochastic rounding",
-            "Mellempudi, Srinivasan, Das, Kaul, Mixed Precision Training With 8-bit Floating Point (arXiv:1905.12334)",
-            "gradients of consecutive steps (activation gradients for more than a lower bound)",
-            true,
-            float_keys(keys, "stochastic"),
-            [](const SchemeArguments& arguments, Scheme& scheme) {
-                build_float(arguments, scheme);
-                scheme.note = "lower bound";
-                scheme.keeps_state = true;
-                scheme.select = grad_scaler(arguments, std::get<FloatGrid>(scheme.grid), read_schedule(arguments.text("minimum")));
-            }};
+    return {.class_name = "EnhancedLossScaling",
+            .summary = "a dynamic loss scale above a scheduled minimum, stochastic rounding",
+            .source = "Mellempudi, Srinivasan, Das, Kaul, Mixed Precision Training With 8-bit Floating Point (arXiv:1905.12334)",
+            .needs = "gradients of consecutive steps (activation gradients for more than a lower bound)",
+            .takes_format = true,
+            .keys = float_keys(keys, {.rounding = "stochastic"}),
+            .note = "lower bound",
+            .build = [](const SchemeArguments& arguments) -> SchemeKind { return grad_scaler(arguments, read_schedule(arguments.text("minimum"))); }};
 }
 
 }  // namespace apscope::detail

@@ -15,7 +15,7 @@
 #include <cmath>
 
 #include "emulation/schemes/codecs/levels.h"
-#include "emulation/schemes/one_bit/one_bit.h"
+#include "emulation/schemes/definition.h"
 
 namespace apscope::detail {
 
@@ -25,11 +25,28 @@ constexpr std::array<double, 2> signs{-1.0, 1.0};
 constexpr int random_bits = 32;
 enum Hop : std::uint32_t { worker_hop, server_hop };
 
+struct Moments {
+    Rows m, b;  // a row a worker, of fp32 numbers
+
+    void fields(Fields& f) {
+        f.rows("m", m);
+        f.rows("b", b);
+    }
+};
+
+struct Nodes {
+    Rows means;  // a row a node
+
+    void fields(Fields& f) { f.rows("node", means); }
+};
+
 void take_ratio(State& state, Rows& rows, float beta, bool amsgrad) {
     const float rest = 1.0f - beta;
+    Moments& moments = state.of<Moments>();
+    moments.m.resize(rows.size(), Row(rows[0].size()));
+    moments.b.resize(rows.size(), Row(rows[0].size()));
     for (std::size_t w = 0; w < rows.size(); ++w) {
-        Row& m = state.try_emplace(row_of("m", w), rows[w].size(), 0.0).first->second;
-        Row& b = state.try_emplace(row_of("b", w), rows[w].size(), 0.0).first->second;
+        Row &m = moments.m[w], &b = moments.b[w];
         for (std::size_t i = 0; i < m.size(); ++i) {
             const auto g = static_cast<float>(rows[w].at(i)), before = static_cast<float>(b.at(i));
             const float moment = beta * static_cast<float>(m[i]) + rest * g;
@@ -43,11 +60,12 @@ void take_ratio(State& state, Rows& rows, float beta, bool amsgrad) {
 }
 
 // The mean over each node of `group` consecutive workers; the last may be smaller.
-State node_means(const Rows& u, std::size_t group) {
-    State theta;
+Parameters node_means(const Rows& u, std::size_t group) {
+    Parameters theta;
+    Rows& means = theta.own.of<Nodes>().means;
     for (std::size_t first = 0; first < u.size(); first += group) {
         const std::size_t last = std::min(first + group, u.size());
-        Row& mean = theta[row_of("node", first / group)] = u[first];
+        Row& mean = means.emplace_back(u[first]);
         for (std::size_t w = first + 1; w < last; ++w) {
             for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += u[w][i];
         }
@@ -64,14 +82,14 @@ Chunk chunk_of(std::size_t n, std::size_t parts, std::size_t part) {
     const std::size_t size = (n + parts - 1) / parts, first = std::min(part * size, n);
     return {first, std::min(size, n - first)};
 }
-Message draw(std::span<const double> u, const TensorStep& step, std::size_t worker, Hop hop) {
+Message draw(std::span<const double> u, const TrainingStep& step, std::size_t worker, Hop hop) {
     return encode_levels(u, signs, 1.0, LevelRule::stochastic, step.stream(static_cast<int>(worker), random_bits, hop), step.packs);
 }
 
-Message node_message(const TensorStep& step, const State& theta, std::size_t worker, std::size_t group) {
+Message node_message(const TrainingStep& step, const Nodes& nodes, std::size_t worker, std::size_t group) {
     const std::size_t node = worker / group, first = node * group;
     const std::size_t members = std::min(group, static_cast<std::size_t>(step.workers) - first);
-    const Row& u = theta.at(row_of("node", node));
+    const Row& u = nodes.means.at(node);
     Message m;
     for (std::size_t j = 0; j < members; ++j) {
         const Chunk c = chunk_of(u.size(), members, j);
@@ -84,7 +102,7 @@ Message node_message(const TensorStep& step, const State& theta, std::size_t wor
     return m;  // the members share their draws, so a worker's own moments would not add up
 }
 
-Row answer(const TensorStep& step, const std::vector<Message>& sent) {
+Row answer(const TrainingStep& step, const std::vector<Message>& sent) {
     Row mean = exact_sum(sent);
     const std::size_t workers = sent.size();
     for (double& x : mean) x /= static_cast<double>(workers);
@@ -99,38 +117,33 @@ Row answer(const TensorStep& step, const std::vector<Message>& sent) {
 }  // namespace
 
 SchemeDefinition birder_definition() {
-    return {"birder",
-            "Birder",
-            "stochastic signs of momentum over mean magnitude, binarised again on the way back",
-            "Peng et al., Birder: Communication-Efficient 1-bit Adaptive Optimizer, NeurIPS 2023",
-            "gradients of consecutive steps",
-            false,
-            {{"beta", "0.9", "factor of both averages, from 0 to below 1"},
-             {"amsgrad", "false", "true: the mean magnitude never falls"},
-             {"group", "1", "workers a node, whose ratios are averaged before the first bit"}},
-            [](const SchemeArguments& arguments, Scheme& scheme) {
-                constexpr std::array<std::string_view, 2> truths{"false", "true"};
-                const auto beta = static_cast<float>(fraction(arguments, "beta"));
-                const bool amsgrad = arguments.choice("amsgrad", truths) == "true";
+    return {.class_name = "Birder",
+            .summary = "stochastic signs of momentum over mean magnitude, binarised again on the way back",
+            .source = "Peng et al., Birder: Communication-Efficient 1-bit Adaptive Optimizer, NeurIPS 2023",
+            .needs = "gradients of consecutive steps",
+            .keys = {{"beta", "0.9", "factor of both averages, from 0 to below 1"},
+                     {"amsgrad", "false", "true: the mean magnitude never falls"},
+                     {"group", "1", "workers a node, whose ratios are averaged before the first bit"}},
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+                const auto beta = static_cast<float>(arguments.fraction("beta"));
+                const bool amsgrad = arguments.flag("amsgrad");
                 const auto group = static_cast<std::size_t>(arguments.integer("group", 1, 1L << 20));
                 TensorScheme t;
                 t.grid = "sign";
-                t.topology = "two_phase";
-                t.keeps_state = t.compares_asked = t.draws = t.reduction_draws = true;
+                t.topology = reductions::two_phase;
+                t.keeps_state = t.compares_intended = t.draws = t.reduction_draws = true;
                 t.transport.code_bits = 1;
                 t.transport.node = static_cast<int>(group);
-                t.compensate = [beta, amsgrad](const TensorStep&, State& state, Rows& rows) {
-                    take_ratio(state, rows, beta, amsgrad);
-                };
-                if (group > 1) t.select = [group](const TensorStep&, State&, const Rows& u) { return node_means(u, group); };
-                t.encode = [group](const TensorStep& step, const State& theta, std::span<const double> u, int worker) {
+                t.compensate = [beta, amsgrad](const TrainingStep&, State& state, Rows& rows) { take_ratio(state, rows, beta, amsgrad); };
+                if (group > 1) t.select = [group](const TrainingStep&, State&, const Rows& u) { return node_means(u, group); };
+                t.encode = [group](const TrainingStep& step, const Parameters& theta, std::span<const double> u, int worker) {
                     const auto w = static_cast<std::size_t>(worker);
-                    return group > 1 ? node_message(step, theta, w, group) : draw(u, step, w, worker_hop);
+                    return group > 1 ? node_message(step, theta.of<Nodes>(), w, group) : draw(u, step, w, worker_hop);
                 };
-                t.reduce = [](const TensorStep& step, State&, const State&, const std::vector<Message>& sent, const Topology&) {
+                t.reduce = [](const TrainingStep& step, State&, const Parameters&, const std::vector<Message>& sent, const Topology&) {
                     return answer(step, sent);
                 };
-                scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
+                return t;
             }};
 }
 

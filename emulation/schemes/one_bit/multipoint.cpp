@@ -17,8 +17,8 @@
 #include "emulation/schemes/codecs/nearest_points.h"
 #include "emulation/schemes/codecs/signs.h"
 #include "emulation/schemes/codecs/statistics.h"
-#include "emulation/schemes/one_bit/one_bit.h"
-#include "emulation/schemes/one_bit/points.h"
+#include "emulation/schemes/definition.h"
+#include "emulation/schemes/shared/points.h"
 
 namespace apscope::detail {
 
@@ -26,7 +26,19 @@ namespace {
 
 // The grid's unit a and the factor s of a point.
 struct Choice {
-    double unit, scale;
+    double unit = 0.0, scale = 0.0;
+};
+
+struct Choices {
+    std::vector<Choice> of_worker;
+
+    void fields(Fields& f) {
+        Rows rows;
+        for (const Choice& c : of_worker) rows.push_back({c.unit, c.scale});
+        f.rows("point", rows);
+        of_worker.clear();
+        for (const Row& row : rows) of_worker.push_back({row.at(0), row.at(1)});
+    }
 };
 
 Choice best_choice(std::span<const double> r, const Row& levels, long search) {
@@ -54,48 +66,37 @@ Message scaled_point(std::span<const double> r, const Row& levels, const Choice&
 }  // namespace
 
 SchemeDefinition multipoint_definition() {
-    return {"multipoint",
-            "Multipoint",
-            "a sum of a few scaled points of a uniform grid, greedily by least squares",
-            "Liu et al., Post-training Quantization with Multiple Points, AAAI 2021 (arXiv:2002.09049), on gradients",
-            "gradients",
-            false,
-            {{"bits", "4", "bits of an element of a point, 1 to 8"},
-             {"points", "2", "points a tensor, at most"},
-             {"nmse", "0", "stop at this normalised squared error; 0: never"},
-             {"search", "16", "scales that the line search tries"},
-             {"zero", "true", "whether 0 is a level: 2^bits - 1 levels; false: all 2^bits, as in the paper"}},
-            [](const SchemeArguments& arguments, Scheme& scheme) {
+    return {.class_name = "Multipoint",
+            .summary = "a sum of a few scaled points of a uniform grid, greedily by least squares",
+            .source = "Liu et al., Post-training Quantization with Multiple Points, AAAI 2021 (arXiv:2002.09049), on gradients",
+            .needs = "gradients",
+            .keys = {{"bits", "4", "bits of an element of a point, 1 to 8"},
+                     {"points", "2", "points a tensor, at most"},
+                     {"nmse", "0", "stop at this normalised squared error; 0: never"},
+                     {"search", "16", "scales that the line search tries"},
+                     {"zero", "true", "whether 0 is a level: 2^bits - 1 levels; false: all 2^bits, as in the paper"}},
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
                 const int bits = static_cast<int>(arguments.integer("bits", 1, 8));
                 const long search = arguments.integer("search", 1, 1024);
-                constexpr std::array<std::string_view, 2> switches{"true", "false"};
-                const bool zero = arguments.choice("zero", switches) == "true" && bits > 1;
+                const bool zero = arguments.flag("zero") && bits > 1;
                 TensorScheme t;
                 t.grid = "levels:" + std::to_string((1 << bits) - (zero ? 1 : 0));
                 const Row levels = bits == 1 ? Row{} : zero ? uniform_levels((1 << (bits - 1)) - 1) : offset_levels(1 << bits);
                 if (bits > 1) {
-                    t.select = [search, levels](const TensorStep&, State&, const Rows& rows) {
-                        State theta;
-                        for (std::size_t w = 0; w < rows.size(); ++w) {
-                            const Choice c = best_choice(rows[w], levels, search);
-                            theta[row_of("point", w)] = {c.unit, c.scale};
-                        }
+                    t.select = [search, levels](const TrainingStep&, State&, const Rows& rows) {
+                        Parameters theta;
+                        for (const Row& row : rows) theta.own.of<Choices>().of_worker.push_back(best_choice(row, levels, search));
                         return theta;
                     };
                 }
-                t.encode = [bits, levels](const TensorStep& step, const State& theta, std::span<const double> r, int worker) {
-                    Message m;
-                    if (bits == 1) {
-                        m = encode_signs(r, sign_scale(r, SignScale::l1, r.size()), r.size(), step.packs);
-                    } else {
-                        const Row& point = theta.at(row_of("point", static_cast<std::size_t>(worker)));
-                        m = scaled_point(r, levels, {point.at(0), point.at(1)}, step.stream(worker, 32), step.packs);
-                    }
+                t.encode = [bits, levels](const TrainingStep& step, const Parameters& theta, std::span<const double> r, int worker) {
+                    Message m = bits == 1 ? encode_signs(r, sign_scale(r, SignScale::l1, r.size()), r.size(), step.packs)
+                                          : scaled_point(r, levels, theta.of<Choices>().of_worker.at(static_cast<std::size_t>(worker)),
+                                                         step.stream(worker, 32), step.packs);
                     m.side_bits = 32;
                     return m;
                 };
-                scheme.tensor = std::make_shared<const TensorScheme>(
-                    in_points(std::move(t), arguments.integer("points", 1, 64), fraction(arguments, "nmse")));
+                return in_points(std::move(t), arguments.integer("points", 1, 64), arguments.fraction("nmse"));
             }};
 }
 

@@ -15,14 +15,34 @@
 #include "core/named_formats.h"
 #include "emulation/schemes/codecs/float_row.h"
 #include "emulation/schemes/codecs/signs.h"
-#include "emulation/schemes/one_bit/one_bit.h"
+#include "emulation/schemes/definition.h"
+#include "emulation/schemes/shared/errors.h"
 
 namespace apscope::detail {
 
 namespace {
 
+struct Memory {
+    Row momentum;      // the same for all workers
+    Row server_error;  // of the padded length
+    long steps = 0;
+
+    void fields(Fields& f) {
+        f.row("momentum", momentum);
+        f.row("server_error", server_error);
+        f.numbers("steps", steps);
+    }
+};
+
+struct Phase {
+    bool warm = false;  // the momentum is sent in a float format
+
+    void fields(Fields& f) { f.numbers("warm", warm); }
+};
+
 void take_momentum(State& state, Rows& rows, double beta) {
-    const Row& m = state.try_emplace("momentum", rows[0].size(), 0.0).first->second;
+    Row& m = state.of<Memory>().momentum;
+    m.resize(rows[0].size());
     for (Row& row : rows) {
         for (std::size_t i = 0; i < row.size(); ++i) row[i] = beta * m.at(i) + (1.0 - beta) * row[i];
     }
@@ -30,12 +50,11 @@ void take_momentum(State& state, Rows& rows, double beta) {
 
 // What the workers encode: padded, with what they did not send before.
 Rows with_errors(const State& state, const Rows& rows) {
+    const Rows& errors = state.of<Errors>().rows;
     Rows v = rows;
     for (std::size_t w = 0; w < v.size(); ++w) {
         v[w].resize(padded_length(rows[w].size(), rows.size()), 0.0);
-        if (const auto e = state.find(row_of("error", w)); e != state.end()) {
-            for (std::size_t i = 0; i < v[w].size(); ++i) v[w][i] += e->second.at(i);
-        }
+        for (std::size_t i = 0; i < v[w].size() && !errors.empty(); ++i) v[w][i] += errors.at(w).at(i);
     }
     return v;
 }
@@ -43,7 +62,8 @@ Rows with_errors(const State& state, const Rows& rows) {
 Row serve(State& state, const std::vector<Message>& sent) {
     Row v = exact_sum(sent);
     const std::size_t workers = sent.size(), chunk = v.size() / workers;
-    Row& error = state.try_emplace("server_error", v.size(), 0.0).first->second;
+    Row& error = state.of<Memory>().server_error;
+    error.resize(v.size());
     for (std::size_t i = 0; i < v.size(); ++i) v[i] = v[i] / static_cast<double>(workers) + error.at(i);
     for (std::size_t c = 0; c < workers; ++c) {
         const std::span<double> part = std::span(v).subspan(c * chunk, chunk);
@@ -57,54 +77,55 @@ Row serve(State& state, const std::vector<Message>& sent) {
 }
 
 void keep(State& state, const Exchange& e, bool warm) {
-    const Rows v = warm ? Rows{} : with_errors(state, e.asked);
-    for (std::size_t w = 0; w < v.size(); ++w) {
-        Row& error = state[row_of("error", w)] = v[w];
-        for (std::size_t i = 0; i < error.size(); ++i) error[i] -= e.sent[w].codes[i];
+    if (!warm) {
+        Rows v = with_errors(state, e.intended);
+        for (std::size_t w = 0; w < v.size(); ++w) {
+            for (std::size_t i = 0; i < v[w].size(); ++i) v[w][i] -= e.sent[w].codes[i];
+        }
+        state.of<Errors>().rows = std::move(v);
     }
-    Row& m = state["momentum"] = e.reduced[0];
-    for (double& x : m) x /= static_cast<double>(e.sent.size());
-    state["steps"] = {state.contains("steps") ? number(state, "steps") + 1.0 : 1.0};
+    Memory& memory = state.of<Memory>();
+    memory.momentum = e.reduced[0];
+    for (double& x : memory.momentum) x /= static_cast<double>(e.sent.size());
+    ++memory.steps;
 }
 
 }  // namespace
 
 SchemeDefinition onebit_adam_definition() {
-    return {"onebit_adam",
-            "OneBitAdam",
-            "the momentum in two phases of signs, errors fed back in both",
-            "Tang et al., 1-bit Adam, ICML 2021 (arXiv:2102.02888), as in DeepSpeed",
-            "gradients of consecutive steps",
-            false,
-            {{"beta1", "0.9", "factor of the momentum, from 0 to below 1"},
-             {"warmup", "0", "steps at first whose momentum is sent in warmup_format"},
-             {"warmup_format", "fp32", "fp32 or fp16"}},
-            [](const SchemeArguments& arguments, Scheme& scheme) {
+    return {.class_name = "OneBitAdam",
+            .summary = "the momentum in two phases of signs, errors fed back in both",
+            .source = "Tang et al., 1-bit Adam, ICML 2021 (arXiv:2102.02888), as in DeepSpeed",
+            .needs = "gradients of consecutive steps",
+            .keys = {{"beta1", "0.9", "factor of the momentum, from 0 to below 1"},
+                     {"warmup", "0", "steps at first whose momentum is sent in warmup_format"},
+                     {"warmup_format", "fp32", "fp32 or fp16"}},
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
                 constexpr std::array<std::string_view, 2> formats{"fp32", "fp16"};
-                const double beta = fraction(arguments, "beta1");
-                const long warmup = arguments.integer("warmup", 0, 1L << 40);
                 const FloatGrid grid{parse_format(std::string(arguments.choice("warmup_format", formats))),
                                      {RoundingMode::ties_to_even, Overflow::saturate}};
-                const auto warm = [warmup](const State& state) {
-                    return (state.contains("steps") ? number(state, "steps") : 0.0) < static_cast<double>(warmup);
+                const auto warm = [warmup = arguments.integer("warmup", 0, 1L << 40)](const State& state) {
+                    return state.of<Memory>().steps < warmup;
                 };
                 TensorScheme t;
                 t.grid = "sign";
-                t.topology = "two_phase";
-                t.keeps_state = t.compares_asked = true;
-                t.compensate = [beta](const TensorStep&, State& state, Rows& rows) { take_momentum(state, rows, beta); };
-                t.forward = [warm](const TensorStep&, const State& state, const Rows& rows) {
+                t.topology = reductions::two_phase;
+                t.keeps_state = t.compares_intended = true;
+                t.compensate = [beta = arguments.fraction("beta1")](const TrainingStep&, State& state, Rows& rows) { take_momentum(state, rows, beta); };
+                t.forward = [warm](const TrainingStep&, const State& state, const Rows& rows) {
                     return warm(state) ? rows : with_errors(state, rows);
                 };
-                t.inverse = [](const TensorStep&, const State& state, const Row& padded) {
-                    return Row(padded.begin(), padded.begin() + static_cast<std::ptrdiff_t>(state.at("momentum").size()));
+                t.inverse = [](const TrainingStep&, const State& state, const Row& padded) {
+                    return Row(padded.begin(), padded.begin() + static_cast<std::ptrdiff_t>(state.of<Memory>().momentum.size()));
                 };
-                t.select = [warm](const TensorStep&, State& state, const Rows&) {
-                    return State{{"warm", {warm(state) ? 1.0 : 0.0}}};
+                t.select = [warm](const TrainingStep&, State& state, const Rows&) {
+                    Parameters theta;
+                    theta.own.of<Phase>().warm = warm(state);
+                    return theta;
                 };
-                t.encode = [grid](const TensorStep& step, const State& theta, std::span<const double> v, int worker) {
+                t.encode = [grid](const TrainingStep& step, const Parameters& theta, std::span<const double> v, int worker) {
                     Message m;
-                    if (number(theta, "warm") != 0.0) {
+                    if (theta.of<Phase>().warm) {
                         m = encode_float_row(v, 1.0, grid, step.stream(worker, 32), step.packs);
                         m.grid_use.reset();  // the scheme's grid is signs
                     } else {
@@ -114,12 +135,11 @@ SchemeDefinition onebit_adam_definition() {
                     }
                     return m;
                 };
-                t.reduce = [](const TensorStep&, State& state, const State& theta, const std::vector<Message>& sent,
-                              const Topology&) {
-                    return number(theta, "warm") != 0.0 ? exact_sum(sent) : serve(state, sent);
+                t.reduce = [](const TrainingStep&, State& state, const Parameters& theta, const std::vector<Message>& sent, const Topology&) {
+                    return theta.of<Phase>().warm ? exact_sum(sent) : serve(state, sent);
                 };
-                t.update = [warm](const TensorStep&, State& state, const Exchange& e) { keep(state, e, warm(state)); };
-                scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
+                t.update = [warm](const TrainingStep&, State& state, const Exchange& e) { keep(state, e, warm(state)); };
+                return t;
             }};
 }
 

@@ -9,15 +9,23 @@
 #include <array>
 
 #include "emulation/schemes/codecs/signs.h"
-#include "emulation/schemes/one_bit/one_bit.h"
+#include "emulation/schemes/definition.h"
 
 namespace apscope::detail {
 
 namespace {
 
+struct Momentum {
+    Rows rows;  // one a worker
+
+    void fields(Fields& f) { f.rows("momentum", rows); }
+};
+
 void take_momentum(State& state, Rows& rows, double beta) {
+    Rows& momentum = state.of<Momentum>().rows;
+    momentum.resize(rows.size(), Row(rows[0].size()));
     for (std::size_t w = 0; w < rows.size(); ++w) {
-        Row& m = state.try_emplace(row_of("momentum", w), rows[w].size(), 0.0).first->second;
+        Row& m = momentum[w];
         for (std::size_t i = 0; i < m.size(); ++i) m[i] = beta * m[i] + (1.0 - beta) * rows[w].at(i);
         rows[w] = m;
     }
@@ -33,33 +41,31 @@ Row vote(const std::vector<Message>& sent, double tie) {
 }  // namespace
 
 SchemeDefinition sign_vote_definition() {
-    return {"sign_vote",
-            "SignVote",
-            "signs up, the majority's sign down; with a momentum: Signum",
-            "Bernstein et al., signSGD with Majority Vote, ICLR 2019 (arXiv:1810.05291)",
-            "gradients; with a momentum, of consecutive steps",
-            false,
-            {{"momentum", "0", "beta of the workers' momentum, from 0 (none) to below 1"},
-             {"tie", "plus", "what an even vote gives: plus (+1) or zero"}},
-            [](const SchemeArguments& arguments, Scheme& scheme) {
+    return {.class_name = "SignVote",
+            .summary = "signs up, the majority's sign down; with a momentum: Signum",
+            .source = "Bernstein et al., signSGD with Majority Vote, ICLR 2019 (arXiv:1810.05291)",
+            .needs = "gradients; with a momentum, of consecutive steps",
+            .keys = {{"momentum", "0", "beta of the workers' momentum, from 0 (none) to below 1"},
+                     {"tie", "plus", "what an even vote gives: plus (+1) or zero"}},
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
                 constexpr std::array<std::string_view, 2> ties{"plus", "zero"};
-                const double beta = fraction(arguments, "momentum"), tie = arguments.choice("tie", ties) == "plus" ? 1.0 : 0.0;
+                const double beta = arguments.fraction("momentum"), tie = arguments.choice("tie", ties) == "plus" ? 1.0 : 0.0;
                 TensorScheme t;
                 t.grid = "sign";
-                t.topology = "vote";
+                t.topology = reductions::vote;
                 t.transport.code_bits = 1;
                 t.transport.sum_bits = [tie](int workers) { return tie == 0.0 && workers % 2 == 0 ? 2 : 1; };  // of the answer
                 if (beta != 0.0) {
-                    t.keeps_state = t.compares_asked = true;
-                    t.compensate = [beta](const TensorStep&, State& state, Rows& rows) { take_momentum(state, rows, beta); };
+                    t.keeps_state = t.compares_intended = true;
+                    t.compensate = [beta](const TrainingStep&, State& state, Rows& rows) { take_momentum(state, rows, beta); };
                 }
-                t.encode = [](const TensorStep& step, const State&, std::span<const double> x, int) {
+                t.encode = [](const TrainingStep& step, const Parameters&, std::span<const double> x, int) {
                     return encode_signs(x, 1.0, x.size(), step.packs);
                 };
-                t.reduce = [tie](const TensorStep&, State&, const State&, const std::vector<Message>& sent, const Topology&) {
+                t.reduce = [tie](const TrainingStep&, State&, const Parameters&, const std::vector<Message>& sent, const Topology&) {
                     return vote(sent, tie);
                 };
-                scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
+                return t;
             }};
 }
 

@@ -10,8 +10,8 @@
 #include <array>
 
 #include "emulation/schemes/codecs/scaled_blocks.h"
-#include "emulation/schemes/recipes/recipe_scales.h"
 #include "emulation/schemes/shared/float_scheme.h"
+#include "emulation/schemes/shared/fp32_ratio.h"
 
 namespace apscope::detail {
 
@@ -27,9 +27,9 @@ Select agreed(double largest, double eps, bool pow2) {
 
 TensorScheme local(const FloatGrid& grid, std::size_t block, double eps, bool pow2) {
     TensorScheme t;
-    t.grid = grid_name(grid);
+    t.grid = grid.format.name();
     t.draws = is_stochastic(grid.projection.rounding);
-    t.encode = [=, largest = grid.format.largest()](const TensorStep& step, const State&, std::span<const double> x, int worker) {
+    t.encode = [=, largest = grid.format.largest()](const TrainingStep& step, const Parameters&, std::span<const double> x, int worker) {
         return encode_scaled_blocks(x, block == 0 ? x.size() : block, [=](double amax) { return fp32_ratio(largest, amax, eps, pow2); },
                                     pow2 ? 8 : 32, grid, step.stream(worker, grid.projection.random_bits), step.packs);
     };
@@ -39,27 +39,26 @@ TensorScheme local(const FloatGrid& grid, std::size_t block, double eps, bool po
 }  // namespace
 
 SchemeDefinition current_scaling_definition() {
-    return {"current_scaling",
-            "CurrentScaling",
-            "a scale a tensor, or a block of it, from the amax at hand; saturating cast, sums in fp32",
-            "NVIDIA Transformer Engine, recipes Float8CurrentScaling and Float8BlockScaling, recipe_common.cuh",
-            "gradients",
-            true,
-            saturating_keys({{"pow2", "false", "true: the scale is a power of two, rounded down"},
-                             {"agree", "max", "amax: max over the workers, or local"},
-                             {"block", "0", "elements that share a scale, local to a worker; 0: the tensor"},
-                             {"eps", "0", "what amax counts as at least"}},
-                            "fp32"),
-            [](const SchemeArguments& arguments, Scheme& scheme) {
-                constexpr std::array<std::string_view, 2> switches{"false", "true"}, agreements{"max", "local"};
-                build_float(arguments, scheme);
-                const bool pow2 = arguments.choice("pow2", switches) == "true";
+    return {.class_name = "CurrentScaling",
+            .summary = "a scale a tensor, or a block of it, from the amax at hand; saturating cast, sums in fp32",
+            .source = "NVIDIA Transformer Engine, recipes Float8CurrentScaling and Float8BlockScaling, recipe_common.cuh",
+            .needs = "gradients",
+            .takes_format = true,
+            .keys = float_keys({{"pow2", "false", "true: the scale is a power of two, rounded down"},
+                                {"agree", "max", "amax: max over the workers, or local"},
+                                {"block", "0", "elements that share a scale, local to a worker; 0: the tensor"},
+                                {"eps", "0", "what amax counts as at least"}},
+                               {.overflow = "saturate", .accumulate = "fp32"}),
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+                constexpr std::array<std::string_view, 2> agreements{"max", "local"};
+                FloatScheme scheme = float_scheme(arguments);
+                const bool pow2 = arguments.flag("pow2");
                 const auto block = static_cast<std::size_t>(arguments.integer("block", 0, 1L << 40));
                 const double eps = arguments.number("eps", 0.0, 0x1p127);
-                scheme.side_bits = [pow2](std::size_t) -> std::uint64_t { return pow2 ? 8 : 32; };
+                if (arguments.choice("agree", agreements) == "local" || block != 0) return local(scheme.grid, block, eps, pow2);
+                scheme.side_bits = pow2 ? 8 : 32;
                 scheme.select = agreed(arguments.format->largest(), eps, pow2);
-                if (arguments.choice("agree", agreements) == "max" && block == 0) return;
-                scheme.tensor = std::make_shared<const TensorScheme>(local(std::get<FloatGrid>(scheme.grid), block, eps, pow2));
+                return scheme;
             }};
 }
 

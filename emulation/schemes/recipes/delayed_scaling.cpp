@@ -11,22 +11,37 @@
 #include <cmath>
 #include <limits>
 
-#include "emulation/schemes/recipes/recipe_scales.h"
 #include "emulation/schemes/shared/float_scheme.h"
+#include "emulation/schemes/shared/fp32_ratio.h"
 
 namespace apscope::detail {
 
 namespace {
 
+struct Memory {  // of every tensor
+    std::map<std::string, double> scale;
+    std::map<std::string, Row> history;
+
+    void fields(Fields& f) {
+        f.each("scale", scale);
+        f.each("history", history);
+    }
+};
+
+enum class Nonfinite { infinity, nan, finite };
+
 struct Delayed {
     std::size_t history;
     bool most_recent, skips_zero;
-    double largest;    // times 2^-margin
-    double nonfinite;  // what a tensor with such elements enters as; -1: the amax of the others
+    double largest;       // times 2^-margin
+    Nonfinite nonfinite;  // what a tensor with such elements enters as
 
     Decision next(const AgreedStatistics& s, Row& past, double& scale) const {
         const Decision decision = scale_of(scale);
-        const double last = s.nonfinite == 0 || nonfinite == -1.0 ? s.amax : nonfinite;
+        using Limits = std::numeric_limits<double>;
+        const double last = s.nonfinite == 0 || nonfinite == Nonfinite::finite ? s.amax
+                            : nonfinite == Nonfinite::nan                      ? Limits::quiet_NaN()
+                                                                               : Limits::infinity();
         if (last == 0.0 && skips_zero) return decision;
         past.push_back(last);
         if (past.size() > history) past.erase(past.begin());
@@ -43,41 +58,39 @@ struct Delayed {
 }  // namespace
 
 SchemeDefinition delayed_scaling_definition() {
-    return {"delayed_scaling",
-            "DelayedScaling",
-            "a scale a tensor from the amax of past steps; saturating cast, sums in fp32",
-            "NVIDIA Transformer Engine, recipe DelayedScaling and its delayed_scaling.cu",
-            "gradients of consecutive steps",
-            true,
-            saturating_keys({{"history", "1024", "steps whose amax is remembered"},
-                             {"algo", "max", "of the history: max, or most_recent"},
-                             {"margin", "0", "binades left free below the largest value, 0 to 16"},
-                             {"zero", "enter", "a tensor of zeros: enter, or skip, which leaves history and scale alone"},
-                             {"nonfinite", "infinity", "a tensor with non-finite elements enters as: infinity, nan, or its finite amax"}},
-                            "fp32"),
-            [](const SchemeArguments& arguments, Scheme& scheme) {
+    return {.class_name = "DelayedScaling",
+            .summary = "a scale a tensor from the amax of past steps; saturating cast, sums in fp32",
+            .source = "NVIDIA Transformer Engine, recipe DelayedScaling and its delayed_scaling.cu",
+            .needs = "gradients of consecutive steps",
+            .takes_format = true,
+            .keys = float_keys({{"history", "1024", "steps whose amax is remembered"},
+                                {"algo", "max", "of the history: max, or most_recent"},
+                                {"margin", "0", "binades left free below the largest value, 0 to 16"},
+                                {"zero", "enter", "a tensor of zeros: enter, or skip, which leaves history and scale alone"},
+                                {"nonfinite", "infinity", "a tensor with non-finite elements enters as: infinity, nan, or its finite amax"}},
+                               {.overflow = "saturate", .accumulate = "fp32"}),
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
                 constexpr std::array<std::string_view, 2> algos{"max", "most_recent"}, zeros{"enter", "skip"};
-                constexpr std::array<std::string_view, 3> specials{"infinity", "nan", "finite"};
-                build_float(arguments, scheme);
-                const std::string_view special = arguments.choice("nonfinite", specials);
+                constexpr std::array<std::string_view, 3> specials{"infinity", "nan", "finite"};  // as in Nonfinite
+                FloatScheme scheme = float_scheme(arguments);
                 const Delayed rule{static_cast<std::size_t>(arguments.integer("history", 1, 1 << 20)),
                                    arguments.choice("algo", algos) == "most_recent",
                                    arguments.choice("zero", zeros) == "skip",
                                    std::ldexp(arguments.format->largest(), -static_cast<int>(arguments.integer("margin", 0, 16))),
-                                   special == "infinity" ? std::numeric_limits<double>::infinity()
-                                   : special == "nan"    ? std::numeric_limits<double>::quiet_NaN()
-                                                         : -1.0};
+                                   arguments.one_of<Nonfinite>("nonfinite", specials)};
                 scheme.keeps_state = true;
-                scheme.side_bits = [](std::size_t) -> std::uint64_t { return 32; };  // the amax
+                scheme.side_bits = 32;  // the amax
                 scheme.select = [rule](const SelectionInput& input, State& state) {
                     std::vector<Decision> decisions;
+                    Memory& memory = state.of<Memory>();
                     for (std::size_t i = 0; i < input.statistics.size(); ++i) {
                         const std::string& name = input.names.at(i % input.tensors);
-                        Row& scale = state.try_emplace("scale/" + name, Row{1.0}).first->second;
-                        decisions.push_back(rule.next(input.statistics[i], state["history/" + name], scale.at(0)));
+                        double& scale = memory.scale.try_emplace(name, 1.0).first->second;
+                        decisions.push_back(rule.next(input.statistics[i], memory.history[name], scale));
                     }
                     return decisions;
                 };
+                return scheme;
             }};
 }
 

@@ -7,10 +7,8 @@
 // sqrt(W) is room enough for gradients that are independent between workers, and too little for equal ones.
 // The exponent is exact and at most 127. headroom: W or 1 instead of sqrt(W).
 #include <algorithm>
-#include <array>
 #include <cmath>
 
-#include "emulation/schemes/recipes/recipe_scales.h"
 #include "emulation/schemes/shared/float_scheme.h"
 #include "emulation/schemes/shared/headroom.h"
 
@@ -18,39 +16,45 @@ namespace apscope::detail {
 
 namespace {
 
-double room(int workers, std::string_view headroom) {
-    if (headroom == "one") return 1.0;
-    return headroom == "workers" ? 1.0 / workers : 1.0 / std::sqrt(static_cast<double>(workers));
+struct Memory {
+    std::map<std::string, double> scale;  // of every tensor
+
+    void fields(Fields& f) { f.each("scale", scale); }
+};
+
+double room(int workers, Headroom headroom) {
+    if (headroom == Headroom::one) return 1.0;
+    return headroom == Headroom::workers ? 1.0 / workers : 1.0 / std::sqrt(static_cast<double>(workers));
 }
 
 }  // namespace
 
 SchemeDefinition fp8_allreduce_definition() {
-    return {"fp8_allreduce",
-            "FP8AllReduce",
-            "a scale a tensor with room of sqrt(W), saturating, summed in the format",
-            "Peng et al., FP8-LM (arXiv:2310.18313); its code, MS-AMP (msamp/nn/distributed.py)",
-            "gradients",
-            true,
-            saturating_keys({{"headroom", "sqrt_workers", "room left for the sum: sqrt_workers, workers or one"}}, "format"),
-            [](const SchemeArguments& arguments, Scheme& scheme) {
-                build_float(arguments, scheme);
-                const std::string headroom(arguments.choice("headroom", headroom_choices));
+    return {.class_name = "FP8AllReduce",
+            .summary = "a scale a tensor with room of sqrt(W), saturating, summed in the format",
+            .source = "Peng et al., FP8-LM (arXiv:2310.18313); its code, MS-AMP (msamp/nn/distributed.py)",
+            .needs = "gradients",
+            .takes_format = true,
+            .keys = float_keys({headroom_key("sqrt_workers", "room left for the sum: sqrt_workers, workers or one")}, {.overflow = "saturate"}),
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+                FloatScheme scheme = float_scheme(arguments);
                 scheme.keeps_state = true;
-                scheme.side_bits = [](std::size_t) -> std::uint64_t { return 32; };  // the amax
-                scheme.select = [headroom, largest = arguments.format->largest()](const SelectionInput& input, State& state) {
+                scheme.side_bits = 32;  // the amax
+                scheme.select = [headroom = headroom_of(arguments), largest = arguments.format->largest()](const SelectionInput& input, State& state) {
                     std::vector<Decision> decisions;
+                    Memory& memory = state.of<Memory>();
                     for (std::size_t i = 0; i < input.statistics.size(); ++i) {
                         const AgreedStatistics& s = input.statistics[i];
-                        double& scale = state.try_emplace("scale/" + input.names.at(i % input.tensors), Row{1.0}).first->second.at(0);
+                        double& scale = memory.scale.try_emplace(input.names.at(i % input.tensors), 1.0).first->second;
                         if (s.amax > 0.0 && s.nonfinite == 0) {
-                            const int exponent = std::min(largest_shift_within(s.amax, 1, "one", largest), 127);
+                            const int exponent = std::min(largest_shift_within(s.amax, 1, Headroom::one, largest), 127);
                             scale = static_cast<float>(std::ldexp(room(input.workers, headroom), exponent));
                         }
                         decisions.push_back(scale_of(scale));
                     }
                     return decisions;
                 };
+                return scheme;
             }};
 }
 

@@ -8,23 +8,21 @@
 #include <algorithm>
 
 #include "emulation/schemes/codecs/block_row.h"
-#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/definition.h"
 
 namespace apscope::detail {
 
 SchemeDefinition mx_definition() {
-    return {"mx",
-            "MX",
-            "blocks that share a power-of-two scale: MXFP8, MXFP6, MXFP4, MXINT8, block floating point; gathered, fp32",
-            "OCP Microscaling Formats (MX) v1.0, 2023; Rouhani et al., arXiv:2310.10537",
-            "gradients",
-            false,
-            {{"block_format", "mxfp8_e4m3", "a block format's name, / for its commas: mxfp4, bfp:8:16, blocks:e3m2/block=8"},
-             {"block", "0", "elements that share a scale; 0: as the format says"},
-             {"rule", "format", "of the scale: floor, ceil, rceil, even, or format: as the format says"},
-             {"rounding", "ties_to_even", "how an element is rounded"},
-             {"random_bits", "32", "random bits of stochastic rounding, 1 to 64"}},
-            [](const SchemeArguments& arguments, Scheme& scheme) {
+    return {.class_name = "MX",
+            .summary = "blocks that share a power-of-two scale: MXFP8, MXFP6, MXFP4, MXINT8, block floating point; gathered, fp32",
+            .source = "OCP Microscaling Formats (MX) v1.0, 2023; Rouhani et al., arXiv:2310.10537",
+            .needs = "gradients",
+            .keys = {{"block_format", "mxfp8_e4m3", "a block format's name, / for its commas: mxfp4, bfp:8:16, blocks:e3m2/block=8"},
+                     {"block", "0", "elements that share a scale; 0: as the format says"},
+                     {"rule", "format", "of the scale: floor, ceil, rceil, even, or format: as the format says"},
+                     {"rounding", "ties_to_even", "how an element is rounded"},
+                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 64"}},
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
                 std::string name = arguments.text("block_format");
                 std::replace(name.begin(), name.end(), '/', ',');
                 BlockFormat format = parse_block_format(name);
@@ -41,11 +39,11 @@ SchemeDefinition mx_definition() {
                 TensorScheme t;
                 t.grid = format.name();
                 t.draws = is_stochastic(projection.rounding);
-                t.encode = [=](const TensorStep& step, const State&, std::span<const double> x, int worker) {
+                t.encode = [=](const TrainingStep& step, const Parameters&, std::span<const double> x, int worker) {
                     const BlockRow row = encode_block_row(x, format, projection, {step.stream(worker, projection.random_bits), {}});
                     return block_message(row, x, format, projection, step.packs);
                 };
-                scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
+                return t;
             }};
 }
 

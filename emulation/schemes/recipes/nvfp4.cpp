@@ -14,7 +14,7 @@
 #include "emulation/schemes/codecs/block_row.h"
 #include "emulation/schemes/codecs/hadamard.h"
 #include "emulation/schemes/codecs/statistics.h"
-#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/definition.h"
 
 namespace apscope::detail {
 
@@ -37,7 +37,7 @@ Row turn(const Row& x) {
     return turned;
 }
 
-Row turn_back(const TensorStep& step, const Row& turned) {
+Row turn_back(const TrainingStep& step, const Row& turned) {
     Row x = turned;
     hadamard(x, group);
     multiply_signs(x);
@@ -46,7 +46,7 @@ Row turn_back(const TensorStep& step, const Row& turned) {
 }
 
 // Every turned element is a sum of its group's 16, each times 1/4 or -1/4.
-Row turn_back_variance(const TensorStep& step, const Row& turned) {
+Row turn_back_variance(const TrainingStep& step, const Row& turned) {
     Row variance = turned;
     for (std::size_t first = 0; first < variance.size(); first += group) {
         double sum = 0.0;
@@ -58,11 +58,19 @@ Row turn_back_variance(const TensorStep& step, const Row& turned) {
 }
 
 // The fp32 sum, in rank order, of what receivers read after turning back; in the turned basis, as a sum is expected.
-Row gather_back(const TensorStep& step, const std::vector<Message>& sent) {
+Row gather_back(const TrainingStep& step, const std::vector<Message>& sent) {
     std::vector<Message> back(sent.size());
     for (std::size_t w = 0; w < sent.size(); ++w) back[w].values = turn_back(step, sent[w].values);
     return turn(gathered_sum(back));
 }
+
+struct Agreed {
+    double amax = 0.0;  // of all workers
+
+    void fields(Fields& f) { f.numbers("amax", amax); }
+};
+
+enum class FourOverSix { off, mse, mae };
 
 // Per block the better of two rows that differ in nothing but the block's scale.
 BlockRow better(BlockRow six, const BlockRow& four, std::span<const double> x, bool squares) {
@@ -84,66 +92,72 @@ BlockRow better(BlockRow six, const BlockRow& four, std::span<const double> x, b
     return six;
 }
 
+Message encode(std::span<const double> x, double amax, const BlockFormat& format, const Projection& projection, FourOverSix metric,
+               const RandomStream& stream, bool packs) {
+    BlockSettings settings{stream, {}};
+    settings.amax = narrow_row(Row{amax})[0];
+    if (metric == FourOverSix::off) return block_message(encode_block_row(x, format, projection, settings), x, format, projection, packs);
+    settings.scale_range = 256.0f;
+    settings.divides_first = true;
+    BlockRow row = encode_block_row(x, format, projection, settings);
+    settings.stretch = 1.5f;
+    row = better(std::move(row), encode_block_row(x, format, projection, settings), x, metric == FourOverSix::mse);
+    Message m = block_message(row, x, format, projection, packs);
+    if (is_stochastic(projection.rounding)) {  // which scale was kept follows from the words themselves
+        m.bias.assign(x.size(), std::nan(""));
+        m.variance.assign(x.size(), std::nan(""));
+    }
+    return m;
+}
+
 }  // namespace
 
 SchemeDefinition nvfp4_definition() {
-    return {"nvfp4",
-            "NVFP4",
-            "4-bit floats in blocks of 16 under e4m3 scales, stochastic rounding, random Hadamard transform; gathered, fp32",
-            "NVIDIA, Pretraining LLMs with NVFP4 (arXiv:2509.25149); Transformer Engine, recipe NVFP4BlockScaling",
-            "gradients",
-            false,
-            {{"rounding", "stochastic", "how an element is rounded"},
-             {"rht", "true", "false: no Hadamard transform"},
-             {"four_over_six", "false", "mse or mae: each block may map its amax to 4"},
-             {"agree", "max", "the tensor's amax: max over the workers, or local"},
-             {"random_bits", "32", "random bits of stochastic rounding, 1 to 64"}},
-            [](const SchemeArguments& arguments, Scheme& scheme) {
-                constexpr std::array<std::string_view, 2> switches{"true", "false"}, agreements{"max", "local"};
-                constexpr std::array<std::string_view, 3> metrics{"false", "mse", "mae"};
+    return {.class_name = "NVFP4",
+            .summary = "4-bit floats in blocks of 16 under e4m3 scales, stochastic rounding, random Hadamard transform; gathered, fp32",
+            .source = "NVIDIA, Pretraining LLMs with NVFP4 (arXiv:2509.25149); Transformer Engine, recipe NVFP4BlockScaling",
+            .needs = "gradients",
+            .keys = {{"rounding", "stochastic", "how an element is rounded"},
+                     {"rht", "true", "false: no Hadamard transform"},
+                     {"four_over_six", "false", "mse or mae: each block may map its amax to 4"},
+                     {"agree", "max", "the tensor's amax: max over the workers, or local"},
+                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 64"}},
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+                constexpr std::array<std::string_view, 2> agreements{"max", "local"};
+                constexpr std::array<std::string_view, 3> metrics{"false", "mse", "mae"};  // as in FourOverSix
                 const BlockFormat format = parse_block_format("nvfp4");
                 const Projection projection{parse_rounding(arguments.text("rounding")), Overflow::saturate,
                                             static_cast<int>(arguments.integer("random_bits", 1, 64))};
                 require_counted(projection.rounding, "schemes");
                 validate(projection, format.element);
-                const std::string metric(arguments.choice("four_over_six", metrics));
                 const bool agrees = arguments.choice("agree", agreements) == "max";
                 TensorScheme t;
                 t.grid = format.name();
                 t.draws = is_stochastic(projection.rounding);
                 t.transport.agreed_bits = agrees ? 32 : 0;  // the tensor's amax; block scales are each worker's own
-                if (arguments.choice("rht", switches) == "true") {
-                    t.forward = [](const TensorStep&, const State&, const Rows& rows) {
+                if (arguments.flag("rht")) {
+                    t.forward = [](const TrainingStep&, const State&, const Rows& rows) {
                         Rows turned;
                         for (const Row& row : rows) turned.push_back(turn(row));
                         return turned;
                     };
-                    t.inverse = [](const TensorStep& step, const State&, const Row& row) { return turn_back(step, row); };
-                    t.inverse_variance = [](const TensorStep& step, const State&, const Row& row) { return turn_back_variance(step, row); };
-                    t.reduce = [](const TensorStep& step, State&, const State&, const std::vector<Message>& sent, const Topology&) {
+                    t.inverse = [](const TrainingStep& step, const State&, const Row& row) { return turn_back(step, row); };
+                    t.inverse_variance = [](const TrainingStep& step, const State&, const Row& row) { return turn_back_variance(step, row); };
+                    t.reduce = [](const TrainingStep& step, State&, const Parameters&, const std::vector<Message>& sent, const Topology&) {
                         return gather_back(step, sent);
                     };
                 }
-                t.select = [](const TensorStep&, State&, const Rows& rows) { return State{{"amax", {amax_of(rows)}}}; };
-                t.encode = [=](const TensorStep& step, const State& theta, std::span<const double> x, int worker) {
-                    BlockSettings settings{step.stream(worker, projection.random_bits), {}};
-                    settings.amax = narrow_row(Row{agrees ? number(theta, "amax") : amax_of(x)})[0];
-                    if (metric == "false") {
-                        return block_message(encode_block_row(x, format, projection, settings), x, format, projection, step.packs);
-                    }
-                    settings.scale_range = 256.0f;
-                    settings.divides_first = true;
-                    BlockRow row = encode_block_row(x, format, projection, settings);
-                    settings.stretch = 1.5f;
-                    row = better(std::move(row), encode_block_row(x, format, projection, settings), x, metric == "mse");
-                    Message m = block_message(row, x, format, projection, step.packs);
-                    if (is_stochastic(projection.rounding)) {  // which scale was kept follows from the words themselves
-                        m.bias.assign(x.size(), std::nan(""));
-                        m.variance.assign(x.size(), std::nan(""));
-                    }
-                    return m;
+                t.select = [](const TrainingStep&, State&, const Rows& rows) {
+                    Parameters theta;
+                    theta.own.of<Agreed>().amax = amax_of(rows);
+                    return theta;
                 };
-                scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
+                t.encode = [=, metric = arguments.one_of<FourOverSix>("four_over_six", metrics)](
+                               const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
+                    return encode(x, agrees ? theta.of<Agreed>().amax : amax_of(x), format, projection, metric,
+                                  step.stream(worker, projection.random_bits), step.packs);
+                };
+                return t;
             }};
 }
 

@@ -4,11 +4,11 @@
 
 namespace apscope::detail {
 
-std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own, std::string_view rounding, std::string_view overflow) {
-    own.push_back({"rounding", rounding, "how a value is rounded to the format"});
-    own.push_back({"overflow", overflow, "what overflow gives: ieee, saturate, propagate, infinity or nan"});
+std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own, const FloatDefaults& defaults) {
+    own.push_back({"rounding", defaults.rounding, "how a value is rounded to the format"});
+    own.push_back({"overflow", defaults.overflow, "what overflow gives: ieee, saturate, propagate, infinity or nan"});
     own.push_back({"random_bits", "32", "random bits of stochastic rounding, 1 to 64"});
-    own.push_back({"accumulate", "format", "what partial sums are rounded to: format, a format's name, fp32 or exact"});
+    own.push_back({"accumulate", defaults.accumulate, "what partial sums are rounded to: format, a format's name, fp32 or exact"});
     own.push_back({"hop_rounding", "same", "how partial sums are rounded: same, or a rounding's name"});
     return own;
 }
@@ -27,27 +27,41 @@ FloatGrid grid_of(const SchemeArguments& arguments) {
 
 }  // namespace
 
-void build_float(const SchemeArguments& arguments, Scheme& scheme) {
-    const FloatGrid grid = grid_of(arguments);
+FloatScheme float_scheme(const SchemeArguments& arguments) {
+    FloatScheme scheme;
+    scheme.grid = grid_of(arguments);
 
-    Reduction reduction;
+    Reduction& reduction = scheme.reduction;
     const std::string& accumulate = arguments.text("accumulate");
     reduction.exact = accumulate == "exact";
-    reduction.accumulate = accumulate == "format" || reduction.exact ? grid.format : parse_format(accumulate);
+    reduction.accumulate = accumulate == "format" || reduction.exact ? scheme.grid.format : parse_format(accumulate);
     require_fp32(reduction.accumulate, "a scheme");
-    reduction.projection = grid.projection;
+    reduction.projection = scheme.grid.projection;
     const std::string& hop = arguments.text("hop_rounding");
     if (hop != "same") reduction.projection.rounding = parse_rounding(hop);
     require_counted(reduction.projection.rounding, "schemes");
     validate(reduction.projection, reduction.accumulate);
 
-    scheme.grid = grid;
-    scheme.reduction = reduction;
-    scheme.side_bits = no_side_bits();
-    scheme.transport.code_bits = grid.format.storage_bits();
+    scheme.transport.code_bits = scheme.grid.format.storage_bits();
     scheme.transport.sum_bits = [bits = reduction.accumulate.storage_bits()](int) { return bits; };
     scheme.transport.exact_sums = reduction.exact;
     scheme.transport.agreed_bits = all_side_bits;  // a scale that all workers share
+    return scheme;
+}
+
+FloatScheme gathered_scheme(const SchemeArguments& arguments, const FloatFormat& format, Overflow overflow) {
+    FloatScheme scheme;
+    scheme.grid = {format, {RoundingMode::stochastic, overflow, static_cast<int>(arguments.integer("random_bits", 1, 64))}};
+    validate(scheme.grid.projection, format);
+    scheme.reduction = Reduction::gathered();
+    scheme.select = select_by_amax({format, Headroom::one});
+    scheme.side_bits = 8;
+    scheme.transport.agreed_bits = all_side_bits;
+    return scheme;
+}
+
+Select select_constant(const Decision& decision) {
+    return [decision](const SelectionInput& input, State&) { return std::vector<Decision>(input.statistics.size(), decision); };
 }
 
 Select select_by_amax(const ShiftRule& rule) {
@@ -57,10 +71,6 @@ Select select_by_amax(const ShiftRule& rule) {
         for (const AgreedStatistics& s : input.statistics) decisions.push_back(power_of_two(rule.own(s.amax, input.workers)));
         return decisions;
     };
-}
-
-SideBits no_side_bits() {
-    return [](std::size_t) -> std::uint64_t { return 0; };
 }
 
 }  // namespace apscope::detail

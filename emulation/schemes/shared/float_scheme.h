@@ -3,23 +3,30 @@
 
 #include <vector>
 
-#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/definition.h"
 #include "emulation/schemes/shared/shifts.h"
 
 namespace apscope::detail {
 
+// What the keys are where a spec does not name them.
+struct FloatDefaults {
+    std::string_view rounding = "ties_to_even", overflow = "ieee", accumulate = "format";
+};
+
 // The scheme's own keys first, then rounding, overflow, random_bits, accumulate and hop_rounding.
-std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own = {}, std::string_view rounding = "ties_to_even",
-                                  std::string_view overflow = "ieee");
+std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own = {}, const FloatDefaults& defaults = {});
 
+// Grid, reduction and transport from those keys.
+FloatScheme float_scheme(const SchemeArguments& arguments);
 
-// Fills grid and reduction from those keys.
-void build_float(const SchemeArguments& arguments, Scheme& scheme);
+// Stochastic rounding to the format, gathered, the shift of each tensor from the agreed amax with headroom one. Keys:
+// random_bits.
+FloatScheme gathered_scheme(const SchemeArguments& arguments, const FloatFormat& format, Overflow overflow);
+
+// The same decision for every tensor and step.
+Select select_constant(const Decision& decision);
 
 // 2^s, s = rule.own(amax) for every tensor and step by itself. Of a rule that remembers nothing.
 Select select_by_amax(const ShiftRule& rule);
-
-// No side information.
-SideBits no_side_bits();
 
 }  // namespace apscope::detail

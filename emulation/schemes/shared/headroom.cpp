@@ -33,25 +33,32 @@ int ceil_log2(const Scaled& x) {
 int floor_half(int x) { return x >= 0 ? x / 2 : -((1 - x) / 2); }
 
 // (H amax)^2, exact for all three headrooms.
-Scaled square(double amax, int workers, std::string_view headroom) {
+Scaled square(double amax, int workers, Headroom headroom) {
     const Scaled a = exact(amax);
     Scaled result{a.integer * a.integer, 2 * a.exponent};
     const auto w = static_cast<unsigned __int128>(workers);
-    if (headroom == "sqrt_workers") result.integer *= w;
-    else if (headroom == "workers") result.integer *= w * w;
+    if (headroom == Headroom::sqrt_workers) result.integer *= w;
+    else if (headroom == Headroom::workers) result.integer *= w * w;
     return result;
 }
 
 }  // namespace
 
-int exponent_with_headroom(double amax, int workers, std::string_view headroom) {
+SchemeKey headroom_key(std::string_view default_value, std::string_view meaning) { return {"headroom", default_value, meaning}; }
+
+Headroom headroom_of(const SchemeArguments& arguments) {
+    constexpr std::array<std::string_view, 3> choices{"workers", "sqrt_workers", "one"};  // as in Headroom
+    return arguments.one_of<Headroom>("headroom", choices);
+}
+
+int exponent_with_headroom(double amax, int workers, Headroom headroom) {
     // The smallest k with (H amax)^2 <= 2^(2k).
     return -floor_half(-ceil_log2(square(amax, workers, headroom)));
 }
 
-int largest_shift_within(double amax, int workers, std::string_view headroom, double limit) {
+int largest_shift_within(double amax, int workers, Headroom headroom, double limit) {
     // The largest s with (H amax)^2 2^(2s) <= limit^2; start below and step up.
-    const Scaled a = square(amax, workers, headroom), l = square(limit, 1, "one");
+    const Scaled a = square(amax, workers, headroom), l = square(limit, 1, Headroom::one);
     int s = floor_half((bit_length(l.integer) + l.exponent) - (bit_length(a.integer) + a.exponent)) - 2;
     const auto fits = [&](int shift) {
         // a.integer 2^(a.exponent + 2 shift) <= l.integer 2^l.exponent, within 128 bits: the

@@ -6,14 +6,20 @@
 #include <array>
 #include <string_view>
 
+#include "emulation/schemes/definition.h"
+
 namespace apscope::detail {
 
-inline constexpr std::array<std::string_view, 3> headroom_choices = {"workers", "sqrt_workers", "one"};
+enum class Headroom { workers, sqrt_workers, one };  // H = W, sqrt(W), 1
 
-// ceil(log2(H amax)), H = workers, sqrt(workers) or 1; amax is a positive fp32 number.
-int exponent_with_headroom(double amax, int workers, std::string_view headroom);
+// The key `headroom`.
+SchemeKey headroom_key(std::string_view default_value = "workers", std::string_view meaning = "room left for the sum: workers, sqrt_workers or one");
+Headroom headroom_of(const SchemeArguments& arguments);
+
+// ceil(log2(H amax)); amax is a positive fp32 number.
+int exponent_with_headroom(double amax, int workers, Headroom headroom);
 
 // The largest s with H amax 2^s <= limit; limit is a positive fp32 number.
-int largest_shift_within(double amax, int workers, std::string_view headroom, double limit);
+int largest_shift_within(double amax, int workers, Headroom headroom, double limit);
 
 }  // namespace apscope::detail

@@ -1,10 +1,14 @@
 #include "emulation/schemes/shared/shifts.h"
 
 #include <algorithm>
-
-#include "emulation/schemes/shared/headroom.h"
+#include <array>
 
 namespace apscope::detail {
+
+ShiftRule ShiftRule::of(const SchemeArguments& arguments) {
+    constexpr std::array<std::string_view, 2> rules{"ceil", "tight"};
+    return {*arguments.format, headroom_of(arguments), arguments.choice("rule", rules) == "tight"};
+}
 
 int ShiftRule::own(double amax, int workers) const {
     if (amax == 0.0) return 0;
@@ -13,12 +17,12 @@ int ShiftRule::own(double amax, int workers) const {
     return format.emax() - exponent_with_headroom(counted, workers, headroom);
 }
 
-int ShiftRule::next(double amax, int workers, double& last, double& run) const {
-    const bool known = run > 0.0;
-    if (frozen > 0 && run >= static_cast<double>(frozen)) return static_cast<int>(last);
-    const int before = static_cast<int>(last), now = own(amax, workers);
+int ShiftRule::next(double amax, int workers, int& last, long& run) const {
+    const bool known = run > 0;
+    if (frozen > 0 && run >= frozen) return last;
+    const int before = last, now = own(amax, workers);
     if (amax != 0.0) {
-        run = known && before == now ? run + 1.0 : 1.0;
+        run = known && before == now ? run + 1 : 1;
         last = now;
     }
     return delayed && known ? before : now;

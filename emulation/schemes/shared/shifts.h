@@ -5,22 +5,20 @@
 //      tight    the largest s with H amax 2^s <= largest: no binade is spare
 #pragma once
 
-#include <array>
-#include <string>
-#include <string_view>
-
 #include "core/float_format.h"
+#include "emulation/schemes/shared/headroom.h"
 
 namespace apscope::detail {
 
-inline constexpr std::array<std::string_view, 2> shift_rules{"ceil", "tight"};
-
 struct ShiftRule {
     FloatFormat format;
-    std::string headroom;
+    Headroom headroom = Headroom::workers;
     bool tight = false;
     long frozen = 0;      // after so many equal shifts in a row the shift stays; 0: never
     bool delayed = false;  // the shift of the step before is in force
+
+    // From the format and the keys `headroom` and `rule`.
+    static ShiftRule of(const SchemeArguments& arguments);
 
     bool remembers() const { return frozen > 0 || delayed; }
 
@@ -29,7 +27,7 @@ struct ShiftRule {
 
     // The shift in force. `last` and `run` are a unit's memory: its last shift and how often in a row it was
     // that; run = 0 before the first. Steps in which all is zero leave the memory as it is.
-    int next(double amax, int workers, double& last, double& run) const;
+    int next(double amax, int workers, int& last, long& run) const;
 };
 
 }  // namespace apscope::detail

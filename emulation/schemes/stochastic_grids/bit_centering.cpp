@@ -14,23 +14,37 @@
 #include <limits>
 #include <stdexcept>
 
-#include "core/fixed_shape_sum.h"
 #include "core/named_formats.h"
 #include "emulation/schemes/codecs/float_row.h"
 #include "emulation/schemes/codecs/levels.h"
-#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/codecs/statistics.h"
+#include "emulation/schemes/definition.h"
 
 namespace apscope::detail {
 
 namespace {
 
-double l2_norm(const Row& x) {
-    double sum = 0.0;
-    for (std::size_t first = 0; first < x.size(); first += sum_block) {
-        sum += block_sum(std::min(sum_block, x.size() - first), [&](std::size_t i) { return x[first + i] * x[first + i]; });
+struct Memory {
+    long age = 0;  // steps since the centre was taken; 0: it is taken now
+    Row centre;
+
+    void fields(Fields& f) {
+        f.numbers("age", age);
+        f.row("centre", centre);
     }
-    return std::sqrt(sum);
-}
+};
+
+struct Centred {
+    bool takes_centre = true;  // g is sent
+    double delta = 0.0;
+    Row centre;
+
+    void fields(Fields& f) {
+        f.numbers("takes_centre", takes_centre);
+        f.numbers("delta", delta);
+        f.row("centre", centre);
+    }
+};
 
 Row integer_box(int bits) {
     Row box;
@@ -38,9 +52,8 @@ Row integer_box(int bits) {
     return box;
 }
 
-Message encode_offsets(std::span<const double> x, const State& theta, const Row& box, const RandomStream& stream, bool packs) {
-    const Row& centre = theta.at("centre");
-    const double delta = number(theta, "delta");
+Message encode_offsets(std::span<const double> x, const Centred& theta, const Row& box, const RandomStream& stream, bool packs) {
+    const auto& [takes_centre, delta, centre] = theta;
     Row z(x.size());
     for (std::size_t i = 0; i < z.size(); ++i) z[i] = delta == 0.0 ? 0.0 : x[i] - centre[i];
     Message m = encode_levels(z, box, delta, LevelRule::stochastic, stream, packs);
@@ -53,29 +66,27 @@ Message encode_offsets(std::span<const double> x, const State& theta, const Row&
 
 void keep(State& state, const Exchange& e, long period) {
     constexpr double largest = std::numeric_limits<float>::max();
-    double& age = state["age"].at(0);
-    if (age == 0.0) {
-        Row& centre = state["centre"] = e.reduced[0];
+    auto& [age, centre] = state.of<Memory>();
+    if (age == 0) {
+        centre = e.reduced[0];
         const auto workers = static_cast<double>(e.sent.size());
         for (double& c : centre) c = static_cast<float>(std::clamp(c / workers, -largest, largest));
     }
-    age = age + 1.0 == static_cast<double>(period) ? 0.0 : age + 1.0;
+    age = age + 1 == period ? 0 : age + 1;
 }
 
 }  // namespace
 
 SchemeDefinition bit_centering_definition() {
-    return {"bit_centering",
-            "BitCentering",
-            "integers around the last centre gradient, on a scale that shrinks with its norm",
-            "De Sa et al., High-Accuracy Low-Precision Training (HALP), arXiv:1803.03383, on gradients",
-            "gradients of consecutive steps",
-            false,
-            {{"bits", "8", "bits of an offset, 2 to 16"},
-             {"mu", "0.1", "the range of offsets is the centre's l2 norm over mu"},
-             {"period", "10", "steps from one centre, sent in fp32, to the next"},
-             {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
-            [](const SchemeArguments& arguments, Scheme& scheme) {
+    return {.class_name = "BitCentering",
+            .summary = "integers around the last centre gradient, on a scale that shrinks with its norm",
+            .source = "De Sa et al., High-Accuracy Low-Precision Training (HALP), arXiv:1803.03383, on gradients",
+            .needs = "gradients of consecutive steps",
+            .keys = {{"bits", "8", "bits of an offset, 2 to 16"},
+                     {"mu", "0.1", "the range of offsets is the centre's l2 norm over mu"},
+                     {"period", "10", "steps from one centre, sent in fp32, to the next"},
+                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
                 const int bits = static_cast<int>(arguments.integer("bits", 2, 16));
                 const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
                 const long period = arguments.integer("period", 1, 1L << 40);
@@ -85,24 +96,27 @@ SchemeDefinition bit_centering_definition() {
                 TensorScheme t;
                 t.grid = "offset:" + std::to_string(bits);
                 t.keeps_state = t.draws = true;
-                t.select = [bits, mu](const TensorStep&, State& state, const Rows&) {
-                    const double age = state.try_emplace("age", Row{0.0}).first->second.at(0);
-                    State theta{{"age", {age}}};
-                    if (age == 0.0) return theta;
-                    theta["centre"] = state.at("centre");
-                    theta["delta"] = {l2_norm(state.at("centre")) / mu / (std::ldexp(1.0, bits - 1) - 1.0)};
+                t.select = [bits, mu](const TrainingStep&, State& state, const Rows&) {
+                    const auto& [age, centre] = state.of<Memory>();
+                    Parameters theta;
+                    auto& [takes_centre, delta, around] = theta.own.of<Centred>();
+                    takes_centre = age == 0;
+                    if (takes_centre) return theta;
+                    around = centre;
+                    delta = std::sqrt(sum_of_squares(centre)) / mu / (std::ldexp(1.0, bits - 1) - 1.0);
                     return theta;
                 };
-                t.encode = [fp32, random_bits, box = integer_box(bits)](const TensorStep& step, const State& theta,
+                t.encode = [fp32, random_bits, box = integer_box(bits)](const TrainingStep& step, const Parameters& theta,
                                                                        std::span<const double> x, int worker) {
                     const RandomStream stream = step.stream(worker, random_bits);
-                    if (number(theta, "age") != 0.0) return encode_offsets(x, theta, box, stream, step.packs);
+                    const Centred& centred = theta.of<Centred>();
+                    if (!centred.takes_centre) return encode_offsets(x, centred, box, stream, step.packs);
                     Message m = encode_float_row(x, 1.0, fp32, stream, step.packs);
                     m.grid_use.reset();  // the scheme's grid is offsets
                     return m;
                 };
-                t.update = [period](const TensorStep&, State& state, const Exchange& e) { keep(state, e, period); };
-                scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
+                t.update = [period](const TrainingStep&, State& state, const Exchange& e) { keep(state, e, period); };
+                return t;
             }};
 }
 

@@ -14,7 +14,7 @@
 
 #include "core/parse.h"
 #include "emulation/schemes/codecs/levels.h"
-#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/definition.h"
 
 namespace apscope::detail {
 
@@ -24,9 +24,9 @@ std::vector<int> schedule(const std::string& text) {
     std::vector<int> bits;
     for (std::size_t begin = 0; begin <= text.size();) {
         const std::size_t end = std::min(text.find('/', begin), text.size());
-        const int b = parse_number<int>(std::string_view(text).substr(begin, end - begin)).value_or(0);
-        if (b < 1 || b > 16) throw std::invalid_argument("bits=" + text + " must be a list of integers from 1 to 16, such as 6/6/8/8");
-        bits.push_back(b);
+        const auto b = parse_number<int>(std::string_view(text).substr(begin, end - begin));
+        if (!b || *b < 1 || *b > 16) throw std::invalid_argument("bits=" + text + " is no list of widths from 1 to 16, such as 6/6/8/8");
+        bits.push_back(*b);
         begin = end + 1;
     }
     return bits;
@@ -45,42 +45,53 @@ Message encode_affine(std::span<const double> x, int bits, double least, const R
 }
 
 constexpr std::size_t window = 5;
-constexpr double losses_in_scale = 10.0;
+constexpr long losses_in_scale = 10;
 
-// The row "indicator": turning points, epsilon, losses so far, the sum of the first 10.
-Row& indicator(State& state, double epsilon) { return state.try_emplace("indicator", Row{0.0, epsilon, 0.0, 0.0}).first->second; }
+struct Memory {
+    std::size_t turns = 0;  // turning points so far
+    double epsilon = 0.0;
+    long losses_seen = 0;
+    double first_losses = 0.0;  // the sum of the first 10
+    std::vector<double> losses;
 
-void watch(State& state, double epsilon, double loss, double alpha, std::size_t widths) {
-    Row& is = indicator(state, epsilon);
-    Row& losses = state["losses"];
-    if (!std::isfinite(loss) || is[0] + 1.0 >= static_cast<double>(widths)) return;
-    is[2] += 1.0;
-    if (is[2] <= losses_in_scale) is[3] += loss;
-    if (losses.size() == window) losses.erase(losses.begin());
-    losses.push_back(loss);
-    const double scale = is[3] / std::min(is[2], losses_in_scale);
-    const bool stalls = std::all_of(losses.begin(), losses.end(), [&](double l) { return std::abs(l - loss) <= is[1] * scale; });
-    if (losses.size() < window || !stalls) return;
-    is[0] += 1.0;
-    if (is[0] <= 2.0) is[1] *= alpha;
-    losses.clear();
+    void fields(Fields& f) {
+        f.numbers("indicator", turns, epsilon, losses_seen, first_losses);
+        f.row("losses", losses);
+    }
+};
+Memory& memory_of(State& state, double epsilon) { return state.of(Memory{0, epsilon, 0, 0.0, {}}); }
+
+void watch(Memory& m, double loss, double alpha, std::size_t widths) {
+    if (!std::isfinite(loss) || m.turns + 1 >= widths) return;
+    if (++m.losses_seen <= losses_in_scale) m.first_losses += loss;
+    if (m.losses.size() == window) m.losses.erase(m.losses.begin());
+    m.losses.push_back(loss);
+    const double scale = m.first_losses / static_cast<double>(std::min(m.losses_seen, losses_in_scale));
+    const bool stalls = std::all_of(m.losses.begin(), m.losses.end(), [&](double l) { return std::abs(l - loss) <= m.epsilon * scale; });
+    if (m.losses.size() < window || !stalls) return;
+    if (++m.turns <= 2) m.epsilon *= alpha;
+    m.losses.clear();
 }
+
+struct Width {
+    int bits = 1;
+
+    void fields(Fields& f) { f.numbers("bits", bits); }
+};
 
 }  // namespace
 
 SchemeDefinition fractrain_definition() {
-    return {"fractrain",
-            "FracTrain",
-            "affine integers per tensor, wider from turning point to turning point of the loss",
-            "Fu et al., FracTrain, NeurIPS 2020 (arXiv:2012.13113)",
-            "gradients and loss of consecutive steps",
-            false,
-            {{"bits", "6/6/8/8", "widths, one a stage, 1 to 16"},
-             {"epsilon", "0.05", "losses closer than this share of the first ones' mean stall"},
-             {"alpha", "0.3", "factor on epsilon at the first and second turning point"},
-             {"least_scale", "1e-8", "the least distance of two codes"},
-             {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
-            [](const SchemeArguments& arguments, Scheme& scheme) {
+    return {.class_name = "FracTrain",
+            .summary = "affine integers per tensor, wider from turning point to turning point of the loss",
+            .source = "Fu et al., FracTrain, NeurIPS 2020 (arXiv:2012.13113)",
+            .needs = "gradients and loss of consecutive steps",
+            .keys = {{"bits", "6/6/8/8", "widths, one a stage, 1 to 16"},
+                     {"epsilon", "0.05", "losses closer than this share of the first ones' mean stall"},
+                     {"alpha", "0.3", "factor on epsilon at the first and second turning point"},
+                     {"least_scale", "1e-8", "the least distance of two codes"},
+                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
                 const std::vector<int> widths = schedule(arguments.text("bits"));
                 const double epsilon = arguments.number("epsilon", 0.0), alpha = arguments.number("alpha", 0.0);
                 const double least = arguments.number("least_scale", 0.0);
@@ -89,16 +100,18 @@ SchemeDefinition fractrain_definition() {
                 t.grid = "affine:" + arguments.text("bits");
                 t.keeps_state = t.draws = true;
                 t.needs = {"loss"};
-                t.select = [widths, epsilon](const TensorStep&, State& state, const Rows&) {
-                    return State{{"bits", {static_cast<double>(widths.at(static_cast<std::size_t>(indicator(state, epsilon)[0])))}}};
+                t.select = [widths, epsilon](const TrainingStep&, State& state, const Rows&) {
+                    Parameters theta;
+                    theta.own.of<Width>().bits = widths.at(memory_of(state, epsilon).turns);
+                    return theta;
                 };
-                t.encode = [least, random_bits](const TensorStep& step, const State& theta, std::span<const double> x, int worker) {
-                    return encode_affine(x, static_cast<int>(number(theta, "bits")), least, step.stream(worker, random_bits), step.packs);
+                t.encode = [least, random_bits](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
+                    return encode_affine(x, theta.of<Width>().bits, least, step.stream(worker, random_bits), step.packs);
                 };
-                t.update = [epsilon, alpha, count = widths.size()](const TensorStep& step, State& state, const Exchange&) {
-                    watch(state, epsilon, step.loss, alpha, count);
+                t.update = [epsilon, alpha, count = widths.size()](const TrainingStep& step, State& state, const Exchange&) {
+                    watch(memory_of(state, epsilon), step.loss, alpha, count);
                 };
-                scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
+                return t;
             }};
 }
 

@@ -8,8 +8,8 @@
 #include <array>
 
 #include "emulation/schemes/codecs/elias.h"
-#include "emulation/schemes/scheme.h"
-#include "emulation/schemes/uniform_grid.h"
+#include "emulation/schemes/codecs/uniform_row.h"
+#include "emulation/schemes/definition.h"
 
 namespace apscope::detail {
 
@@ -23,60 +23,44 @@ std::optional<EliasCode> elias_code(std::string_view name) {
     return std::nullopt;
 }
 
-TensorScheme on_whole_tensors(const UniformGrid& grid, std::optional<EliasCode> code) {
-    TensorScheme t;
-    t.grid = grid_name(grid);
-    t.draws = true;
-    t.encode = [grid, code](const TensorStep& step, const State&, std::span<const double> x, int worker) {
-        Message m = encode_uniform_row(x, grid, step.stream(worker, grid.random_bits), step.packs && !code);
-        if (!code) return m;
-        BitWriter bits;
-        for (std::size_t b = 0; b < x.size(); b += grid.bucket) {
-            put_sparse(bits, std::span(m.codes).subspan(b, std::min(grid.bucket, x.size() - b)), *code);
-        }
-        m.payload_bits = bits.bits();
-        if (step.packs) m.payload = bits.take();
-        return m;
-    };
-    return t;
+Message encode(std::span<const double> x, const UniformGrid& grid, std::optional<EliasCode> code, const RandomStream& stream, bool packs) {
+    Message m = encode_uniform_row(x, grid, stream, packs && !code);
+    if (!code) return m;
+    BitWriter bits;
+    for (std::size_t b = 0; b < x.size(); b += grid.bucket) {
+        put_sparse(bits, std::span(m.codes).subspan(b, std::min(grid.bucket, x.size() - b)), *code);
+    }
+    m.payload_bits = bits.bits();
+    if (packs) m.payload = bits.take();
+    return m;
 }
 
 }  // namespace
 
 SchemeDefinition qsgd_definition() {
-    return {"qsgd",
-            "QSGD",
-            "uniform levels over a bucket's norm, stochastic rounding; gathered and added in fp32",
-            "Alistarh et al., QSGD, NIPS 2017 (arXiv:1610.02132)",
-            "gradients",
-            false,
-            {{"levels", "7", "levels on each side of zero"},
-             {"bucket", "512", "consecutive elements that share a norm"},
-             {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"},
-             {"norm", "l2", "a bucket's norm: l2 or max"},
-             {"code", "fixed", "bits of a level: fixed, or sparse in Elias' codes: elias (omega), gamma, delta"}},
-            [](const SchemeArguments& arguments, Scheme& scheme) {
-                constexpr std::array<std::string_view, 2> norms{"l2", "max"};
+    return {.class_name = "QSGD",
+            .summary = "uniform levels over a bucket's norm, stochastic rounding; gathered and added in fp32",
+            .source = "Alistarh et al., QSGD, NIPS 2017 (arXiv:1610.02132)",
+            .needs = "gradients",
+            .keys = {{"levels", "7", "levels on each side of zero"},
+                     {"bucket", "512", "consecutive elements that share a norm"},
+                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"},
+                     {"norm", "l2", "a bucket's norm: l2 or max"},
+                     {"code", "fixed", "bits of a level: fixed, or sparse in Elias' codes: elias (omega), gamma, delta"}},
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
+                constexpr std::array<std::string_view, 2> norms{"l2", "max"};  // as in BucketNorm
                 constexpr std::array<std::string_view, 4> codes{"fixed", "elias", "gamma", "delta"};
-                UniformGrid grid;
-                grid.levels = static_cast<int>(arguments.integer("levels", 1, 1 << 20));
-                grid.bucket = static_cast<std::size_t>(arguments.integer("bucket", 1, 1L << 40));
-                grid.random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
-                grid.norm = arguments.choice("norm", norms) == "l2" ? BucketNorm::l2 : BucketNorm::max;
-                const std::optional<EliasCode> code = elias_code(arguments.choice("code", codes));
-                if (code || grid.norm == BucketNorm::max) {
-                    scheme.tensor = std::make_shared<const TensorScheme>(on_whole_tensors(grid, code));
-                    return;
-                }
-                scheme.grid = grid;
-                scheme.reduction = {Algebra::gather, false, make_format(8, 23), {}};
-                // The bucket's norm is the scale; it is taken where the elements are.
-                scheme.select = [](const SelectionInput& input, State&) {
-                    return std::vector<Decision>(input.statistics.size(), Decision{1.0, std::nullopt, false});
+                const UniformGrid grid{static_cast<int>(arguments.integer("levels", 1, 1 << 20)),
+                                       static_cast<std::size_t>(arguments.integer("bucket", 1, 1L << 40)),
+                                       static_cast<int>(arguments.integer("random_bits", 1, 53)), arguments.one_of<BucketNorm>("norm", norms)};
+                TensorScheme t;
+                t.grid = "uniform:" + std::to_string(grid.levels);
+                t.draws = true;
+                t.encode = [grid, code = elias_code(arguments.choice("code", codes))](const TrainingStep& step, const Parameters&,
+                                                                                      std::span<const double> x, int worker) {
+                    return encode(x, grid, code, step.stream(worker, grid.random_bits), step.packs);
                 };
-                scheme.side_bits = [bucket = grid.bucket](std::size_t n) -> std::uint64_t {
-                    return 32 * ((n + bucket - 1) / bucket);
-                };
+                return t;
             }};
 }
 

@@ -11,9 +11,9 @@
 #include <cmath>
 #include <limits>
 
-#include "core/fixed_shape_sum.h"
 #include "emulation/schemes/codecs/levels.h"
-#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/codecs/statistics.h"
+#include "emulation/schemes/definition.h"
 
 namespace apscope::detail {
 
@@ -21,34 +21,33 @@ namespace {
 
 constexpr double largest_fp32 = std::numeric_limits<float>::max();
 
-template <class Term>
-double sum_over(std::size_t n, Term&& term) {
-    double sum = 0.0;
-    for (std::size_t first = 0; first < n; first += sum_block) {
-        sum += block_sum(std::min(sum_block, n - first), [&](std::size_t i) { return term(first + i); });
-    }
-    return sum;
-}
+struct Clipped {
+    Row limits;  // of each worker; infinity for none
+
+    void fields(Fields& f) { f.row("limits", limits); }
+};
 
 // Where to clip: infinity for not at all.
 double limit_of(const Row& x, double clip) {
     const auto n = static_cast<double>(x.size());
     if (clip == 0.0 || x.empty()) return std::numeric_limits<double>::infinity();
-    const double mean = sum_over(x.size(), [&](std::size_t i) { return x[i]; }) / n;
-    const double sigma = std::sqrt(sum_over(x.size(), [&](std::size_t i) { return (x[i] - mean) * (x[i] - mean); }) / n);
+    const double mean = fixed_sum(x.size(), [&](std::size_t i) { return x[i]; }) / n;
+    const double sigma = std::sqrt(fixed_sum(x.size(), [&](std::size_t i) { return (x[i] - mean) * (x[i] - mean); }) / n);
     return sigma == 0.0 ? std::numeric_limits<double>::infinity() : clip * sigma;
 }
 
-State shared_scale(const Rows& rows, double clip) {
-    State theta{{"limits", {}}, {"scale", {0.0}}};
+Parameters shared_scale(const Rows& rows, double clip) {
+    Parameters theta;
+    Row& limits = theta.own.of<Clipped>().limits;
+    double scale = 0.0;
     for (const Row& x : rows) {
         const double limit = limit_of(x, clip);
         double amax = 0.0;
         for (const double g : x) amax = std::max(amax, std::min(std::abs(g), limit));
-        theta["limits"].push_back(limit);
-        theta["scale"][0] = std::max(theta["scale"][0], amax);
+        limits.push_back(limit);
+        scale = std::max(scale, amax);
     }
-    theta["scale"][0] = static_cast<float>(std::min(theta["scale"][0], largest_fp32));
+    theta.scale = static_cast<float>(std::min(scale, largest_fp32));
     return theta;
 }
 
@@ -68,38 +67,32 @@ Message encode_ternary(std::span<const double> x, double limit, double scale, co
 }  // namespace
 
 SchemeDefinition terngrad_definition() {
-    return {"terngrad",
-            "TernGrad",
-            "signs or zero under the workers' largest magnitude, clipped before; codes add up in the network",
-            "Wen et al., TernGrad, NIPS 2017 (arXiv:1705.07878)",
-            "gradients",
-            false,
-            {{"clip", "2.5", "standard deviations beyond which a worker clips, 0: none"},
-             {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
-            [](const SchemeArguments& arguments, Scheme& scheme) {
-                const double clip = arguments.number("clip", 0.0);
+    return {.class_name = "TernGrad",
+            .summary = "signs or zero under the workers' largest magnitude, clipped before; codes add up in the network",
+            .source = "Wen et al., TernGrad, NIPS 2017 (arXiv:1705.07878)",
+            .needs = "gradients",
+            .keys = {{"clip", "2.5", "standard deviations beyond which a worker clips, 0: none"},
+                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
                 const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
                 TensorScheme t;
                 t.grid = "levels:3";
-                t.topology = "code_sum";
+                t.topology = reductions::code_sum;
                 t.is_exact_sum = t.draws = true;
                 t.transport.code_bits = 2;
                 t.transport.sum_bits = [](int workers) { return bits_of_sum(workers, 2); };
                 t.transport.agreed_bits = all_side_bits;
-                t.select = [clip](const TensorStep&, State&, const Rows& rows) { return shared_scale(rows, clip); };
-                t.encode = [random_bits](const TensorStep& step, const State& theta, std::span<const double> x, int worker) {
-                    return encode_ternary(x, theta.at("limits").at(static_cast<std::size_t>(worker)), number(theta, "scale"),
+                t.select = [clip = arguments.number("clip", 0.0)](const TrainingStep&, State&, const Rows& rows) { return shared_scale(rows, clip); };
+                t.encode = [random_bits](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
+                    return encode_ternary(x, theta.of<Clipped>().limits.at(static_cast<std::size_t>(worker)), theta.common_scale(),
                                           step.stream(worker, random_bits), step.packs);
                 };
-                t.reduce = [](const TensorStep&, State&, const State& theta, const std::vector<Message>& sent, const Topology&) {
-                    Row sum(sent[0].codes.size());
-                    for (const Message& m : sent) {
-                        for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += m.codes[i];
-                    }
-                    for (double& y : sum) y *= number(theta, "scale");
+                t.reduce = [](const TrainingStep&, State&, const Parameters& theta, const std::vector<Message>& sent, const Topology&) {
+                    Row sum = sum_of_codes(sent);
+                    for (double& y : sum) y *= theta.common_scale();
                     return sum;
                 };
-                scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
+                return t;
             }};
 }
 

@@ -10,7 +10,7 @@
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/codecs/levels.h"
 #include "emulation/schemes/codecs/optimal_levels.h"
-#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/definition.h"
 
 namespace apscope::detail {
 
@@ -52,18 +52,16 @@ Message encode_buckets(std::span<const double> x, const Codebooks& books, const 
 }  // namespace
 
 SchemeDefinition zipml_definition() {
-    return {"zipml",
-            "ZipML",
-            "stochastic rounding to the levels of least variance for each worker's bucket",
-            "Zhang et al., ZipML, ICML 2017 (arXiv:1611.05402)",
-            "gradients",
-            false,
-            {{"levels", "16", "levels of a codebook, from 2"},
-             {"bucket", "0", "consecutive elements that share a codebook, 0: the tensor"},
-             {"method", "candidates", "search of the levels: exact, fast (as good) or candidates"},
-             {"candidates", "512", "values that levels are chosen from, with method=candidates"},
-             {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
-            [](const SchemeArguments& arguments, Scheme& scheme) {
+    return {.class_name = "ZipML",
+            .summary = "stochastic rounding to the levels of least variance for each worker's bucket",
+            .source = "Zhang et al., ZipML, ICML 2017 (arXiv:1611.05402)",
+            .needs = "gradients",
+            .keys = {{"levels", "16", "levels of a codebook, from 2"},
+                     {"bucket", "0", "consecutive elements that share a codebook, 0: the tensor"},
+                     {"method", "candidates", "search of the levels: exact, fast (as good) or candidates"},
+                     {"candidates", "512", "values that levels are chosen from, with method=candidates"},
+                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
                 constexpr std::array<std::string_view, 3> methods{"exact", "fast", "candidates"};
                 const Codebooks books{static_cast<std::size_t>(arguments.integer("levels", 2, 1 << 16)),
                                       static_cast<std::size_t>(arguments.integer("bucket", 0, 1L << 40)),
@@ -73,10 +71,10 @@ SchemeDefinition zipml_definition() {
                 TensorScheme t;
                 t.grid = "levels:" + std::to_string(books.levels);
                 t.draws = true;
-                t.encode = [books](const TensorStep& step, const State&, std::span<const double> x, int worker) {
+                t.encode = [books](const TrainingStep& step, const Parameters&, std::span<const double> x, int worker) {
                     return encode_buckets(x, books, step.stream(worker, books.random_bits), step.packs);
                 };
-                scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
+                return t;
             }};
 }
 

@@ -16,7 +16,7 @@
 #include "emulation/schemes/codecs/code_window.h"
 #include "emulation/schemes/codecs/sparse.h"
 #include "emulation/schemes/codecs/statistics.h"
-#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/definition.h"
 
 namespace apscope::detail {
 
@@ -27,10 +27,10 @@ using Complex = std::complex<double>;
 // A length's roots of unity take longer than its transform, and all workers have that length: a thread keeps those it
 // used last, up to 1 MiB of them.
 std::vector<Complex> transform(const std::vector<Complex>& x, bool inverse) {
-    constexpr std::size_t most = std::size_t{1} << 16;
+    constexpr std::size_t max = std::size_t{1} << 16;
     if (x.size() < 2) return x;
     std::vector<Complex> y(x.size());
-    if (x.size() > most) {
+    if (x.size() > max) {
         kissfft<double>(x.size(), inverse).transform(x.data(), y.data());
         return y;
     }
@@ -38,7 +38,7 @@ std::vector<Complex> transform(const std::vector<Complex>& x, bool inverse) {
     thread_local std::size_t held = 0;
     auto plan = plans.find({x.size(), inverse});
     if (plan == plans.end()) {
-        if (held + x.size() > most) {
+        if (held + x.size() > max) {
             plans.clear();
             held = 0;
         }
@@ -96,7 +96,7 @@ struct FftSparse {
         m.values.insert(m.values.end(), scaled.begin(), scaled.end());
         m.side_bits += 64;  // the window's base and the exponent
     }
-    Message encode(const TensorStep& step, std::span<const double> x) const {
+    Message encode(const TrainingStep& step, std::span<const double> x) const {
         const std::size_t unit = bucket == 0 ? std::max<std::size_t>(x.size(), 1) : bucket;
         Message m;
         BitWriter payload;
@@ -111,17 +111,15 @@ struct FftSparse {
 }  // namespace
 
 SchemeDefinition fft_sparse_definition() {
-    return {"fft_sparse",
-            "FFTSparse",
-            "the largest Fourier coefficients of the flat tensor, as range-based floats; gathered and added in fp32",
-            "Wang et al., FFT-based Gradient Sparsification, HPDC 2020 (arXiv:1811.08596)",
-            "gradients",
-            false,
-            {{"keep", "0.15", "share of the coefficients that is sent"},
-             {"bits", "8", "of a coefficient's real or imaginary part, 2 to 24"},
-             {"mantissa", "3", "fraction bits of the range-based float, 0 to 20"},
-             {"bucket", "0", "consecutive elements transformed together; 0: the whole tensor"}},
-            [](const SchemeArguments& arguments, Scheme& scheme) {
+    return {.class_name = "FFTSparse",
+            .summary = "the largest Fourier coefficients of the flat tensor, as range-based floats; gathered and added in fp32",
+            .source = "Wang et al., FFT-based Gradient Sparsification, HPDC 2020 (arXiv:1811.08596)",
+            .needs = "gradients",
+            .keys = {{"keep", "0.15", "share of the coefficients that is sent"},
+                     {"bits", "8", "of a coefficient's real or imaginary part, 2 to 24"},
+                     {"mantissa", "3", "fraction bits of the range-based float, 0 to 20"},
+                     {"bucket", "0", "consecutive elements transformed together; 0: the whole tensor"}},
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
                 FftSparse f;
                 f.keep = arguments.number("keep", 1e-9, 1.0);
                 f.bits = static_cast<int>(arguments.integer("bits", 2, 24));
@@ -129,8 +127,8 @@ SchemeDefinition fft_sparse_definition() {
                 f.bucket = static_cast<std::size_t>(arguments.integer("bucket", 0, 1L << 40));
                 TensorScheme t;
                 t.grid = "window:" + std::to_string(f.bits);
-                t.encode = [f](const TensorStep& step, const State&, std::span<const double> x, int) { return f.encode(step, x); };
-                scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
+                t.encode = [f](const TrainingStep& step, const Parameters&, std::span<const double> x, int) { return f.encode(step, x); };
+                return t;
             }};
 }
 

@@ -14,7 +14,7 @@
 #include "emulation/machine/simd.h"
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/codecs/statistics.h"
-#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/definition.h"
 
 namespace apscope::detail {
 
@@ -74,7 +74,7 @@ struct FixedPoint {
         return factor;
     }
 
-    Message encode(const TensorStep& step, const Row& factor, std::span<const double> x, int worker) const {
+    Message encode(const TrainingStep& step, const Row& factor, std::span<const double> x, int worker) const {
         const std::size_t n = x.size();
         Message m;
         m.codes.resize(n);
@@ -110,30 +110,31 @@ struct FixedPoint {
     }
 
     Row add(const Row& factor, const std::vector<Message>& sent) const {
-        Row sum(sent[0].codes.size(), 0.0);
-        for (const Message& m : sent) {
-            for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += m.codes[i];
-        }
+        Row sum = sum_of_codes(sent);
         for (std::size_t i = 0; i < sum.size(); ++i) sum[i] /= factor[i / chunk];
         return sum;
     }
 };
 
+struct Factors {
+    Row of_chunk;
+
+    void fields(Fields& f) { f.row("factor", of_chunk); }
+};
+
 }  // namespace
 
 SchemeDefinition integer_allreduce_definition() {
-    return {"integer_allreduce",
-            "IntegerAllReduce",
-            "fixed point with an agreed scale per chunk; integers are added exactly",
-            "Sapio et al., SwitchML, NSDI 2021 (arXiv:1903.06701); Mishchenko et al., IntSGD, ICLR 2022 (arXiv:2102.08374)",
-            "gradients",
-            false,
-            {{"bits", "32", "of an integer, 2 to 32"},
-             {"chunk", "256", "consecutive elements that share a scale"},
-             {"rounding", "ties_to_even", "ties_to_even or stochastic"},
-             {"scale", "power_of_two", "power_of_two or real"},
-             {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
-            [](const SchemeArguments& arguments, Scheme& scheme) {
+    return {.class_name = "IntegerAllReduce",
+            .summary = "fixed point with an agreed scale per chunk; integers are added exactly",
+            .source = "Sapio et al., SwitchML, NSDI 2021 (arXiv:1903.06701); Mishchenko et al., IntSGD, ICLR 2022 (arXiv:2102.08374)",
+            .needs = "gradients",
+            .keys = {{"bits", "32", "of an integer, 2 to 32"},
+                     {"chunk", "256", "consecutive elements that share a scale"},
+                     {"rounding", "ties_to_even", "ties_to_even or stochastic"},
+                     {"scale", "power_of_two", "power_of_two or real"},
+                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
                 constexpr std::array<std::string_view, 2> roundings{"ties_to_even", "stochastic"}, scales{"power_of_two", "real"};
                 FixedPoint f;
                 f.bits = static_cast<int>(arguments.integer("bits", 2, 32));
@@ -143,26 +144,28 @@ SchemeDefinition integer_allreduce_definition() {
                 f.power_of_two = arguments.choice("scale", scales) == "power_of_two";
                 TensorScheme t;
                 t.grid = "int" + std::to_string(f.bits);
-                t.topology = "code_sum";
+                t.topology = reductions::code_sum;
                 t.is_exact_sum = true;
                 t.draws = f.stochastic;
                 t.transport.agreed_bits = all_side_bits;  // sums are as wide as codes: the scale leaves room
-                t.select = [f](const TensorStep& step, State&, const Rows& x) {
+                t.select = [f](const TrainingStep& step, State&, const Rows& x) {
                     if (step.workers >= 1 << (f.bits - 1 < 30 ? f.bits - 1 : 30)) {
                         throw std::invalid_argument("integer_allreduce with bits=" + std::to_string(f.bits) + " has no room for " +
                                                     std::to_string(step.workers) + " workers; give more bits");
                     }
-                    State theta{{"factor", f.factors(x)}};
-                    if (const auto s = common_exponent(theta["factor"])) theta["scale_exponent"] = {static_cast<double>(*s)};
+                    Parameters theta;
+                    Row& factors = theta.own.of<Factors>().of_chunk;
+                    factors = f.factors(x);
+                    theta.scale_exponent = common_exponent(factors);
                     return theta;
                 };
-                t.encode = [f](const TensorStep& step, const State& theta, std::span<const double> x, int worker) {
-                    return f.encode(step, theta.at("factor"), x, worker);
+                t.encode = [f](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
+                    return f.encode(step, theta.of<Factors>().of_chunk, x, worker);
                 };
-                t.reduce = [f](const TensorStep&, State&, const State& theta, const std::vector<Message>& sent, const Topology&) {
-                    return f.add(theta.at("factor"), sent);
+                t.reduce = [f](const TrainingStep&, State&, const Parameters& theta, const std::vector<Message>& sent, const Topology&) {
+                    return f.add(theta.of<Factors>().of_chunk, sent);
                 };
-                scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
+                return t;
             }};
 }
 

@@ -9,7 +9,7 @@
 #include "core/bits.h"
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/codecs/statistics.h"
-#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/definition.h"
 
 namespace apscope::detail {
 
@@ -19,7 +19,7 @@ struct Matrix {
     std::size_t rows, columns, rank;
     bool is_small;  // not worth factors
 
-    explicit Matrix(const TensorStep& step, std::size_t n, std::size_t wanted) : rows(1), columns(n), rank(wanted), is_small(true) {
+    explicit Matrix(const TrainingStep& step, std::size_t n, std::size_t wanted) : rows(1), columns(n), rank(wanted), is_small(true) {
         if (step.shape.size() < 2 || n == 0) return;
         rows = static_cast<std::size_t>(step.shape[0]);
         columns = n / rows;
@@ -28,12 +28,31 @@ struct Matrix {
     }
 };
 
+struct Memory {
+    Row q;
+
+    void fields(Fields& f) { f.row("q", q); }
+};
+
+struct Factors {
+    Rows own_p, own_q;  // what each worker sends
+    Row p;
+    int exponent = 0;   // products are times 2^exponent
+
+    void fields(Fields& f) {
+        f.rows("p", own_p);
+        f.rows("q", own_q);
+        f.row("p", p);
+        f.numbers("exponent", exponent);
+    }
+};
+
 void round_to_fp32(Row& row) {
     for (double& v : row) v = static_cast<float>(v);
 }
 
 // columns x rank, from random words between -1 and 1.
-Row random_factor(const TensorStep& step, const Matrix& m) {
+Row random_factor(const TrainingStep& step, const Matrix& m) {
     const RandomStream stream = step.shared_stream(32);
     Row q(m.columns * m.rank);
     for (std::size_t i = 0; i < q.size(); ++i) q[i] = std::ldexp(static_cast<double>(stream.at(i) >> 32), -31) - 1.0;
@@ -57,19 +76,19 @@ void orthonormalize(Row& p, const Matrix& m) {
     }
 }
 
-State select(const TensorStep& step, State& state, const Rows& x, std::size_t wanted) {
+Parameters select(const TrainingStep& step, State& state, const Rows& x, std::size_t wanted) {
     const Matrix m(step, x[0].size(), wanted);
-    if (m.is_small) return {};
-    Row& q = state.try_emplace("q", Row{}).first->second;
+    Parameters theta;
+    if (m.is_small) return theta;
+    Row& q = state.of<Memory>().q;
     // Nothing can grow again from a factor of zeros.
     if (q.size() != m.columns * m.rank || amax_of(q) == 0.0) q = random_factor(step, m);
-    State theta;
     // Powers of two keep the products inside fp64's range whatever the gradient's size.
-    int exponent = 0;
+    auto& [own_p, own_q, p, exponent] = theta.own.of<Factors>();
     std::frexp(amax_of(x), &exponent);
     Rows scaled = x;
     for (Row& row : scaled) multiply_by_power(row, -exponent);
-    Row p(m.rows * m.rank, 0.0);
+    p.assign(m.rows * m.rank, 0.0);
     for (std::size_t w = 0; w < x.size(); ++w) {
         Row own(p.size(), 0.0);
         for (std::size_t i = 0; i < m.rows; ++i) {
@@ -80,7 +99,7 @@ State select(const TensorStep& step, State& state, const Rows& x, std::size_t wa
         }
         round_to_fp32(own);
         for (std::size_t i = 0; i < p.size(); ++i) p[i] += own[i];
-        theta["p/" + std::to_string(w)] = std::move(own);
+        own_p.push_back(std::move(own));
     }
     orthonormalize(p, m);
     Row next(q.size(), 0.0);
@@ -94,11 +113,9 @@ State select(const TensorStep& step, State& state, const Rows& x, std::size_t wa
         }
         round_to_fp32(own);
         for (std::size_t i = 0; i < next.size(); ++i) next[i] += own[i] / static_cast<double>(x.size());
-        theta["q/" + std::to_string(w)] = std::move(own);
+        own_q.push_back(std::move(own));
     }
     q = std::move(next);
-    theta["p"] = std::move(p);
-    theta["exponent"] = {static_cast<double>(exponent)};
     return theta;
 }
 
@@ -115,7 +132,7 @@ Row product_of(const Row& p, const Row& q, const Matrix& m, int exponent) {
     return values;
 }
 
-Message encode(const TensorStep& step, const State& theta, std::span<const double> x, int worker, std::size_t wanted) {
+Message encode(const TrainingStep& step, const Factors& factors, std::span<const double> x, int worker, std::size_t wanted) {
     const Matrix m(step, x.size(), wanted);
     Message message;
     BitWriter bits;
@@ -130,51 +147,48 @@ Message encode(const TensorStep& step, const State& theta, std::span<const doubl
         round_to_fp32(message.values);
         put(message.values);
     } else {
-        const Row& own = theta.at("q/" + std::to_string(worker));
-        message.values = product_of(theta.at("p"), own, m, static_cast<int>(number(theta, "exponent")));
-        put(theta.at("p/" + std::to_string(worker)));
+        const Row& own = factors.own_q.at(static_cast<std::size_t>(worker));
+        message.values = product_of(factors.p, own, m, factors.exponent);
+        put(factors.own_p.at(static_cast<std::size_t>(worker)));
         put(own);
     }
     if (step.packs) message.payload = bits.take();
     return message;
 }
 
-Row add(const TensorStep& step, const State& theta, const std::vector<Message>& sent, std::size_t wanted) {
+Row add(const TrainingStep& step, const Factors& factors, const std::vector<Message>& sent, std::size_t wanted) {
     const Matrix m(step, sent[0].values.size(), wanted);
     if (m.is_small) return exact_sum(sent);
     Row sum(m.columns * m.rank, 0.0);
-    for (std::size_t w = 0; w < sent.size(); ++w) {
-        const Row& own = theta.at("q/" + std::to_string(w));
+    for (const Row& own : factors.own_q) {
         for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += own[i];
     }
-    return product_of(theta.at("p"), sum, m, static_cast<int>(number(theta, "exponent")));
+    return product_of(factors.p, sum, m, factors.exponent);
 }
 
 }  // namespace
 
 SchemeDefinition powersgd_definition() {
-    return {"powersgd",
-            "PowerSGD",
-            "a matrix as two thin factors, which add up over the workers; one step of power iteration a step",
-            "Vogels et al., PowerSGD, NeurIPS 2019 (arXiv:1905.13727)",
-            "gradients of consecutive steps",
-            false,
-            {{"rank", "2", "columns of the factors"}},
-            [](const SchemeArguments& arguments, Scheme& scheme) {
+    return {.class_name = "PowerSGD",
+            .summary = "a matrix as two thin factors, which add up over the workers; one step of power iteration a step",
+            .source = "Vogels et al., PowerSGD, NeurIPS 2019 (arXiv:1905.13727)",
+            .needs = "gradients of consecutive steps",
+            .keys = {{"rank", "2", "columns of the factors"}},
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
                 const auto rank = static_cast<std::size_t>(arguments.integer("rank", 1, 1 << 20));
                 TensorScheme t;
                 t.grid = "rank:" + std::to_string(rank);
-                t.topology = "linear";
+                t.topology = reductions::linear;
                 t.keeps_state = t.is_exact_sum = true;
                 t.transport.rounds = 2;  // P, then Q
-                t.select = [rank](const TensorStep& step, State& state, const Rows& x) { return select(step, state, x, rank); };
-                t.encode = [rank](const TensorStep& step, const State& theta, std::span<const double> x, int worker) {
-                    return encode(step, theta, x, worker, rank);
+                t.select = [rank](const TrainingStep& step, State& state, const Rows& x) { return select(step, state, x, rank); };
+                t.encode = [rank](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
+                    return encode(step, theta.of<Factors>(), x, worker, rank);
                 };
-                t.reduce = [rank](const TensorStep& step, State&, const State& theta, const std::vector<Message>& sent, const Topology&) {
-                    return add(step, theta, sent, rank);
+                t.reduce = [rank](const TrainingStep& step, State&, const Parameters& theta, const std::vector<Message>& sent, const Topology&) {
+                    return add(step, theta.of<Factors>(), sent, rank);
                 };
-                scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
+                return t;
             }};
 }
 

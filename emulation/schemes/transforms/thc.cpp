@@ -17,7 +17,7 @@
 #include "emulation/schemes/codecs/hadamard.h"
 #include "emulation/schemes/codecs/levels.h"
 #include "emulation/schemes/codecs/statistics.h"
-#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/definition.h"
 
 namespace apscope::detail {
 
@@ -67,7 +67,7 @@ struct FlipSigns {
         for (std::size_t i = 0; i < count; ++i) row[i] = signs[i] != 0.0 ? -row[i] : row[i];
     }
 };
-void flip(const TensorStep& step, Row& row) {
+void flip(const TrainingStep& step, Row& row) {
     double signs[random_group];
     for (std::size_t begin = 0; begin < row.size(); begin += random_group) {
         const std::size_t count = std::min(random_group, row.size() - begin);
@@ -76,18 +76,24 @@ void flip(const TensorStep& step, Row& row) {
     }
 }
 
+struct Norm {
+    bool zero = false;  // a norm of 0 says it all
+
+    void fields(Fields& f) { f.numbers("zero", zero); }
+};
+
 struct Thc {
     int g;
     std::vector<int> table;
     std::vector<double> levels;  // of the table, between -T and T
 
-    void turn(const TensorStep& step, Row& row, bool back) const {
+    void turn(const TrainingStep& step, Row& row, bool back) const {
         if (row.empty()) return;
         if (!back) flip(step, row);
         hadamard(row, row.size());
         if (back) flip(step, row);
     }
-    Rows forward(const TensorStep& step, const Rows& rows) const {
+    Rows forward(const TrainingStep& step, const Rows& rows) const {
         std::size_t length = rows[0].empty() ? 0 : 1;
         while (length < rows[0].size()) length *= 2;
         Rows turned = rows;
@@ -97,7 +103,7 @@ struct Thc {
         }
         return turned;
     }
-    State select(const Rows& x) const {
+    Parameters select(const Rows& x) const {
         double norm = 0.0;
         int exponent = 0;
         const double amax = amax_of(x);
@@ -107,24 +113,24 @@ struct Thc {
             norm = std::max(norm, std::sqrt(sum_of_squares(row)));
         }
         const auto n = static_cast<double>(x[0].size());
-        return {{"scale", {amax == 0.0 ? 1.0 : std::ldexp(norm / std::sqrt(n), exponent)}}, {"zero", {amax == 0.0 ? 1.0 : 0.0}}};
+        Parameters theta;
+        theta.scale = amax == 0.0 ? 1.0 : std::ldexp(norm / std::sqrt(n), exponent);
+        theta.own.of<Norm>().zero = amax == 0.0;
+        return theta;
     }
-    Message encode(const TensorStep& step, const State& theta, std::span<const double> x, int worker) const {
-        Message m = encode_levels(x, levels, number(theta, "scale"), LevelRule::stochastic, step.stream(worker, 32), step.packs);
+    Message encode(const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) const {
+        Message m = encode_levels(x, levels, theta.common_scale(), LevelRule::stochastic, step.stream(worker, 32), step.packs);
         for (double& code : m.codes) code = table[static_cast<std::size_t>(code)];
         m.side_bits = 32;
-        if (number(theta, "zero") != 0.0) {  // a norm of 0 says it all
+        if (theta.of<Norm>().zero) {
             for (Row* row : {&m.values, &m.bias, &m.variance}) row->assign(x.size(), 0.0);
         }
         return m;
     }
-    Row add(const State& theta, const std::vector<Message>& sent) const {
-        Row sum(sent[0].codes.size(), 0.0);
-        if (number(theta, "zero") != 0.0) return sum;
-        for (const Message& m : sent) {
-            for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += m.codes[i];
-        }
-        for (double& s : sum) s = (2.0 * s / g - static_cast<double>(sent.size())) * T * number(theta, "scale");
+    Row add(const Parameters& theta, const std::vector<Message>& sent) const {
+        if (theta.of<Norm>().zero) return Row(sent[0].codes.size());
+        Row sum = sum_of_codes(sent);
+        for (double& s : sum) s = (2.0 * s / g - static_cast<double>(sent.size())) * T * theta.common_scale();
         return sum;
     }
 };
@@ -132,14 +138,12 @@ struct Thc {
 }  // namespace
 
 SchemeDefinition thc_definition() {
-    return {"thc",
-            "THC",
-            "a shared random rotation, an agreed norm, a table whose entries add up as integers",
-            "Li et al., THC: Accelerating Distributed Deep Learning Using Tensor Homomorphic Compression, NSDI 2024 (arXiv:2302.08545)",
-            "gradients",
-            false,
-            {{"bits", "4", "of a code, 1 to 8"}, {"granularity", "30", "g: the table's entries are whole numbers 0..g, up to 1000"}},
-            [](const SchemeArguments& arguments, Scheme& scheme) {
+    return {.class_name = "THC",
+            .summary = "a shared random rotation, an agreed norm, a table whose entries add up as integers",
+            .source = "Li et al., THC: Accelerating Distributed Deep Learning Using Tensor Homomorphic Compression, NSDI 2024 (arXiv:2302.08545)",
+            .needs = "gradients",
+            .keys = {{"bits", "4", "of a code, 1 to 8"}, {"granularity", "30", "g: the table's entries are whole numbers 0..g, up to 1000"}},
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
                 const int bits = static_cast<int>(arguments.integer("bits", 1, 8));
                 const int codes = 1 << bits;
                 Thc thc;
@@ -148,32 +152,32 @@ SchemeDefinition thc_definition() {
                 for (const int j : thc.table) thc.levels.push_back((2.0 * j / thc.g - 1.0) * T);
                 TensorScheme t;
                 t.grid = "levels:" + std::to_string(codes);
-                t.topology = "code_sum";
+                t.topology = reductions::code_sum;
                 t.draws = t.is_exact_sum = true;
                 t.transport.code_bits = bits;
                 t.transport.sum_bits = [g = thc.g](int workers) { return bits_of_sum(workers, g); };
                 t.transport.agreed_bits = all_side_bits;
-                t.forward = [thc](const TensorStep& step, const State&, const Rows& rows) { return thc.forward(step, rows); };
-                t.inverse = [thc](const TensorStep& step, const State&, const Row& row) {
+                t.forward = [thc](const TrainingStep& step, const State&, const Rows& rows) { return thc.forward(step, rows); };
+                t.inverse = [thc](const TrainingStep& step, const State&, const Row& row) {
                     Row back = row;
                     thc.turn(step, back, true);
                     back.resize(std::min(elements_of(step), back.size()));
                     return back;
                 };
                 // Every element is a sum of all, each divided by the square root of their number, with either sign.
-                t.inverse_variance = [](const TensorStep& step, const State&, const Row& turned) {
+                t.inverse_variance = [](const TrainingStep& step, const State&, const Row& turned) {
                     double sum = 0.0;
                     for (const double v : turned) sum += v;
                     return Row(std::min(elements_of(step), turned.size()), sum / static_cast<double>(turned.size()));
                 };
-                t.select = [thc](const TensorStep&, State&, const Rows& x) { return thc.select(x); };
-                t.encode = [thc](const TensorStep& step, const State& theta, std::span<const double> x, int worker) {
+                t.select = [thc](const TrainingStep&, State&, const Rows& x) { return thc.select(x); };
+                t.encode = [thc](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
                     return thc.encode(step, theta, x, worker);
                 };
-                t.reduce = [thc](const TensorStep&, State&, const State& theta, const std::vector<Message>& sent, const Topology&) {
+                t.reduce = [thc](const TrainingStep&, State&, const Parameters& theta, const std::vector<Message>& sent, const Topology&) {
                     return thc.add(theta, sent);
                 };
-                scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
+                return t;
             }};
 }
 

@@ -7,13 +7,13 @@
 #include "core/bits.h"
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/codecs/sparse.h"
-#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/definition.h"
 
 namespace apscope::detail {
 
 namespace {
 
-Message encode(const TensorStep& step, std::span<const double> x, double keep, bool packed) {
+Message encode(const TrainingStep& step, std::span<const double> x, double keep, bool packed) {
     const std::vector<std::size_t> kept = largest(x.size(), kept_of(x.size(), keep), [&](std::size_t i) { return std::abs(x[i]); });
     const int width = place_bits(x.size(), packed);
     Message m;
@@ -34,24 +34,19 @@ Message encode(const TensorStep& step, std::span<const double> x, double keep, b
 }  // namespace
 
 SchemeDefinition top_k_definition() {
-    return {"top_k",
-            "TopK",
-            "the largest magnitudes with their places, the rest as 0; gathered and added in fp32",
-            "Aji and Heafield, Sparse Communication for Distributed Gradient Descent, EMNLP 2017 (arXiv:1704.05021)",
-            "gradients",
-            false,
-            {{"keep", "0.01", "share of the elements that is sent"},
-             {"index", "32", "bits of a place: 32, or packed, as many as the tensor's length needs"}},
-            [](const SchemeArguments& arguments, Scheme& scheme) {
+    return {.class_name = "TopK",
+            .summary = "the largest magnitudes with their places, the rest as 0; gathered and added in fp32",
+            .source = "Aji and Heafield, Sparse Communication for Distributed Gradient Descent, EMNLP 2017 (arXiv:1704.05021)",
+            .needs = "gradients",
+            .keys = {{"keep", "0.01", "share of the elements that is sent"},
+                     {"index", "32", "bits of a place: 32, or packed, as many as the tensor's length needs"}},
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
                 constexpr std::array<std::string_view, 2> widths{"32", "packed"};
-                const double keep = arguments.number("keep", 1e-9, 1.0);
-                const bool packed = arguments.choice("index", widths) == "packed";
                 TensorScheme t;
                 t.grid = "sparse:fp32";
-                t.encode = [keep, packed](const TensorStep& step, const State&, std::span<const double> x, int) {
-                    return encode(step, x, keep, packed);
-                };
-                scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
+                t.encode = [keep = arguments.number("keep", 1e-9, 1.0), packed = arguments.choice("index", widths) == "packed"](
+                               const TrainingStep& step, const Parameters&, std::span<const double> x, int) { return encode(step, x, keep, packed); };
+                return t;
             }};
 }
 

@@ -2,13 +2,13 @@
 // they are. Lossless: what it shows is how many bits a gradient's own zeros save.
 #include "core/bits.h"
 #include "emulation/schemes/codecs/bits.h"
-#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/definition.h"
 
 namespace apscope::detail {
 
 namespace {
 
-Message encode(const TensorStep& step, std::span<const double> x, std::size_t block) {
+Message encode(const TrainingStep& step, std::span<const double> x, std::size_t block) {
     Message m;
     BitWriter bits;
     for (std::size_t begin = 0; begin < x.size(); begin += block) {
@@ -29,20 +29,18 @@ Message encode(const TensorStep& step, std::span<const double> x, std::size_t bl
 }  // namespace
 
 SchemeDefinition zero_blocks_definition() {
-    return {"zero_blocks",
-            "ZeroBlocks",
-            "blocks of zeros are left out, the rest is sent as fp32: lossless",
-            "Fei et al., Efficient Sparse Collective Communication (OmniReduce), SIGCOMM 2021",
-            "gradients",
-            false,
-            {{"block", "256", "consecutive elements of a block"}},
-            [](const SchemeArguments& arguments, Scheme& scheme) {
+    return {.class_name = "ZeroBlocks",
+            .summary = "blocks of zeros are left out, the rest is sent as fp32: lossless",
+            .source = "Fei et al., Efficient Sparse Collective Communication (OmniReduce), SIGCOMM 2021",
+            .needs = "gradients",
+            .keys = {{"block", "256", "consecutive elements of a block"}},
+            .build = [](const SchemeArguments& arguments) -> SchemeKind {
                 const auto block = static_cast<std::size_t>(arguments.integer("block", 1, 1L << 40));
                 TensorScheme t;
                 t.grid = "sparse:fp32";
-                t.topology = "linear";
-                t.encode = [block](const TensorStep& step, const State&, std::span<const double> x, int) { return encode(step, x, block); };
-                scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
+                t.topology = reductions::linear;
+                t.encode = [block](const TrainingStep& step, const Parameters&, std::span<const double> x, int) { return encode(step, x, block); };
+                return t;
             }};
 }
 

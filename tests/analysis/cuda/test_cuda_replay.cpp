@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analysis/replay/replay.h"
+#include "emulation/schemes/definition.h"
 #include "tests/support/cuda_inputs.h"
 #include "tests/support/host_queue.h"
 #include "tests/support/result_numbers.h"

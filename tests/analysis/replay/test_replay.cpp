@@ -10,6 +10,7 @@
 #include "emulation/allreduce/reduce.h"
 #include "emulation/cast/quantize.h"
 #include "emulation/machine/parallel.h"
+#include "emulation/schemes/definition.h"
 #include "tests/support/result_numbers.h"
 #include "tests/support/trace_files.h"
 

@@ -22,7 +22,8 @@
 #include "emulation/cast/quantize.h"
 #include "emulation/draws/random_words.h"
 #include "emulation/schemes/codecs/sparse.h"
-#include "emulation/schemes/uniform_grid.h"
+#include "emulation/schemes/codecs/uniform_row.h"
+#include "emulation/schemes/scheme.h"
 #include "tests/support/trace_files.h"
 
 namespace apscope::detail {
@@ -177,19 +178,21 @@ TEST(LargeIndices, ChunksPartitionAnyLength) {
 }
 
 TEST(LargeIndices, BucketsAreFoundByTheirElements) {
-    const std::vector<float> x = numbers(600);
-    std::vector<double> far(x.size()), near(x.size());
+    const std::vector<float> single = numbers(600);
+    const std::vector<double> x(single.begin(), single.end());
+    std::vector<double> far(x.size()), near(x.size()), bias(x.size()), variance(x.size()), levels(x.size());
+    const RandomStream stream{{1, 2}, 0, stage_and_hop(Stage::wire, 0), 32};
     UniformGrid grid;
     grid.bucket = bit32;  // elements from 2^32 on lie in the second bucket
     const std::vector<float> norms{1000.0f, 30.0f};
-    quantize_uniform(x, far, grid, norms, {1, 2}, 0, bit32 - 300, {}, {});
+    quantize_uniform(x, far, grid, norms, stream, bit32 - 300, bias, variance, levels);
     for (std::size_t i = 0; i < x.size(); ++i) {
         const double unit = (i < 300 ? 1000.0 : 30.0) / grid.levels;
         const double level = std::abs(far[i]) / unit;
         EXPECT_NEAR(level, std::round(level), 1e-12);
         EXPECT_LT(std::abs(far[i] - x[i]), unit);
     }
-    quantize_uniform(x, near, grid, norms, {1, 2}, 0, 0, {}, {});
+    quantize_uniform(x, near, grid, norms, stream, 0, bias, variance, levels);
     EXPECT_NE(far, near);
 }
 
@@ -216,7 +219,7 @@ TEST(LargeIndices, CountsAre64Bits) {
 
 TEST(LargeIndices, LengthsOfPayloadsAre64Bits) {
     EXPECT_EQ(payload_bits(FloatGrid{parse_format("e4m3"), {}}, 2 * bit32 + 1), 16 * bit32 + 8);
-    EXPECT_EQ(payload_bits(UniformGrid{}, 2 * bit32 + 1), 8 * bit32 + 4);
+    EXPECT_EQ(UniformGrid{}.payload_bits(2 * bit32 + 1), 8 * bit32 + 4);
     EXPECT_EQ(packed_size(2 * bit32 + 1, 6), (12 * bit32 + 6 + 7) / 8);
     EXPECT_EQ(kept_of(4 * bit32, 0.5), 2 * bit32);
     EXPECT_EQ(place_bits(bit32, false), 32);

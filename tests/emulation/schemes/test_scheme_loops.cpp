@@ -17,7 +17,7 @@
 #include "emulation/schemes/codecs/hadamard.h"
 #include "emulation/schemes/codecs/sparse.h"
 #include "emulation/schemes/codecs/statistics.h"
-#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/definition.h"
 #include "tests/support/on_level.h"
 
 namespace apscope::detail {
@@ -118,21 +118,23 @@ TEST_P(SchemeLoops, FixedPoint) {
     for (const std::string keys : {"bits=8", "bits=16,chunk=100", "bits=4,chunk=1,scale=real", "bits=8,chunk=1000,rounding=stochastic",
                                    "bits=12,chunk=7,rounding=stochastic,random_bits=9", "bits=6,rounding=stochastic,scale=real,random_bits=53"}) {
         const Scheme scheme = parse_scheme("integer_allreduce:" + keys);
-        const bool draws = scheme.tensor->draws;
-        TensorStep step;
+        const TensorScheme& tensor = std::get<TensorScheme>(scheme.kind);
+        const bool draws = tensor.draws;
+        TrainingStep step;
         step.workers = 1;
         step.key = {5, 6};
         Row x = numbers(900, random);
         for (std::size_t i = 0; i < 300; ++i) x[i] = static_cast<double>(static_cast<int>(random() % 41) - 20) / 8.0;  // ties among them
         State state;
-        const State theta = scheme.tensor->select(step, state, {x});
-        const Message m = scheme.tensor->encode(step, theta, x, 0);
+        const Parameters theta = tensor.select(step, state, {x});
+        const Message m = tensor.encode(step, theta, x, 0);
+        const Row factors = theta.rows().at("factor");
         const int random_bits = std::stoi(scheme.keys.at("random_bits"));
         const auto chunk = std::stoul(scheme.keys.at("chunk"));
         const RandomStream stream = step.stream(0, random_bits);
         Row codes, values, bias, variance;
         for (std::size_t i = 0; i < x.size(); ++i) {
-            const double f = theta.at("factor").at(i / chunk), v = x[i] * f, low = std::floor(v), words = std::ldexp(1.0, random_bits);
+            const double f = factors.at(i / chunk), v = x[i] * f, low = std::floor(v), words = std::ldexp(1.0, random_bits);
             double q = (v - low > 0.5 || (v - low == 0.5 && std::fmod(low, 2.0) != 0.0)) ? low + 1.0 : low;
             if (draws) {
                 const double up = std::floor((v - low) * words), p = up / words;

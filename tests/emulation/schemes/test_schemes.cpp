@@ -5,8 +5,8 @@
 #include <stdexcept>
 
 #include "core/rounding.h"
-#include "emulation/schemes/policy.h"
-#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/codecs/uniform_row.h"
+#include "emulation/schemes/definition.h"
 #include "emulation/schemes/shared/headroom.h"
 
 using namespace apscope;
@@ -20,9 +20,15 @@ SelectionInput one_tensor(std::vector<double> amax, int workers, std::uint64_t n
     return input;
 }
 
+const FloatScheme& as_float(const Scheme& scheme) { return std::get<FloatScheme>(scheme.kind); }
+
 std::vector<Decision> decide(const Scheme& scheme, const SelectionInput& input) {
     State state;
-    return scheme.select(input, state);
+    return as_float(scheme).select(input, state);
+}
+
+Message one_message(const Scheme& scheme, const Row& x) {
+    return std::get<TensorScheme>(scheme.kind).encode({}, {}, x, 0);
 }
 
 }  // namespace
@@ -30,17 +36,17 @@ std::vector<Decision> decide(const Scheme& scheme, const SelectionInput& input) 
 TEST(Headroom, ExponentIsTheSmallestPowerThatHolds) {
     for (const int workers : {1, 2, 3, 5, 7, 8, 64, 1000, 65536}) {
         for (const float amax : {0x1p-149f, 0x1.8p-140f, 0x1p-126f, 0x1.fffffep-1f, 1.0f, 0x1.000002p0f, 3.0f, 0x1.fffffep127f}) {
-            for (const std::string_view rule : headroom_choices) {
+            for (const Headroom rule : {Headroom::workers, Headroom::sqrt_workers, Headroom::one}) {
                 const int k = exponent_with_headroom(amax, workers, rule);
                 // (H amax)^2 <= 2^2k, and not at k - 1: exact in long double (48 + 32 bits needed
                 // at most for a square; 64 are there up to workers = 2^8, so compare halves).
                 const long double a = amax;
-                const long double h2 = rule == "one" ? 1.0L : rule == "workers" ? static_cast<long double>(workers) * workers : workers;
+                const long double h2 = rule == Headroom::one ? 1.0L : rule == Headroom::workers ? static_cast<long double>(workers) * workers : workers;
                 const long double square = a * a * h2;
                 if (static_cast<double>(workers) <= 255) {
-                    EXPECT_LE(square, std::ldexp(1.0L, 2 * k)) << amax << " " << workers << " " << rule;
-                    EXPECT_GT(square, std::ldexp(1.0L, 2 * k - 2)) << amax << " " << workers << " " << rule;
-                } else if (rule == "workers") {
+                    EXPECT_LE(square, std::ldexp(1.0L, 2 * k)) << amax << " " << workers << " " << static_cast<int>(rule);
+                    EXPECT_GT(square, std::ldexp(1.0L, 2 * k - 2)) << amax << " " << workers << " " << static_cast<int>(rule);
+                } else if (rule == Headroom::workers) {
                     int e = 0;
                     const double f = std::frexp(static_cast<double>(amax) * workers, &e);  // exact
                     EXPECT_EQ(k, f == 0.5 ? e - 1 : e);
@@ -48,19 +54,19 @@ TEST(Headroom, ExponentIsTheSmallestPowerThatHolds) {
             }
         }
     }
-    EXPECT_EQ(exponent_with_headroom(1.0, 8, "workers"), 3);       // an exact power is not rounded up
-    EXPECT_EQ(exponent_with_headroom(1.0, 8, "sqrt_workers"), 2);  // sqrt(8) = 2.83 <= 4
-    EXPECT_EQ(exponent_with_headroom(1.0, 9, "workers"), 4);
+    EXPECT_EQ(exponent_with_headroom(1.0, 8, Headroom::workers), 3);       // an exact power is not rounded up
+    EXPECT_EQ(exponent_with_headroom(1.0, 8, Headroom::sqrt_workers), 2);  // sqrt(8) = 2.83 <= 4
+    EXPECT_EQ(exponent_with_headroom(1.0, 9, Headroom::workers), 4);
 }
 
 TEST(Headroom, LargestShiftIsTheLargest) {
     for (const int workers : {1, 3, 8, 64}) {
         for (const float amax : {0x1p-149f, 0x1.8p-30f, 0.9f, 1.0f, 240.0f, 241.0f, 0x1.fffffep127f}) {
             for (const double limit : {240.0, 448.0, 65504.0, 0x1.fffffep127}) {
-                const int s = largest_shift_within(amax, workers, "workers", limit);
+                const int s = largest_shift_within(amax, workers, Headroom::workers, limit);
                 EXPECT_LE(std::ldexp(static_cast<double>(amax) * workers, s), limit);
                 EXPECT_GT(std::ldexp(static_cast<double>(amax) * workers, s + 1), limit);
-                const int r = largest_shift_within(amax, workers, "sqrt_workers", limit);
+                const int r = largest_shift_within(amax, workers, Headroom::sqrt_workers, limit);
                 const long double l = limit;
                 EXPECT_LE(std::ldexp(static_cast<long double>(amax) * amax * workers, 2 * r), l * l);
                 EXPECT_GT(std::ldexp(static_cast<long double>(amax) * amax * workers, 2 * r + 2), l * l);
@@ -138,15 +144,15 @@ TEST(SchemeSpec, WrongOnesAreRefused) {
 }
 
 TEST(Grid, PayloadBitsFollowTheCodes) {
-    EXPECT_EQ(payload_bits(parse_scheme("aps:e4m3").grid, 10), 80u);
-    EXPECT_EQ(payload_bits(parse_scheme("aps:e2m1fn").grid, 10), 40u);
+    EXPECT_EQ(payload_bits(as_float(parse_scheme("aps:e4m3")).grid, 10), 80u);
+    EXPECT_EQ(payload_bits(as_float(parse_scheme("aps:e2m1fn")).grid, 10), 40u);
     for (const auto& [levels, bits] : {std::pair{1, 2}, {2, 3}, {3, 3}, {4, 4}, {7, 4}, {8, 5}, {127, 8}, {128, 9}}) {
-        EXPECT_EQ(parse_scheme("qsgd:levels=" + std::to_string(levels)).grid.index(), 1u);
-        EXPECT_EQ(payload_bits(parse_scheme("qsgd:levels=" + std::to_string(levels)).grid, 1), static_cast<unsigned>(bits)) << levels;
+        EXPECT_EQ(UniformGrid{levels}.payload_bits(1), static_cast<unsigned>(bits)) << levels;
+        EXPECT_EQ(one_message(parse_scheme("qsgd:levels=" + std::to_string(levels)), {1.0}).payload_bits, static_cast<unsigned>(bits)) << levels;
     }
-    EXPECT_EQ(parse_scheme("qsgd:bucket=512").side_bits(513), 64u);
-    EXPECT_EQ(parse_scheme("aps:e4m3").side_bits(513), 8u);
-    EXPECT_EQ(parse_scheme("none:e4m3").side_bits(513), 0u);
+    EXPECT_EQ(one_message(parse_scheme("qsgd:bucket=512"), Row(513)).side_bits, 64u);
+    EXPECT_EQ(as_float(parse_scheme("aps:e4m3")).side_bits, 8u);
+    EXPECT_EQ(as_float(parse_scheme("none:e4m3")).side_bits, 0u);
 }
 
 TEST(Specs, CombinatorsHoldSchemesInParentheses) {
@@ -176,10 +182,87 @@ TEST(Policy, FirstAndLastAreLayers) {
     }
     EXPECT_EQ(first, "1100000");
     EXPECT_EQ(last, "0000110");
-    const std::vector<PolicyBranch> policy = parse_policy("role:norm=none:fp32;name:^body&steps:10:20=none:fp16;first=none:bf16;else=aps:e4m3");
-    EXPECT_EQ(branch_for(policy, tensors[3], 0), 0u);
-    EXPECT_EQ(branch_for(policy, tensors[2], 9), 3u);
-    EXPECT_EQ(branch_for(policy, tensors[2], 10), 1u);
-    EXPECT_EQ(branch_for(policy, tensors[2], 20), 3u);
-    EXPECT_EQ(branch_for(policy, tensors[1], 0), 2u);
+    const Scheme scheme = parse_scheme("hybrid(role:norm=none:fp32;name:^body&steps:10:20=none:fp16;first=none:bf16;else=aps:e4m3)");
+    const Policy& policy = std::get<Policy>(scheme.kind);
+    EXPECT_EQ(policy.branch_for(tensors[3], 0), 0u);
+    EXPECT_EQ(policy.branch_for(tensors[2], 9), 3u);
+    EXPECT_EQ(policy.branch_for(tensors[2], 10), 1u);
+    EXPECT_EQ(policy.branch_for(tensors[2], 20), 3u);
+    EXPECT_EQ(policy.branch_for(tensors[1], 0), 2u);
+}
+
+namespace {
+
+struct Part {
+    double scale = 1.0;
+    long age = 0;
+    bool stopped = false;
+    std::vector<int> shifts;
+    Rows errors;
+    std::map<std::string, double> by_tensor;
+
+    void fields(Fields& f) {
+        f.numbers("part", scale, age, stopped);
+        f.row("shifts", shifts);
+        f.rows("error", errors);
+        f.each("scale", by_tensor);
+    }
+};
+struct Other {
+    long count = 0;
+
+    void fields(Fields& f) { f.numbers("count", count); }
+};
+
+}  // namespace
+
+TEST(Record, ComesBackFromItsNamedRows) {
+    State state;
+    state.of(Part{2.5, 7, true, {3, -4}, {{1.0, 2.0}, {3.0}}, {{"fc.weight", 0.5}, {"a/b", 8.0}}});
+    state.of<Other>().count = 9;
+    const NamedRows rows = state.rows();
+    const NamedRows expected{{"part", {2.5, 7.0, 1.0}}, {"shifts", {3.0, -4.0}}, {"error/0", {1.0, 2.0}}, {"error/1", {3.0}},
+                             {"scale/fc.weight", {0.5}}, {"scale/a/b", {8.0}}, {"count", {9.0}}};
+    EXPECT_EQ(rows, expected);
+    State again(rows);
+    EXPECT_EQ(again.rows(), expected);  // before anybody asked for a part
+    const State& kept = again;
+    const Part& part = kept.of<Part>();
+    EXPECT_EQ(part.age, 7);
+    EXPECT_TRUE(part.stopped);
+    EXPECT_EQ(part.shifts, (std::vector<int>{3, -4}));
+    EXPECT_EQ(part.by_tensor.at("a/b"), 8.0);
+    EXPECT_EQ(again.rows(), expected);  // one part asked for, the other not
+    const State copy = again;
+    again.of<Part>().age = 8;
+    EXPECT_EQ(copy.of<Part>().age, 7);
+    EXPECT_EQ(again.of(Part{}).age, 8);  // made already
+}
+
+TEST(Record, RefusesARowOfAnotherLength) {
+    State state(NamedRows{{"part", {1.0, 2.0}}});
+    EXPECT_THROW(state.of<Part>(), std::invalid_argument);
+}
+
+TEST(Registry, KnowsEveryFileByItsNameAndFolder) {
+    std::size_t files = 0;
+    for (const SchemeDefinition& d : scheme_definitions()) {
+        ++files;
+        EXPECT_FALSE(d.name.empty() || d.class_name.empty() || d.summary.empty() || d.source.empty() || d.needs.empty() || !d.build) << d.name;
+    }
+    EXPECT_GE(files, 35u);
+    EXPECT_EQ(scheme_definitions().front().name, "none");
+    EXPECT_EQ(scheme_definitions().front().family, "unscaled");
+}
+
+TEST(MadeSchemes, BelongToTheirOwner) {
+    MadeSchemes one, other;
+    Scheme mine = parse_scheme("sign");
+    mine.spec = mine.name = "mine";
+    one.add(mine);
+    EXPECT_EQ(parse_scheme("error_feedback(mine)", &one).spec, "error_feedback(mine)");
+    EXPECT_THROW(parse_scheme("mine", &other), std::invalid_argument);
+    EXPECT_THROW(parse_scheme("mine"), std::invalid_argument);
+    mine.spec = "aps";
+    EXPECT_THROW(one.add(mine), std::invalid_argument);
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/rounding.h"
-#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/definition.h"
 
 namespace apscope::detail {
 
@@ -28,8 +28,8 @@ using MinimumSchedule = std::map<std::int64_t, double>;
 
 std::vector<SchemeKey> grad_scaler_keys();
 
-// `select` of that state machine. The scale in force at a step is the one before its update.
-Select grad_scaler(const SchemeArguments& arguments, const FloatGrid& grid, MinimumSchedule minimum = {});
+// That state machine on a float grid. The scale in force at a step is the one before its update.
+FloatScheme grad_scaler(const SchemeArguments& arguments, MinimumSchedule minimum = {});
 
 // The key `init`: a positive, normal fp32 number. torch's and DeepSpeed's 2^16 is the first power of two beyond fp16's
 // largest value: amax up to 1/2 does not overflow. By default every format starts there with its own.

@@ -1,20 +1,10 @@
-#include "emulation/schemes/recipes/recipe_scales.h"
+#include "emulation/schemes/shared/fp32_ratio.h"
 
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
 
-#include "emulation/schemes/shared/float_scheme.h"
-
 namespace apscope::detail {
-
-std::vector<SchemeKey> saturating_keys(std::vector<SchemeKey> own, std::string_view accumulate) {
-    std::vector<SchemeKey> keys = float_keys(std::move(own), "ties_to_even", "saturate");
-    for (SchemeKey& key : keys) {
-        if (key.name == "accumulate") key.default_value = accumulate;
-    }
-    return keys;
-}
 
 double fp32_ratio(double largest, double amax, double eps, bool pow2) {
     // A sum that a worker remembers can lie beyond fp32.

@@ -1,20 +1,29 @@
-#include "emulation/schemes/loss_scaling/loss_scale.h"
+#include "emulation/schemes/shared/loss_scale.h"
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <stdexcept>
 
+#include "emulation/schemes/shared/float_scheme.h"
+
 namespace apscope::detail {
 
 namespace {
+
+struct Memory {
+    float scale = 1.0f;
+    long quiet = 0;  // steps without overflow since the scale last changed
+
+    void fields(Fields& f) { f.numbers("loss_scale", scale, quiet); }
+};
 
 struct GradScaler {
     double init, growth, backoff;
     long interval;
     MinimumSchedule minimum;
 
-    float least(std::int64_t step) const {
+    float min(std::int64_t step) const {
         const auto next = minimum.upper_bound(step);
         return next == minimum.begin() ? 0.0f : static_cast<float>(std::prev(next)->second);
     }
@@ -23,25 +32,22 @@ struct GradScaler {
 
 std::vector<Decision> GradScaler::run(const SelectionInput& input, const OverflowTest& overflows, State& state) const {
     std::vector<Decision> decisions;
-    Row& remembered = state.try_emplace("loss_scale", Row{init, 0.0}).first->second;  // S and the tracker
-    auto scale = static_cast<float>(remembered.at(0));
-    auto tracker = static_cast<long>(remembered.at(1));
+    auto& [scale, quiet] = state.of(Memory{static_cast<float>(init), 0});
     for (std::size_t step = 0; step < input.steps; ++step) {
-        if (!minimum.empty()) scale = std::max(scale, least(input.step_numbers.at(step)));
+        if (!minimum.empty()) scale = std::max(scale, min(input.step_numbers.at(step)));
         const bool found_inf = scale == 0.0f || overflows(input, step, scale);
         Decision decision = scale_of(scale);
         decision.skipped = found_inf;
         decisions.insert(decisions.end(), input.tensors, decision);
         if (found_inf) {
             scale = static_cast<float>(scale * backoff);
-            tracker = 0;
-        } else if (++tracker == interval) {
+            quiet = 0;
+        } else if (++quiet == interval) {
             const float grown = static_cast<float>(scale * growth);
             if (std::isfinite(grown)) scale = grown;
-            tracker = 0;
+            quiet = 0;
         }
     }
-    remembered = {scale, static_cast<double>(tracker)};
     return decisions;
 }
 
@@ -77,22 +83,25 @@ SchemeKey initial_loss_scale_key() {
 
 double initial_loss_scale(const SchemeArguments& arguments) {
     if (arguments.text("init") == "auto") return std::ldexp(1.0, std::clamp(arguments.format->emax() + 1, 0, 16));
-    const double init = arguments.real("init");
+    const double init = arguments.scale("init");
     if (init < 0x1p-126 || init > 0x1.fffffep127) {
         throw std::invalid_argument("init=" + arguments.text("init") + " is neither auto nor a positive fp32 number (such as 65536)");
     }
     return init;
 }
 
-Select grad_scaler(const SchemeArguments& arguments, const FloatGrid& grid, MinimumSchedule minimum) {
+FloatScheme grad_scaler(const SchemeArguments& arguments, MinimumSchedule minimum) {
+    FloatScheme scheme = float_scheme(arguments);
+    scheme.keeps_state = true;
     // torch's own conditions.
-    const double growth = arguments.real("growth"), backoff = arguments.real("backoff");
+    const double growth = arguments.scale("growth"), backoff = arguments.scale("backoff");
     const double init = initial_loss_scale(arguments);
     if (growth <= 1.0) throw std::invalid_argument("growth=" + arguments.text("growth") + " is not above 1");
     if (backoff >= 1.0) throw std::invalid_argument("backoff=" + arguments.text("backoff") + " is not below 1");
     const long interval = arguments.integer("growth_interval", 1, 1'000'000'000);
-    return [scaler = GradScaler{init, growth, backoff, interval, std::move(minimum)},
-            overflows = OverflowTest(grid)](const SelectionInput& input, State& state) { return scaler.run(input, overflows, state); };
+    scheme.select = [scaler = GradScaler{init, growth, backoff, interval, std::move(minimum)},
+                     overflows = OverflowTest(scheme.grid)](const SelectionInput& input, State& state) { return scaler.run(input, overflows, state); };
+    return scheme;
 }
 
 }  // namespace apscope::detail

@@ -1,0 +1,33 @@
+#include "analysis/replay/row_builder.h"
+
+#include "analysis/cost/cost_model.h"
+
+namespace apscope::detail {
+
+std::vector<ResultRow> make_rows(const SentItem& item, std::span<const RowSums> sums) {
+    std::vector<ResultRow> rows;
+    rows.reserve(sums.size());
+    for (const RowSums& s : sums) {
+        ResultRow& row = rows.emplace_back();
+        row.wire = s.topology.empty();
+        row.topology = s.topology;
+        row.wire_bits = static_cast<std::int64_t>(item.wire_bits);
+        row.side_bits = static_cast<std::int64_t>(item.side_bits);
+        const Volume volume = volume_of(item.transport, s.topology, static_cast<double>(item.elements), static_cast<double>(item.wire_bits),
+                                        static_cast<double>(item.side_bits), item.workers);
+        row.volume = volume.inter;
+        row.intra_volume = volume.intra;
+        row.scale_exponent = item.scale_exponent;
+        row.skipped = item.skipped;
+        if (item.skipped) {
+            fill_skipped(row, s.statistics);
+            continue;
+        }
+        fill_columns(row, s.statistics, s.moments, s.float_grid);
+        if (s.own) fill_own(row, *s.own);
+        s.samples.fill(row);
+    }
+    return rows;
+}
+
+}  // namespace apscope::detail

@@ -1,0 +1,42 @@
+// The rows of one scheme on one item, from what was summed of them: wire, exact, then the scheme's own reduction or the
+// topologies that it crosses with. Schemes that run block by block (scheme_run.h) and those on whole tensors
+// (tensor_rows.h) fill in the same sums.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analysis/statistics/draw_samples.h"
+#include "analysis/statistics/error_statistics.h"
+#include "analysis/statistics/result_row.h"
+#include "emulation/schemes/transport.h"
+
+namespace apscope::detail {
+
+// What all rows of the item share.
+struct SentItem {
+    const Transport& transport;
+    std::size_t elements = 0;  // of one worker
+    int workers = 1;
+    std::uint64_t wire_bits = 0, side_bits = 0;
+    std::optional<int> scale_exponent;
+    bool skipped = false;  // statistics are then of a reference with itself
+};
+
+// What one row is made of.
+struct RowSums {
+    std::string topology;                // empty at the wire
+    Moments moments = Moments::none;
+    bool float_grid = false;             // the statistics counted limits and ulps of a float format
+    ErrorStatistics statistics;
+    std::optional<ErrorStatistics> own;  // against the scheme's own truth
+    DrawSamples samples;                 // empty where none are taken
+};
+
+std::vector<ResultRow> make_rows(const SentItem& item, std::span<const RowSums> sums);
+
+}  // namespace apscope::detail

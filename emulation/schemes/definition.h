@@ -1,0 +1,89 @@
+// What a scheme's own file defines, the registry of all of them, and the parser of specs.
+//
+// A file emulation/schemes/FAMILY/NAME.cpp with a function NAME_definition() is a scheme: CMakeLists.txt lists the files,
+// and the registry takes name and family from there. Nothing else has to know of it.
+#pragma once
+
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "emulation/schemes/scheme.h"
+
+namespace apscope::detail {
+
+struct SchemeKey {
+    std::string_view name, default_value, meaning;
+};
+
+// What a spec gives a scheme. All but text() throw std::invalid_argument in one sentence.
+struct SchemeArguments {
+    std::optional<FloatFormat> format;
+    std::shared_ptr<const Scheme> inner;      // of a combinator
+    Policy policy;                            // of a policy
+    std::map<std::string, std::string> keys;  // every key of the definition
+
+    const std::string& text(std::string_view key) const;
+    long integer(std::string_view key, long min, long max) const;
+    double number(std::string_view key, double min, double max = std::numeric_limits<double>::infinity()) const;  // finite, both included
+    double fraction(std::string_view key) const;  // from 0 to below 1: a momentum's factor
+    double scale(std::string_view key) const;  // a positive fp32 number or a power of two: products with fp32 numbers are exact
+    bool flag(std::string_view key) const;     // true or false
+    std::string_view choice(std::string_view key, std::span<const std::string_view> choices) const;
+    // An enumeration whose values are those of `choices`, in this order.
+    template <class Enum>
+    Enum one_of(std::string_view key, std::span<const std::string_view> choices) const {
+        return static_cast<Enum>(place_of(key, choices));
+    }
+
+private:
+    std::size_t place_of(std::string_view key, std::span<const std::string_view> choices) const;
+};
+
+struct SchemeDefinition {
+    std::string_view class_name = {};  // in Python: APS
+    std::string_view summary = {};     // one line
+    std::string_view source = {};      // where the algorithm comes from
+    std::string_view needs = {};       // what a trace must have recorded
+    enum class Body { none, scheme, policy } body = Body::none;  // what its parentheses hold
+    bool takes_format = false;
+    std::vector<SchemeKey> keys = {};
+    std::string_view note = {};  // written into every row; a combinator writes that of the scheme inside
+    SchemeKind (*build)(const SchemeArguments&) = nullptr;
+    // Where what it competes as hangs on its arguments; its folder's family otherwise.
+    std::string_view (*family_of)(const SchemeArguments&) = nullptr;
+
+    // Filled in by the registry.
+    std::string_view name = {};  // in specs: aps
+    // APS, loss scaling, ...: schemes that a summary chooses the best of. Empty for combinators, which are of the family
+    // of what they hold.
+    std::string_view family = {};
+};
+
+// Family by family, in a family by name, combinators and policies last.
+std::span<const SchemeDefinition> scheme_definitions();
+
+// Schemes made at run time, in Python: their owner gives them to parse_scheme().
+class MadeSchemes {
+public:
+    // A second scheme of a name replaces the first. Throws std::invalid_argument for a name that specs cannot hold or that
+    // a definition has.
+    void add(Scheme scheme);
+    std::shared_ptr<const Scheme> find(std::string_view name) const;
+
+private:
+    mutable std::mutex mutex_;
+    std::map<std::string, std::shared_ptr<const Scheme>, std::less<>> schemes_;
+};
+
+// name[:format][,key=value...], name(SPEC)[,key=value...], hybrid(CONDITION=SPEC;...) or the name of a made scheme. Throws
+// std::invalid_argument for an unknown name, key or value.
+Scheme parse_scheme(std::string_view spec, const MadeSchemes* made = nullptr);
+
+}  // namespace apscope::detail

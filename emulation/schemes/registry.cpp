@@ -1,0 +1,85 @@
+// The registry: what CMake found in the families' folders (scheme_files.inc).
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <tuple>
+
+#include "emulation/schemes/definition.h"
+
+namespace apscope::detail {
+
+#define APSCOPE_SCHEME(folder, name) SchemeDefinition name##_definition();
+#include "emulation/schemes/scheme_files.inc"
+#undef APSCOPE_SCHEME
+
+namespace {
+
+struct Family {
+    std::string_view folder, label;
+};
+// In the order of lists. A folder that is not here comes last, under its own name.
+constexpr std::array families{Family{"baseline", "unscaled"},          Family{"aps", "APS"},         Family{"loss_scaling", "loss scaling"},
+                              Family{"recipes", "recipe"},             Family{"stochastic_grids", "stochastic"}, Family{"one_bit", "one bit"},
+                              Family{"transforms", "transform"}};
+
+struct Found {
+    std::string_view folder;
+    SchemeDefinition definition;
+
+    std::size_t place() const {
+        const auto known = std::find_if(families.begin(), families.end(), [&](const Family& f) { return f.folder == folder; });
+        return static_cast<std::size_t>(known - families.begin());
+    }
+    std::string_view label() const {
+        using Body = SchemeDefinition::Body;
+        if (definition.body != Body::none) return definition.body == Body::policy ? "mixed" : "";
+        return place() < families.size() ? families[place()].label : folder;
+    }
+    bool operator<(const Found& other) const {
+        const auto order = [](const Found& f) {
+            return std::tuple(f.place(), f.folder, f.definition.body != SchemeDefinition::Body::none, f.definition.name);
+        };
+        return order(*this) < order(other);
+    }
+};
+
+}  // namespace
+
+std::span<const SchemeDefinition> scheme_definitions() {
+    static const std::vector<SchemeDefinition> definitions = [] {
+        std::vector<Found> found;
+        const auto add = [&](std::string_view folder, std::string_view name, SchemeDefinition definition) {
+            definition.name = name;
+            found.push_back({folder, std::move(definition)});
+            found.back().definition.family = found.back().label();
+        };
+#define APSCOPE_SCHEME(folder, name) add(#folder, #name, name##_definition());
+#include "emulation/schemes/scheme_files.inc"
+#undef APSCOPE_SCHEME
+        std::sort(found.begin(), found.end());
+        std::vector<SchemeDefinition> all;
+        for (Found& f : found) all.push_back(std::move(f.definition));
+        return all;
+    }();
+    return definitions;
+}
+
+void MadeSchemes::add(Scheme scheme) {
+    const auto definitions = scheme_definitions();
+    const bool taken = std::any_of(definitions.begin(), definitions.end(), [&](const auto& d) { return d.name == scheme.spec; });
+    if (taken || scheme.spec.empty() || scheme.spec.find_first_of(":,;=()") != std::string::npos) {
+        throw std::invalid_argument("'" + scheme.spec + "' cannot name a new scheme; give a word that no scheme has, without :,;=()");
+    }
+    const std::string name = scheme.spec;
+    auto kept = std::make_shared<const Scheme>(std::move(scheme));
+    const std::lock_guard lock(mutex_);
+    schemes_[name].swap(kept);  // what it replaces goes when the lock is gone
+}
+
+std::shared_ptr<const Scheme> MadeSchemes::find(std::string_view name) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = schemes_.find(name);
+    return found == schemes_.end() ? nullptr : found->second;
+}
+
+}  // namespace apscope::detail

@@ -1,0 +1,14 @@
+// The memory of error feedback: what each worker did not send.
+#pragma once
+
+#include "emulation/schemes/state.h"
+
+namespace apscope::detail {
+
+struct Errors {
+    Rows rows;  // one a worker
+
+    void fields(Fields& f) { f.rows("error", rows); }
+};
+
+}  // namespace apscope::detail

@@ -1,0 +1,199 @@
+// Specs: what a scheme is given, and the parser.
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <stdexcept>
+
+#include "core/named_formats.h"
+#include "core/nearest_names.h"
+#include "core/parse.h"
+#include "emulation/schemes/definition.h"
+#include "emulation/schemes/spec_text.h"
+
+namespace apscope::detail {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
+
+std::string list(std::span<const std::string_view> names) {
+    std::string all;
+    for (const std::string_view name : names) all += (all.empty() ? "" : ", ") + std::string(name);
+    return all;
+}
+
+// What follows "unknown ...": the nearest of the rows' names, else all of them after `words`.
+template <class Rows>
+std::string instead_of(std::string_view word, const Rows& rows, const std::string& words) {
+    std::vector<std::string_view> names;
+    for (const auto& row : rows) names.push_back(row.name);
+    const std::string near = did_you_mean(word, names);
+    return near.empty() ? words + list(names) : near;
+}
+
+std::string setting(const SchemeArguments& arguments, std::string_view key) { return std::string(key) + "=" + arguments.text(key); }
+
+}  // namespace
+
+// Arguments ----------------------------------------------------------------------------------------
+
+const std::string& SchemeArguments::text(std::string_view key) const { return keys.at(std::string(key)); }
+
+long SchemeArguments::integer(std::string_view key, long min, long max) const { return parse_integer(key, text(key), min, max); }
+
+double SchemeArguments::number(std::string_view key, double min, double max) const { return parse_real(key, text(key), min, max); }
+
+double SchemeArguments::fraction(std::string_view key) const {
+    return parse_value<double>(key, text(key), [](double number) { return number >= 0.0 && number < 1.0; },
+                               "a number from 0 to below 1 (such as 0.9)");
+}
+
+double SchemeArguments::scale(std::string_view key) const {
+    const auto exact = [](double number) {
+        int exponent = 0;
+        const bool power = std::frexp(number, &exponent) == 0.5 && exponent > -300 && exponent < 300;
+        const bool single = number >= 0x1p-126 && number <= 0x1.fffffep127 && static_cast<float>(number) == number;
+        return power || single;
+    };
+    return parse_value<double>(key, text(key), exact, "a positive fp32 number or a power of two (such as 1000 or 0.5)");
+}
+
+bool SchemeArguments::flag(std::string_view key) const {
+    constexpr std::array<std::string_view, 2> choices{"false", "true"};
+    return place_of(key, choices) == 1;
+}
+
+std::size_t SchemeArguments::place_of(std::string_view key, std::span<const std::string_view> choices) const {
+    const auto found = std::find(choices.begin(), choices.end(), text(key));
+    if (found == choices.end()) refuse(setting(*this, key) + " is not one of " + list(choices));
+    return static_cast<std::size_t>(found - choices.begin());
+}
+
+std::string_view SchemeArguments::choice(std::string_view key, std::span<const std::string_view> choices) const {
+    return choices[place_of(key, choices)];
+}
+
+// Parsing ------------------------------------------------------------------------------------------
+
+namespace {
+
+using Body = SchemeDefinition::Body;
+
+// A spec's parts: name, what stands in parentheses, what stands behind a colon, and the settings.
+struct SpecParts {
+    std::string_view name, body, head;
+    bool has_body = false;
+    std::vector<std::string_view> settings;
+};
+
+SpecParts take_apart(std::string_view spec) {
+    SpecParts parts;
+    std::vector<std::string_view> pieces = split_outside(spec, ',');
+    const std::string_view first = pieces[0];
+    const std::size_t end = first.find_first_of("(:");
+    parts.name = first.substr(0, end);
+    if (end != std::string_view::npos && first[end] == '(') {
+        if (first.back() != ')') refuse("scheme '" + std::string(spec) + "' has a parenthesis that is not closed before its keys");
+        parts.has_body = true;
+        parts.body = first.substr(end + 1, first.size() - end - 2);
+    } else if (end != std::string_view::npos) {
+        parts.head = first.substr(end + 1);
+    }
+    parts.settings.assign(pieces.begin() + 1, pieces.end());
+    return parts;
+}
+
+const SchemeDefinition& definition_of(std::string_view name) {
+    const std::span<const SchemeDefinition> definitions = scheme_definitions();
+    const auto found = std::find_if(definitions.begin(), definitions.end(), [&](const auto& d) { return d.name == name; });
+    if (found == definitions.end()) refuse("unknown scheme '" + std::string(name) + "'" + instead_of(name, definitions, "; use one of "));
+    return *found;
+}
+
+void read_body(const SchemeDefinition& definition, const SpecParts& parts, const MadeSchemes* made, SchemeArguments& arguments) {
+    const std::string name(parts.name);
+    if (parts.has_body != (definition.body != Body::none) || (parts.has_body && parts.body.empty())) {
+        refuse(definition.body == Body::none     ? "scheme '" + name + "' takes no parentheses"
+               : definition.body == Body::policy ? "scheme '" + name + "' needs its branches, as in hybrid(last=none:fp16;else=aps:e4m3)"
+                                                 : "scheme '" + name + "' needs a scheme, as in " + name + "(aps:e4m3)");
+    }
+    const auto parse = [made](std::string_view spec) { return parse_scheme(spec, made); };
+    if (definition.body == Body::scheme) arguments.inner = std::make_shared<const Scheme>(parse(parts.body));
+    if (definition.body == Body::policy) arguments.policy = parse_policy(parts.body, parse);
+}
+
+void read_keys(const SchemeDefinition& definition, std::string_view spec, std::span<const std::string_view> settings, SchemeArguments& arguments) {
+    std::set<std::string> given;
+    for (const std::string_view text : settings) {
+        const std::size_t equals = text.find('=');
+        const std::string key(text.substr(0, equals));
+        if (equals == std::string_view::npos) {
+            refuse("scheme '" + std::string(spec) + "' has '" + std::string(text) + "' where key=value belongs");
+        }
+        if (!arguments.keys.contains(key)) {
+            refuse("scheme '" + std::string(definition.name) + "' has no key '" + key + "'" +
+                   instead_of(key, definition.keys, "; its keys are "));
+        }
+        if (!given.insert(key).second) refuse("scheme '" + std::string(spec) + "' has the key '" + key + "' twice");
+        arguments.keys[key] = text.substr(equals + 1);
+    }
+}
+
+// The keys that differ from their defaults, in the definition's order.
+std::string canonical_spec(const SchemeDefinition& definition, const SchemeArguments& arguments) {
+    std::string spec(definition.name);
+    char separator = ':';
+    if (definition.body != Body::none) {
+        spec += "(" + (arguments.inner ? arguments.inner->spec : arguments.policy.text()) + ")";
+        separator = ',';
+    }
+    if (definition.takes_format) {
+        spec += ":" + arguments.format->name();
+        separator = ',';
+    }
+    for (const SchemeKey& key : definition.keys) {
+        const std::string& value = arguments.text(key.name);
+        if (value == key.default_value) continue;
+        spec += separator + std::string(key.name) + "=" + value;
+        separator = ',';
+    }
+    return spec;
+}
+
+}  // namespace
+
+Scheme parse_scheme(std::string_view spec, const MadeSchemes* made) {
+    if (const auto known = made != nullptr ? made->find(spec) : nullptr) return *known;
+    const SpecParts parts = take_apart(spec);
+    const std::string name(parts.name);
+    const SchemeDefinition& definition = definition_of(name);
+
+    SchemeArguments arguments;
+    for (const SchemeKey& key : definition.keys) arguments.keys[std::string(key.name)] = key.default_value;
+    read_body(definition, parts, made, arguments);
+    std::vector<std::string_view> settings = parts.settings;
+    if (definition.takes_format) {
+        if (parts.head.empty()) refuse("scheme '" + name + "' needs a format, as in " + name + ":e4m3");
+        if (parts.head.find('=') != std::string_view::npos) {
+            refuse("scheme '" + std::string(spec) + "' has the key '" + std::string(parts.head) + "' where its format belongs, as in " +
+                   name + ":e4m3," + std::string(parts.head));
+        }
+        arguments.format = parse_format(parts.head);
+        require_fp32(*arguments.format, "a scheme");
+    } else if (!parts.head.empty()) {
+        settings.insert(settings.begin(), parts.head);
+    }
+    read_keys(definition, spec, settings, arguments);
+
+    Scheme scheme;
+    scheme.kind = definition.build(arguments);
+    scheme.name = name;
+    scheme.spec = canonical_spec(definition, arguments);
+    scheme.format = arguments.format ? arguments.format->name() : "";
+    scheme.keys = arguments.keys;
+    scheme.family = arguments.inner ? arguments.inner->family : std::string(definition.family_of ? definition.family_of(arguments) : definition.family);
+    scheme.note = arguments.inner ? arguments.inner->note : std::string(definition.note);
+    return scheme;
+}
+
+}  // namespace apscope::detail

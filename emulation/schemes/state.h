@@ -1,0 +1,141 @@
+// Record: structs that a scheme fills in, each typed in its own file, named rows of numbers to everybody else: files,
+// Python. What a scheme remembers from step to step is one, and so is what it chose for a step beside its scales.
+//
+// A part of a record is a struct with a member `void fields(Fields&)`, which names what is in it. Schemes that hold
+// another one put their parts beside those of the other.
+#pragma once
+
+#include <any>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <typeindex>
+#include <utility>
+#include <vector>
+
+namespace apscope::detail {
+
+using Row = std::vector<double>;               // one worker's values, or a sum of them
+using Rows = std::vector<Row>;                 // one row a worker
+using NamedRows = std::map<std::string, Row>;  // a record as others see it
+
+// Writes what it is shown as named rows, or takes it out of them; what is not among them stays as it is. Integers up to
+// 2^53 and truth values are numbers there. Rows without elements are not written.
+class Fields {
+public:
+    Fields(NamedRows& rows, bool writes) : rows_(rows), writes_(writes) {}
+
+    // One row of these, in this order.
+    template <class... Number>
+    void numbers(const std::string& name, Number&... number) {
+        if (writes_) {
+            rows_[name] = {static_cast<double>(number)...};
+            return;
+        }
+        const Row row = take(name);
+        if (row.empty()) return;
+        if (row.size() != sizeof...(number)) {
+            throw std::invalid_argument("the state's '" + name + "' has " + std::to_string(row.size()) + " numbers; it must have " +
+                                        std::to_string(sizeof...(number)));
+        }
+        const double* next = row.data();
+        ((number = static_cast<Number>(*next++)), ...);
+    }
+    template <class Number>
+    void row(const std::string& name, std::vector<Number>& row) {
+        if (!writes_) {
+            const Row found = take(name);
+            if (!found.empty()) row.assign(found.begin(), found.end());
+        } else if (!row.empty()) {
+            rows_[name] = Row(row.begin(), row.end());
+        }
+    }
+    // name/0, name/1, ...: one row a worker.
+    void rows(const std::string& name, Rows& rows) {
+        for (std::size_t w = 0; writes_ ? w < rows.size() : rows_.contains(numbered(name, w)); ++w) {
+            if (!writes_) rows.resize(w + 1);
+            row(numbered(name, w), rows[w]);
+        }
+    }
+    // name/KEY: a number, a row, or a struct whose members() is a tuple of references to numbers.
+    template <class Value>
+    void each(const std::string& name, std::map<std::string, Value>& values) {
+        if (!writes_) {
+            const std::string prefix = name + "/";
+            for (auto found = rows_.lower_bound(prefix); found != rows_.end() && found->first.starts_with(prefix); ++found) {
+                values.try_emplace(found->first.substr(prefix.size()));
+            }
+        }
+        for (auto& [key, value] : values) {
+            const std::string full = name + "/" + key;
+            if constexpr (std::is_arithmetic_v<Value>) numbers(full, value);
+            else if constexpr (requires { value.members(); }) std::apply([&](auto&... member) { numbers(full, member...); }, value.members());
+            else row(full, value);
+        }
+    }
+    // What a part looks up itself: all that there is, to write to or to take from.
+    NamedRows& all() { return rows_; }
+    bool writes() const { return writes_; }
+
+private:
+    static std::string numbered(const std::string& name, std::size_t w) { return name + "/" + std::to_string(w); }
+    Row take(const std::string& name) {
+        auto found = rows_.extract(name);
+        return found.empty() ? Row{} : std::move(found.mapped());
+    }
+
+    NamedRows& rows_;
+    bool writes_;
+};
+
+class Record {
+public:
+    Record() = default;
+    explicit Record(NamedRows rows) : others_(std::move(rows)) {}
+
+    // The part of this type, made when it is first asked for: `initial`, but for what rows from outside say. A record
+    // belongs to one thread at a time, also where it is const.
+    template <class Part>
+    Part& of(Part initial = {}) {
+        return part(std::move(initial));
+    }
+    template <class Part>
+    const Part& of() const {
+        return part(Part{});
+    }
+
+    NamedRows rows() const {
+        NamedRows all = others_;
+        Fields fields(all, true);
+        for (auto& [type, held] : parts_) held.fields(held.part, fields);
+        return all;
+    }
+
+private:
+    struct Held {
+        std::any part;
+        void (*fields)(std::any&, Fields&);
+    };
+    template <class Part>
+    Part& part(Part initial) const {
+        const auto [found, is_new] = parts_.try_emplace(std::type_index(typeid(Part)));
+        Held& held = found->second;
+        if (is_new) {
+            held = {std::move(initial), [](std::any& any, Fields& fields) { std::any_cast<Part&>(any).fields(fields); }};
+            Fields fields(others_, false);
+            held.fields(held.part, fields);
+        }
+        return std::any_cast<Part&>(held.part);
+    }
+
+    mutable std::map<std::type_index, Held> parts_;
+    mutable NamedRows others_;  // that no part has asked for
+};
+
+using State = Record;
+
+}  // namespace apscope::detail
