@@ -25,7 +25,7 @@ std::vector<int> schedule(const std::string& text) {
     for (std::size_t begin = 0; begin <= text.size();) {
         const std::size_t end = std::min(text.find('/', begin), text.size());
         const auto b = parse_number<int>(std::string_view(text).substr(begin, end - begin));
-        if (!b || *b < 1 || *b > 16) throw std::invalid_argument("bits=" + text + " is no list of widths from 1 to 16, such as 6/6/8/8");
+        if (!b || *b < 1 || *b > 16) throw std::invalid_argument("bits=" + text + " must be a list of integers from 1 to 16, such as 6/6/8/8");
         bits.push_back(*b);
         begin = end + 1;
     }
