@@ -23,19 +23,19 @@ struct SumToOdd {
 // One rounded addition of rows, with the moments of its draws.
 class RowAdder {
 public:
-    RowAdder(const Accumulator& accumulator, PhiloxKey key, std::size_t first, std::size_t count, HopMoments* moments,
+    RowAdder(const Cast<double>& accumulator, PhiloxKey key, std::size_t first, std::size_t count, HopMoments* moments,
              std::size_t moments_offset)
         : accumulator_(accumulator), key_(key), first_(first), count_(count), moments_(moments), offset_(moments_offset) {}
 
     // target = round(a + sign * b), drawing at `hop`; `target` may be `a`.
     void add(double* target, const double* a, const double* source, double sign, std::uint32_t hop) {
         if (a != target) std::copy_n(a, count_, target);
-        const RandomStream stream{key_, 0, stage_and_hop(Stage::reduce, hop), accumulator_.cast.random_bits};
+        const RandomStream stream{key_, 0, stage_and_hop(Stage::reduce, hop), accumulator_.random_bits};
         if (moments_ != nullptr && is_stochastic(accumulator_.rounding)) note_moments(target, source, sign);
         dispatch(accumulator_.rounding, [&]<RoundingMode M>() {
             const std::uint64_t first = first_;
-            is_plain(accumulator_.cast) ? simd::run<AddRow<M, true>>(target, source, sign, count_, &accumulator_.cast, &stream, first)
-                                        : simd::run<AddRow<M, false>>(target, source, sign, count_, &accumulator_.cast, &stream, first);
+            is_plain(accumulator_) ? simd::run<AddRow<M, true>>(target, source, sign, count_, &accumulator_, &stream, first)
+                                        : simd::run<AddRow<M, false>>(target, source, sign, count_, &accumulator_, &stream, first);
         });
     }
 
@@ -44,12 +44,12 @@ private:
         // To odd keeps every bit that the random bits can see, and the sticky one.
         odd_.resize(count_);
         simd::run<SumToOdd>(target, source, sign, odd_.data(), count_);
-        const bool defined = add_moments(odd_.data(), count_, 1.0, accumulator_.cast, accumulator_.rounding, accumulator_.saturates,
+        const bool defined = add_moments(odd_.data(), count_, 1.0, accumulator_,
                                          moments_->bias.data() + offset_, moments_->variance.data() + offset_);
         moments_->defined = moments_->defined && defined;
     }
 
-    const Accumulator& accumulator_;
+    const Cast<double>& accumulator_;
     PhiloxKey key_;
     std::size_t first_, count_;
     HopMoments* moments_;
@@ -83,8 +83,8 @@ public:
         if (sums_.step && sums_.step->step == Step::bits) return simd::run<AddAndRound<Step::bits>>(target, a, b, sign, count_, &*sums_.step);
         simd::run<AddFp32>(target, a, b, sign, count_);
         if (sums_.in_hardware) return;
-        if (moments_ != nullptr && is_stochastic(sums_.job.mode)) {
-            const bool defined = add_moments(target, count_, sums_.scale, sums_.accumulator, sums_.job.mode, sums_.saturates,
+        if (moments_ != nullptr && is_stochastic(sums_.accumulator.rounding)) {
+            const bool defined = add_moments(target, count_, sums_.scale, sums_.accumulator,
                                              moments_->bias.data() + offset_, moments_->variance.data() + offset_);
             moments_->defined = moments_->defined && defined;
         }
@@ -100,30 +100,30 @@ private:
 };
 
 // Every NaN and zero as the rule writes it: the processor's own NaNs have a sign, zeros one that the format may lack.
-struct PutRight {
+struct Canonicalize {
     static APSCOPE_INLINE void run(float* row, std::size_t count, std::uint32_t zero_sign) {
-        for (std::size_t i = 0; i < count; ++i) row[i] = put_right(row[i], zero_sign);
+        for (std::size_t i = 0; i < count; ++i) row[i] = canonicalize_nan_and_zero(row[i], zero_sign);
     }
 };
 
 }  // namespace
 
-Accumulator make_accumulator(const FloatFormat& format, const Projection& projection) {
+Cast<double> make_accumulator(const FloatFormat& format, const Projection& projection) {
     require_counted(projection.rounding, "sums");
-    return {make_cast<double>(format, projection), projection.rounding, clamps(projection.overflow)};
+    return make_cast<double>(format, projection);
 }
 
-void encode_row(std::span<const float> in, double* out, double scale, const Cast<double>& cast, RoundingMode rounding,
+void encode_row(std::span<const float> in, double* out, double scale, const Cast<double>& cast,
                 PhiloxKey key, std::uint32_t worker, std::uint64_t first) {
     const RandomStream stream{key, worker, stage_and_hop(Stage::wire, 0), cast.random_bits};
-    dispatch(rounding, [&]<RoundingMode M>() {
+    dispatch(cast.rounding, [&]<RoundingMode M>() {
         is_plain(cast) ? simd::run<EncodeRow<M, true>>(in.data(), out, in.size(), scale, &cast, &stream, first)
                        : simd::run<EncodeRow<M, false>>(in.data(), out, in.size(), scale, &cast, &stream, first);
     });
 }
 
 void reduce(const Topology& topology, std::span<const double* const> rows, std::size_t first, std::size_t count, std::size_t n,
-            const Accumulator& accumulator, PhiloxKey key, std::span<double> out, ReduceScratch<double>& scratch,
+            const Cast<double>& accumulator, PhiloxKey key, std::span<double> out, ReduceScratch<double>& scratch,
             HopMoments* moments) {
     if (topology.kind == Topology::Kind::exact) {
         std::copy_n(rows[0], count, out.data());
@@ -143,7 +143,7 @@ void reduce(const Topology& topology, std::span<const float* const> rows, std::s
         return Fp32Adder(sums, key, at, size, moments, at - first);
     });
     // The code of one worker passes as it is: nothing was added.
-    if (rows.size() > 1 && (sums.in_hardware || sums.step)) simd::run<PutRight>(out.data(), count, sums.zero_sign);
+    if (rows.size() > 1 && (sums.in_hardware || sums.step)) simd::run<Canonicalize>(out.data(), count, sums.zero_sign);
 }
 
 HopTarget checked_hops(std::size_t workers, const FloatFormat& format, const AllReduceOptions& options) {
@@ -161,7 +161,7 @@ void all_reduce(std::span<const float> in, std::size_t workers, std::span<double
     const HopTarget hops = checked_hops(workers, format, options);
     const std::size_t n = out.size();
     if (in.size() != workers * n) throw std::invalid_argument("the workers' rows and the result differ in length");
-    const Accumulator accumulator = make_accumulator(hops.format, hops.projection);
+    const Cast<double> accumulator = make_accumulator(hops.format, hops.projection);
     const Cast<double> cast = make_cast<double>(format, options.projection);
     const PhiloxKey key = seed_key(options.seed);
 
@@ -196,7 +196,7 @@ void all_reduce(std::span<const float> in, std::size_t workers, std::span<double
                 std::copy_n(source, count, row);
                 continue;
             }
-            encode_row({source, count}, row, 1.0, cast, options.projection.rounding, key, static_cast<std::uint32_t>(w), first);
+            encode_row({source, count}, row, 1.0, cast, key, static_cast<std::uint32_t>(w), first);
         }
         reduce(options.topology, rows, first, count, n, accumulator, key, out.subspan(first, count), scratch);
     };

@@ -39,7 +39,7 @@ template <RoundingMode M, bool Plain>
 struct RoundRow {
     static APSCOPE_INLINE void run(double* row, std::size_t count, const Cast<double>* given, const RandomStream* stream,
                                    std::uint64_t first) {
-        const Cast<double> cast = known<Plain>(*given);
+        const Cast<double> cast = assume_plain<Plain>(*given);
         if constexpr (is_stochastic(M)) {
             RandomWords words(*stream);
             for (std::size_t i = 0; i < count; ++i) row[i] = round_to_format<M, double>(row[i], cast, words.at(first + i));

@@ -171,7 +171,7 @@ private:
             }
         }
         RandomWords words(stream(Stage::reduce, 0));
-        dispatch(rounder.mode, [&]<RoundingMode M>() {
+        dispatch(rounder.cast.rounding, [&]<RoundingMode M>() {
             constexpr bool down = M == RoundingMode::toward_negative;
             for (std::size_t i = 0; i < count_; ++i) {
                 Accumulator& a = accumulators[i];

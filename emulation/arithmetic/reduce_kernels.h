@@ -37,7 +37,7 @@ template <RoundingMode M, bool Plain>
 struct EncodeRow {
     static APSCOPE_INLINE void run(const float* in, double* out, std::size_t count, double scale, const Cast<double>* given,
                                    const RandomStream* stream, std::uint64_t first) {
-        const Cast<double> cast = known<Plain>(*given);
+        const Cast<double> cast = assume_plain<Plain>(*given);
         if constexpr (is_stochastic(M)) {
             RandomWords words(*stream);
             for (std::size_t i = 0; i < count; ++i) out[i] = round_to_format<M, double>(in[i] * scale, cast, words.at(first + i));
@@ -52,7 +52,7 @@ template <RoundingMode M, bool Plain>
 struct AddRow {
     static APSCOPE_INLINE void run(double* target, const double* source, double sign, std::size_t count, const Cast<double>* given,
                                    const RandomStream* stream, std::uint64_t first) {
-        const Cast<double> cast = known<Plain>(*given);
+        const Cast<double> cast = assume_plain<Plain>(*given);
         if constexpr (is_stochastic(M)) {
             RandomWords words(*stream);
             for (std::size_t i = 0; i < count; ++i) {

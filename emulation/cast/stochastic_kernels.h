@@ -28,7 +28,7 @@ template <RoundingMode M, class Real, bool Plain>
 struct DrawByRule {
     static APSCOPE_INLINE void run(const Real* in, Real* out, std::size_t count, const Cast<Real>* given,
                                    const RandomStream* given_stream, std::uint64_t first) {
-        const Cast<Real> cast = known<Plain>(*given);
+        const Cast<Real> cast = assume_plain<Plain>(*given);
         const RandomStream stream = *given_stream;
         const int slots = RandomStream::slots(stream.random_bits);
         std::size_t i = 0;
@@ -58,7 +58,7 @@ template <RoundingMode M>
 struct DrawNarrowByRule {
     static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count, const Cast<float>* given,
                                    const RandomStream* stream, std::uint64_t first) {
-        const Cast<float> cast = known<true>(*given);
+        const Cast<float> cast = assume_plain<true>(*given);
         NarrowDraws draws(*stream);
         for_draw_buffers(count, [&](std::size_t begin, std::size_t n) __attribute__((always_inline)) {
             const std::uint32_t* drawn = draws.at(first + begin, n);
@@ -77,8 +77,8 @@ struct DrawBySplit {
             const std::uint32_t* drawn = draws.at(first + begin, n);
             const float* x = in + begin;
             float* rounded = out + begin;
-            by_overflow(x, n, s.cast.largest, [&]<bool Full>(std::size_t from, std::size_t length) __attribute__((always_inline)) {
-                for (std::size_t i = from; i < from + length; ++i) rounded[i] = draw_split<M, HasParts, Few, Full>(x[i], s, drawn[i]);
+            by_overflow(x, n, s.cast.largest, [&]<bool Limited>(std::size_t from, std::size_t length) __attribute__((always_inline)) {
+                for (std::size_t i = from; i < from + length; ++i) rounded[i] = draw_split<M, HasParts, Few, Limited>(x[i], s, drawn[i]);
             });
         });
     }
@@ -97,8 +97,8 @@ struct DrawScaled {
             else drawn = draws.at(first + begin, n);
             const float* x = in + begin;
             float* rounded = out + begin;
-            by_overflow(x, n, s.cast.largest, [&]<bool Full>(std::size_t from, std::size_t length) __attribute__((always_inline)) {
-                for (std::size_t i = from; i < from + length; ++i) rounded[i] = draw_scaled<Full>(x[i], s, drawn[i]);
+            by_overflow(x, n, s.cast.largest, [&]<bool Limited>(std::size_t from, std::size_t length) __attribute__((always_inline)) {
+                for (std::size_t i = from; i < from + length; ++i) rounded[i] = draw_scaled<Limited>(x[i], s, drawn[i]);
             });
         });
     }

@@ -50,7 +50,6 @@ struct ReduceStep {
     double inverse;             // the sum is multiplied by it; 0: divided by the scale
     double divisor;             // and then divided by this
     Cast<double> wire, hop;
-    RoundingMode wire_mode, hop_mode;
     PhiloxKey key;
     const StackInstruction* program;
     int instructions;           // 0: the fp64 sum in the workers' order
@@ -62,17 +61,17 @@ struct ReduceStep {
         const double x = widened(in[static_cast<std::uint64_t>(worker) * elements + i]);
         if (!input_cast) return x;
         const RandomStream stream{key, static_cast<std::uint32_t>(worker), stage_and_hop(Stage::wire, 0), wire.random_bits};
-        if (wire_mode == RoundingMode::ties_to_even) return round_to_format<RoundingMode::ties_to_even, double>(x * scale, wire, std::uint64_t{0});
-        const std::uint64_t random = is_stochastic(wire_mode) ? stream.at(i) : 0;
-        return round_by_mode<double>(x * scale, wire, wire_mode, random, stream, i);
+        if (wire.rounding == RoundingMode::ties_to_even) return round_to_format<RoundingMode::ties_to_even, double>(x * scale, wire, std::uint64_t{0});
+        const std::uint64_t random = is_stochastic(wire.rounding) ? stream.at(i) : 0;
+        return round_by_mode<double>(x * scale, wire, random, stream, i);
     }
 
     // round(a + b)
     APSCOPE_HD double add(double a, double b, std::uint32_t number, std::uint64_t i) const {
         const RandomStream stream{key, 0, stage_and_hop(Stage::reduce, number), hop.random_bits};
-        if (hop_mode == RoundingMode::ties_to_even) return add_rounded<RoundingMode::ties_to_even>(a, b, hop, 0);
-        const std::uint64_t random = is_stochastic(hop_mode) ? stream.at(i) : 0;
-        return add_by_mode(a, b, hop, hop_mode, random);
+        if (hop.rounding == RoundingMode::ties_to_even) return add_rounded<RoundingMode::ties_to_even>(a, b, hop, 0);
+        const std::uint64_t random = is_stochastic(hop.rounding) ? stream.at(i) : 0;
+        return add_by_mode(a, b, hop, random);
     }
 
     APSCOPE_HD PartialSum combine(PartialSum target, double source, const StackInstruction& instruction, std::uint64_t i) const {

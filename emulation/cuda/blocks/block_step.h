@@ -15,13 +15,12 @@
 namespace apscope::detail {
 
 // A block format and a projection, made ready.
-struct BlockCast {
+struct DeviceBlockCast {
     Cast<double> element, scale;
-    RoundingMode mode;
     ScaleRule rule;
     bool tensor_scale, element_has_nan, twos_complement;
     int block_size;
-    int element_emax, least_exponent, most_exponent;  // of elements; of the scales
+    int element_emax, min_exponent, max_exponent;  // of elements; of the scales
     double round_up_from;   // significands of amax from here on, or above it, take the next exponent
     bool above_only;
     float largest, range;   // of an element; of an element times a scale
@@ -46,19 +45,19 @@ struct BlockGrid {
 APSCOPE_HD double power_of_two_number(int k) { return bits_cast<double>(static_cast<std::uint64_t>(k + 1023) << 52); }
 
 // The exponent of the power-of-two rules; amax is a finite fp32 number above 0, and so a normal fp64 one.
-APSCOPE_HD int block_exponent(const BlockCast& c, double amax) {
+APSCOPE_HD int block_exponent(const DeviceBlockCast& c, double amax) {
     const std::uint64_t bits = bits_cast<std::uint64_t>(amax);
     const double significand = bits_cast<double>((bits & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1023} << 52);
     int k = static_cast<int>(bits >> 52) - 1023 - c.element_emax;
     k += c.above_only ? significand > c.round_up_from : significand >= c.round_up_from;
-    return k < c.least_exponent ? c.least_exponent : k > c.most_exponent ? c.most_exponent : k;
+    return k < c.min_exponent ? c.min_exponent : k > c.max_exponent ? c.max_exponent : k;
 }
 
 // S_enc and its inverse, from the magnitude bits of the array's amax.
 struct TensorScale {
     float value, inverse;
 };
-APSCOPE_HD TensorScale tensor_scale(const BlockCast& c, const std::uint32_t* amax_bits) {
+APSCOPE_HD TensorScale tensor_scale(const DeviceBlockCast& c, const std::uint32_t* amax_bits) {
     const float amax = c.tensor_scale ? bits_cast<float>(*amax_bits) : 0.0f;
     if (amax == 0.0f) return {1.0f, 1.0f};
     const float ratio = c.range / amax;
@@ -71,7 +70,7 @@ struct BlockScale {
     double inverse;  // power-of-two rules
     float multiply;  // rule ratio
 };
-APSCOPE_HD BlockScale block_scale(const BlockCast& c, const TensorScale& tensor, float amax, bool has_nan) {
+APSCOPE_HD BlockScale block_scale(const DeviceBlockCast& c, const TensorScale& tensor, float amax, bool has_nan) {
     if (has_nan && !c.element_has_nan) return {bits_cast<double>(nan_bits<double>), 0, 0};
     if (c.rule == ScaleRule::ratio) {  // NVFP4's order of fp32 operations
         const float ratio = amax * (tensor.value * (1.0f / c.largest));
@@ -79,12 +78,12 @@ APSCOPE_HD BlockScale block_scale(const BlockCast& c, const TensorScale& tensor,
         const float inverse = 1.0f / (static_cast<float>(d) * tensor.inverse);
         return {d, 0, FLT_MAX < inverse ? FLT_MAX : inverse};
     }
-    const int k = amax > 0 ? block_exponent(c, amax) : c.least_exponent;
+    const int k = amax > 0 ? block_exponent(c, amax) : c.min_exponent;
     return {power_of_two_number(k), power_of_two_number(-k), 0};
 }
 
 // x as it is rounded to an element.
-APSCOPE_HD double block_scaled(const BlockCast& c, const BlockScale& s, float x) {
+APSCOPE_HD double block_scaled(const DeviceBlockCast& c, const BlockScale& s, float x) {
     if (c.rule != ScaleRule::ratio) return x * s.inverse;
     if (x != x) return x;
     const float product = x * s.multiply;
@@ -127,7 +126,7 @@ struct EncodeBlocksStep {
     float* out;
     std::uint8_t *codes, *scales;
     BlockGrid grid;
-    BlockCast cast;
+    DeviceBlockCast cast;
     Codec element_codec, scale_codec;
     const std::uint32_t* amax_bits;  // of the array, where the format has a tensor scale
 
@@ -155,10 +154,10 @@ struct EncodeBlocksStep {
         for (std::uint64_t j = 0; j < place.count; ++j) {
             const std::uint64_t i = place.first + j * place.stride;
             const double x = block_scaled(cast, scale, in[i]);
-            const std::uint64_t random = is_stochastic(cast.mode) ? cast.stream.at(i) : 0;
-            const double element = cast.mode == RoundingMode::ties_to_even
+            const std::uint64_t random = is_stochastic(cast.element.rounding) ? cast.stream.at(i) : 0;
+            const double element = cast.element.rounding == RoundingMode::ties_to_even
                                        ? round_to_format<RoundingMode::ties_to_even, double>(x, cast.element, std::uint64_t{0})
-                                       : round_by_mode<double>(x, cast.element, cast.mode, random, cast.stream, i);
+                                       : round_by_mode<double>(x, cast.element, random, cast.stream, i);
             if (out != nullptr) out[i] = block_value(cast.tensor_scale, element, scale.value, tensor.value);
             if (codes != nullptr) codes[i] = scale.value != scale.value ? std::uint8_t{0} : code(element);  // under NaN no element counts
         }
