@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/host_device.h"
+#include "core/strict_floats.h"
 
 namespace apscope::detail {
 

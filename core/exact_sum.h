@@ -35,15 +35,15 @@ APSCOPE_HD double sum_to_odd(double a, double b, bool down) {
 
 // Do the 53 bits of a round-to-odd number suffice for this rounding? The boundaries of a step in the
 // irregular gap have up to two bits more than those of others.
-APSCOPE_HD bool odd_suffices(const Cast<double>& cast, RoundingMode mode) {
-    return cast.mantissa_bits + 1 + (is_stochastic(mode) ? cast.random_bits : 0) + 2 + (cast.gap_high != 0 ? 2 : 0) <= 53;
+APSCOPE_HD bool odd_suffices(const Cast<double>& cast) {
+    return cast.mantissa_bits + 1 + (is_stochastic(cast.rounding) ? cast.random_bits : 0) + 2 + (cast.gap_high != 0 ? 2 : 0) <= 53;
 }
 
 // One hop of a reduction: a + b rounded once into the cast's format.
 template <RoundingMode M>
 APSCOPE_HD double add_rounded(double a, double b, const Cast<double>& cast, std::uint64_t random) {
     const double odd = sum_to_odd(a, b, M == RoundingMode::toward_negative);
-    if (is_stochastic(M) && !odd_suffices(cast, M)) {
+    if (is_stochastic(M) && !odd_suffices(cast)) {
         const std::uint64_t magnitude = bits_cast<std::uint64_t>(odd) & ~sign_bit<double>;
         if (magnitude != 0 && magnitude < infinity_bits<double>) {
             return wide_to_format<M>(add_aligned(wide(a), wide(b)), cast, random);

@@ -16,43 +16,7 @@ std::string describe(const FloatFormat& f) {
            ", mantissa_bits=" + std::to_string(f.mantissa_bits) + ", bias=" + std::to_string(f.bias);
 }
 
-// The exponent of the unit in which the smallest values count.
-int least_unit(const FloatFormat& f) { return (f.subnormals ? f.subnormal_exponent : f.emin()) - f.mantissa_bits; }
-
 }  // namespace
-
-double FloatFormat::magnitude(std::uint64_t code) const {
-    const std::uint64_t field = code >> mantissa_bits;
-    const std::uint64_t fraction = code & ((std::uint64_t{1} << mantissa_bits) - 1);
-    if (field == 0 && subnormals) {
-        return std::ldexp(static_cast<double>(fraction), subnormal_exponent - mantissa_bits);
-    }
-    if (code == 0 && zero != Zero::none) return 0.0;
-    const std::uint64_t significand = (std::uint64_t{1} << mantissa_bits) + fraction;
-    return std::ldexp(static_cast<double>(significand), static_cast<int>(field) - bias - mantissa_bits);
-}
-
-int FloatFormat::emax() const { return std::ilogb(largest()); }
-
-double FloatFormat::smallest_normal() const {
-    if (!subnormals) return smallest_positive();
-    const std::uint64_t code = std::uint64_t{1} << mantissa_bits;  // field 1, fraction 0
-    return code <= top_finite_code() ? magnitude(code) : 0.0;
-}
-
-double FloatFormat::smallest_positive() const { return magnitude(zero == Zero::none ? 0 : 1); }
-
-std::uint64_t FloatFormat::nan_code() const {
-    if (nan_at_negative_zero) return magnitude_codes();
-    if (nan_codes == 0) refuse("the format " + name() + " has no NaN");
-    // IEEE 754: the quiet bit alone. One NaN per sign: that one.
-    return has_infinity ? infinity_code() + (nan_codes + 1) / 2 : magnitude_codes() - 1;
-}
-
-std::uint64_t FloatFormat::infinity_code() const {
-    if (!has_infinity) refuse("the format " + name() + " has no infinity");
-    return magnitude_codes() - 1 - nan_codes;
-}
 
 std::size_t FloatFormat::hash() const {
     std::size_t h = 1469598103934665603ull;
@@ -67,68 +31,22 @@ std::size_t FloatFormat::hash() const {
     return h;
 }
 
-FloatFormat make_format(int exponent_bits, int mantissa_bits, Specials specials, bool is_signed) {
-    FloatFormat f;
-    f.exponent_bits = exponent_bits;
-    f.mantissa_bits = mantissa_bits;
-    f.is_signed = is_signed;
-    f.zero = is_signed ? Zero::both_signs : Zero::single;
-    f.bias = exponent_bits > 0 && exponent_bits < 32 ? (1 << (exponent_bits - 1)) - 1 : 0;
-    const bool sane = mantissa_bits >= 0 && mantissa_bits < 64;
-    switch (specials) {
-        case Specials::ieee:
-            f.has_infinity = true;
-            f.nan_codes = sane ? (std::uint64_t{1} << mantissa_bits) - 1 : 0;
-            break;
-        case Specials::fn:
-            f.nan_codes = 1;
-            break;
-        case Specials::fnuz:
-            f.bias += 1;
-            f.zero = Zero::single;
-            f.nan_at_negative_zero = is_signed;
-            f.nan_codes = is_signed ? 0 : 1;
-            break;
-        case Specials::finite:
-            break;
-        case Specials::e8m0:
-            f.is_signed = false;
-            f.subnormals = false;
-            f.zero = Zero::none;
-            f.nan_codes = 1;
-            break;
-        case Specials::p3109_extended:
-        case Specials::p3109_finite:
-            f.bias += 1;
-            f.zero = Zero::single;
-            f.has_infinity = specials == Specials::p3109_extended;
-            f.nan_at_negative_zero = is_signed;
-            f.nan_codes = is_signed ? 0 : 1;
-            f.even_code_ties = mantissa_bits == 0;
-            break;
-    }
-    f.subnormal_exponent = 1 - f.bias;
-    return f;
-}
+namespace detail {
 
-FloatFormat make_p3109(int storage_bits, int precision, bool is_signed, bool extended) {
+void refuse_format(const FloatFormat& f, std::string_view what) { refuse("the format " + f.name() + " has no " + std::string(what)); }
+
+void refuse_p3109(int storage_bits, int precision, bool is_signed) {
     const int widest = is_signed ? storage_bits - 1 : storage_bits;
     if (storage_bits < 3 || precision < 1 || precision > widest) {
         refuse("P3109 has no format of " + std::to_string(storage_bits) + " bits with precision " +
                std::to_string(precision) + "; precision runs from 1 to " + std::to_string(widest) +
                " and storage from 3 bits");
     }
-    if (widest - (precision - 1) > 11) {
-        refuse("P3109's format of " + std::to_string(storage_bits) + " bits with precision " + std::to_string(precision) + " has " +
-               std::to_string(widest - (precision - 1)) + " exponent bits, and values that fp64 cannot store; use at most 11");
-    }
-    FloatFormat f = make_format(widest - (precision - 1), precision - 1,
-                                extended ? Specials::p3109_extended : Specials::p3109_finite, is_signed);
-    // Bias 2^(K-P-1) signed, 2^(K-P) unsigned: 2^(exponent_bits - 1) either way.
-    f.bias = 1 << (f.exponent_bits - 1);
-    f.subnormal_exponent = 1 - f.bias;
-    return f;
+    refuse("P3109's format of " + std::to_string(storage_bits) + " bits with precision " + std::to_string(precision) + " has " +
+           std::to_string(widest - (precision - 1)) + " exponent bits, and values that fp64 cannot store; use at most 11");
 }
+
+}  // namespace detail
 
 Specials parse_specials(std::string_view name) {
     if (name == "ieee") return Specials::ieee;
@@ -172,20 +90,18 @@ void validate(const FloatFormat& f) {
     }
     // At least one finite value beside zero (or one at all in a format without zero).
     const std::uint64_t specials = f.nan_codes + (f.has_infinity ? 1 : 0);
-    const std::uint64_t least = f.zero == Zero::none ? 1 : 2;
-    if (f.nan_codes >= f.magnitude_codes() || specials + least > f.magnitude_codes()) {
+    const std::uint64_t needed = f.zero == Zero::none ? 1 : 2;
+    if (f.nan_codes >= f.magnitude_codes() || specials + needed > f.magnitude_codes()) {
         refuse(describe(f) + " and " + std::to_string(specials) +
                " special codes per sign has no finite value beside zero");
     }
-    const int quantum = least_unit(f);
+    const int quantum = f.finest_exponent();
     if (quantum < -1074 || !std::isfinite(f.largest())) {
         const std::string top = std::isfinite(f.largest()) ? "2^" + std::to_string(f.emax()) : "beyond 2^1023";
         refuse(describe(f) + " holds values from 2^" + std::to_string(quantum) + " to " + top +
                ", which fp64 cannot store; its finite values must be fp64 values");
     }
 }
-
-bool FloatFormat::fits_fp32() const { return mantissa_bits <= 23 && least_unit(*this) >= -149 && largest() <= 0x1.fffffep127; }
 
 void require_fp32(const FloatFormat& f, std::string_view what) {
     if (f.fits_fp32()) return;

@@ -10,9 +10,11 @@
 // finite value.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -39,28 +41,30 @@ struct FloatFormat {
     bool even_code_ties = false;      // precision 1 only: ties go to the even code (P3109), not
                                       // to the larger magnitude (IEEE 754)
 
-    friend bool operator==(const FloatFormat&, const FloatFormat&) = default;
+    friend constexpr bool operator==(const FloatFormat&, const FloatFormat&) = default;
 
     // Derived -----------------------------------------------------------------------------------
-    int storage_bits() const { return (is_signed ? 1 : 0) + exponent_bits + mantissa_bits; }
-    int precision() const { return mantissa_bits + 1; }
+    constexpr int storage_bits() const { return (is_signed ? 1 : 0) + exponent_bits + mantissa_bits; }
+    constexpr int precision() const { return mantissa_bits + 1; }
+    // The exponent of the unit in which the smallest values count.
+    constexpr int finest_exponent() const { return (subnormals ? subnormal_exponent : emin()) - mantissa_bits; }
     // Exponent of the smallest normal number.
-    int emin() const { return subnormals ? 1 - bias : -bias; }
+    constexpr int emin() const { return subnormals ? 1 - bias : -bias; }
     // floor(log2(largest finite value)); the "emax" of scale rules.
-    int emax() const;
-    bool has_nan() const { return nan_codes > 0 || nan_at_negative_zero; }
-    std::uint64_t magnitude_codes() const { return std::uint64_t{1} << (exponent_bits + mantissa_bits); }
-    std::uint64_t top_finite_code() const { return magnitude_codes() - 1 - nan_codes - (has_infinity ? 1 : 0); }
-    std::uint64_t nan_code() const;       // the canonical NaN's code; throws if there is none
-    std::uint64_t infinity_code() const;  // +infinity's code; throws if there is none
+    constexpr int emax() const;
+    constexpr bool has_nan() const { return nan_codes > 0 || nan_at_negative_zero; }
+    constexpr std::uint64_t magnitude_codes() const { return std::uint64_t{1} << (exponent_bits + mantissa_bits); }
+    constexpr std::uint64_t top_finite_code() const { return magnitude_codes() - 1 - nan_codes - (has_infinity ? 1 : 0); }
+    constexpr std::uint64_t nan_code() const;       // the canonical NaN's code; throws if there is none
+    constexpr std::uint64_t infinity_code() const;  // +infinity's code; throws if there is none
     // The value of a code without its sign bit; `code` must be at most top_finite_code().
-    double magnitude(std::uint64_t code) const;
-    double largest() const { return magnitude(top_finite_code()); }
-    double smallest_normal() const;       // 0 if the format has no normal number
-    double smallest_positive() const;     // the smallest subnormal where there is one
+    constexpr double magnitude(std::uint64_t code) const;
+    constexpr double largest() const { return magnitude(top_finite_code()); }
+    constexpr double smallest_normal() const;       // 0 if the format has no normal number
+    constexpr double smallest_positive() const;     // the smallest subnormal where there is one
     // Whether every finite value is an fp32 number: such formats are stored in fp32, the others,
     // whose values are fp64 numbers, in fp64.
-    bool fits_fp32() const;
+    constexpr bool fits_fp32() const;
 
     // Text --------------------------------------------------------------------------------------
     // The shortest name from which parse_format gives this format back.
@@ -80,10 +84,11 @@ enum class Specials {
 };
 
 // A format with the special values of `specials` and the usual bias of that family.
-FloatFormat make_format(int exponent_bits, int mantissa_bits, Specials specials = Specials::ieee,
-                        bool is_signed = true);
+constexpr FloatFormat make_format(int exponent_bits, int mantissa_bits, Specials specials = Specials::ieee, bool is_signed = true);
 // P3109 BinaryKpP{s,u}{e,f}.
-FloatFormat make_p3109(int storage_bits, int precision, bool is_signed, bool extended);
+constexpr FloatFormat make_p3109(int storage_bits, int precision, bool is_signed, bool extended);
+// The same format with another bias: its values times a power of two.
+constexpr FloatFormat with_bias(FloatFormat f, int bias);
 
 Specials parse_specials(std::string_view name);
 std::string_view specials_names();  // "ieee, fn, ..." for messages
@@ -93,6 +98,131 @@ std::string_view specials_names();  // "ieee, fn, ..." for messages
 void validate(const FloatFormat& format);
 // The same for `what` (say, "a scheme") that works on fp32 numbers: formats must be stored in fp32.
 void require_fp32(const FloatFormat& format, std::string_view what);
+
+// What follows from the fields ---------------------------------------------------------------------
+
+namespace detail {
+
+// integer 2^exponent, for an integer of at most 53 bits: exact where fp64 holds it.
+constexpr double times_power_of_two(double integer, int exponent) {
+    const auto power = [](int e) { return std::bit_cast<double>(static_cast<std::uint64_t>(e + 1023) << 52); };
+    for (; exponent > 1000; exponent -= 1000) integer *= power(1000);
+    if (exponent >= -1000) return integer * power(exponent);
+    // The first factors keep it a normal number.
+    for (; exponent < -2000; exponent += 1000) integer *= power(-1000);
+    return integer * power(exponent + 1000) * power(-1000);
+}
+
+// floor(log2(x)) of a number above 0; of an infinity the largest int.
+constexpr int floor_log2(double x) {
+    const std::uint64_t bits = std::bit_cast<std::uint64_t>(x);
+    const int field = static_cast<int>(bits >> 52);
+    if (field == 2047) return std::numeric_limits<int>::max();
+    return field != 0 ? field - 1023 : -1011 - std::countl_zero(bits);
+}
+
+[[noreturn]] void refuse_format(const FloatFormat& f, std::string_view what);  // "the format NAME has no WHAT"
+[[noreturn]] void refuse_p3109(int storage_bits, int precision, bool is_signed);
+
+}  // namespace detail
+
+constexpr double FloatFormat::magnitude(std::uint64_t code) const {
+    const std::uint64_t field = code >> mantissa_bits;
+    const std::uint64_t fraction = code & ((std::uint64_t{1} << mantissa_bits) - 1);
+    if (field == 0 && subnormals) {
+        return detail::times_power_of_two(static_cast<double>(fraction), subnormal_exponent - mantissa_bits);
+    }
+    if (code == 0 && zero != Zero::none) return 0.0;
+    const std::uint64_t significand = (std::uint64_t{1} << mantissa_bits) + fraction;
+    return detail::times_power_of_two(static_cast<double>(significand), static_cast<int>(field) - bias - mantissa_bits);
+}
+
+constexpr int FloatFormat::emax() const { return detail::floor_log2(largest()); }
+
+constexpr double FloatFormat::smallest_normal() const {
+    if (!subnormals) return smallest_positive();
+    const std::uint64_t code = std::uint64_t{1} << mantissa_bits;  // field 1, fraction 0
+    return code <= top_finite_code() ? magnitude(code) : 0.0;
+}
+
+constexpr double FloatFormat::smallest_positive() const { return magnitude(zero == Zero::none ? 0 : 1); }
+
+constexpr std::uint64_t FloatFormat::infinity_code() const {
+    if (!has_infinity) detail::refuse_format(*this, "infinity");
+    return magnitude_codes() - 1 - nan_codes;
+}
+
+constexpr std::uint64_t FloatFormat::nan_code() const {
+    if (nan_at_negative_zero) return magnitude_codes();
+    if (nan_codes == 0) detail::refuse_format(*this, "NaN");
+    // IEEE 754: the quiet bit alone. One NaN per sign: that one.
+    return has_infinity ? infinity_code() + (nan_codes + 1) / 2 : magnitude_codes() - 1;
+}
+
+constexpr bool FloatFormat::fits_fp32() const { return mantissa_bits <= 23 && finest_exponent() >= -149 && largest() <= 0x1.fffffep127; }
+
+constexpr FloatFormat with_bias(FloatFormat f, int bias) {
+    f.subnormal_exponent += f.bias - bias;
+    f.bias = bias;
+    return f;
+}
+
+constexpr FloatFormat make_format(int exponent_bits, int mantissa_bits, Specials specials, bool is_signed) {
+    FloatFormat f;
+    f.exponent_bits = exponent_bits;
+    f.mantissa_bits = mantissa_bits;
+    f.is_signed = is_signed;
+    f.zero = is_signed ? Zero::both_signs : Zero::single;
+    f.bias = exponent_bits > 0 && exponent_bits < 32 ? (1 << (exponent_bits - 1)) - 1 : 0;
+    const bool sane = mantissa_bits >= 0 && mantissa_bits < 64;
+    switch (specials) {
+        case Specials::ieee:
+            f.has_infinity = true;
+            f.nan_codes = sane ? (std::uint64_t{1} << mantissa_bits) - 1 : 0;
+            break;
+        case Specials::fn:
+            f.nan_codes = 1;
+            break;
+        case Specials::fnuz:
+            f.bias += 1;
+            f.zero = Zero::single;
+            f.nan_at_negative_zero = is_signed;
+            f.nan_codes = is_signed ? 0 : 1;
+            break;
+        case Specials::finite:
+            break;
+        case Specials::e8m0:
+            f.is_signed = false;
+            f.subnormals = false;
+            f.zero = Zero::none;
+            f.nan_codes = 1;
+            break;
+        case Specials::p3109_extended:
+        case Specials::p3109_finite:
+            f.bias += 1;
+            f.zero = Zero::single;
+            f.has_infinity = specials == Specials::p3109_extended;
+            f.nan_at_negative_zero = is_signed;
+            f.nan_codes = is_signed ? 0 : 1;
+            f.even_code_ties = mantissa_bits == 0;
+            break;
+    }
+    f.subnormal_exponent = 1 - f.bias;
+    return f;
+}
+
+constexpr FloatFormat make_p3109(int storage_bits, int precision, bool is_signed, bool extended) {
+    const int widest = is_signed ? storage_bits - 1 : storage_bits;
+    if (storage_bits < 3 || precision < 1 || precision > widest || widest - (precision - 1) > 11) {
+        detail::refuse_p3109(storage_bits, precision, is_signed);
+    }
+    FloatFormat f = make_format(widest - (precision - 1), precision - 1,
+                                extended ? Specials::p3109_extended : Specials::p3109_finite, is_signed);
+    // Bias 2^(K-P-1) signed, 2^(K-P) unsigned: 2^(exponent_bits - 1) either way.
+    f.bias = 1 << (f.exponent_bits - 1);
+    f.subnormal_exponent = 1 - f.bias;
+    return f;
+}
 
 }  // namespace apscope
 

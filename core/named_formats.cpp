@@ -6,64 +6,13 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/named_format_table.h"
 #include "core/nearest_names.h"
 #include "core/parse.h"
 
 namespace apscope {
 
 namespace {
-
-FloatFormat with_bias(FloatFormat f, int bias) {
-    f.subnormal_exponent += f.bias - bias;
-    f.bias = bias;
-    return f;
-}
-
-// IBM's 1-4-3 forward format: no infinity, no NaN, field 0 an ordinary binade with code 0 as zero.
-FloatFormat hfp8_forward() {
-    FloatFormat f = with_bias(make_format(4, 3, Specials::finite), 11);
-    f.subnormals = false;
-    return f;
-}
-
-// DLFloat16: 1-6-9, field 0 an ordinary binade, the top code is one merged NaN-infinity.
-FloatFormat dlfloat16() {
-    FloatFormat f = make_format(6, 9, Specials::fn);
-    f.subnormals = false;
-    return f;
-}
-
-const std::vector<NamedFormat>& table() {
-    static const std::vector<NamedFormat> formats = {
-        {"fp64", "binary64 float64 e11m52 double", "IEEE 754", make_format(11, 52)},
-        {"fp32", "binary32 float32 e8m23 single", "IEEE 754", make_format(8, 23)},
-        {"tf32", "tensorfloat32 e8m10", "NVIDIA", make_format(8, 10)},
-        {"bf16", "bfloat16 e8m7", "Google", make_format(8, 7)},
-        {"fp16", "binary16 float16 half e5m10", "IEEE 754", make_format(5, 10)},
-        {"fp16_ahp", "arm_ahp e5m10finite", "Arm alternative half precision", make_format(5, 10, Specials::finite)},
-        {"dlfloat16", "dlfloat", "IBM", dlfloat16()},
-        {"e5m2", "float8_e5m2 f8E5M2 fp8_e5m2 bf8 ofp8_e5m2", "OCP, IEEE rules", make_format(5, 2)},
-        {"e4m3", "float8_e4m3 f8E4M3", "IEEE rules", make_format(4, 3)},
-        {"e3m4", "float8_e3m4 f8E3M4", "IEEE rules", make_format(3, 4)},
-        {"e4m3fn", "float8_e4m3fn f8E4M3FN ofp8_e4m3 hf8", "OCP", make_format(4, 3, Specials::fn)},
-        {"e3m4fn", "", "Intel", make_format(3, 4, Specials::fn)},
-        {"e4m3fnuz", "float8_e4m3fnuz f8E4M3FNUZ", "AMD, Graphcore, Qualcomm", make_format(4, 3, Specials::fnuz)},
-        {"e4m3b11fnuz", "float8_e4m3b11fnuz float8_e4m3b11 f8E4M3B11FNUZ", "Google",
-         with_bias(make_format(4, 3, Specials::fnuz), 11)},
-        {"e5m2fnuz", "float8_e5m2fnuz f8E5M2FNUZ", "AMD, Graphcore, Qualcomm", make_format(5, 2, Specials::fnuz)},
-        {"e8m0fnu", "float8_e8m0fnu f8E8M0FNU e8m0", "OCP MX scale", make_format(8, 0, Specials::e8m0)},
-        {"hfp8_forward", "hfp8_143", "IBM HFP8, 1-4-3 with bias 11", hfp8_forward()},
-        {"e3m2fn", "float6_e3m2fn f6E3M2FN", "OCP MX element", make_format(3, 2, Specials::finite)},
-        {"e2m3fn", "float6_e2m3fn f6E2M3FN", "OCP MX element", make_format(2, 3, Specials::finite)},
-        {"e2m1fn", "float4_e2m1fn f4E2M1FN", "OCP MX element", make_format(2, 1, Specials::finite)},
-        {"e3m0", "", "CPD, IEEE rules", make_format(3, 0)},
-        {"binary8p3se", "", "IEEE P3109", make_p3109(8, 3, true, true)},
-        {"binary8p4se", "", "IEEE P3109", make_p3109(8, 4, true, true)},
-        {"binary8p1uf", "", "IEEE P3109 scale", make_p3109(8, 1, false, false)},
-        {"binary4p2sf", "", "IEEE P3109", make_p3109(4, 2, true, false)},
-    };
-    return formats;
-}
 
 struct Ambiguous {
     std::string_view names;       // separated by spaces
@@ -186,7 +135,7 @@ std::optional<FloatFormat> parse_family(std::string_view name) {
 // Does the table, or the list of ambiguous names, give `name` another meaning than `f`? OCP's e2m1fn has
 // no NaN, and e8m0 is its scale.
 bool means_another(std::string_view name, const FloatFormat& f) {
-    for (const NamedFormat& row : table()) {
+    for (const NamedFormat& row : named_format_table) {
         if (row.name == name || lists(row.aliases, name)) return row.format != f;
     }
     return std::ranges::any_of(ambiguous, [&](const Ambiguous& row) { return lists(row.names, name); });
@@ -202,20 +151,23 @@ std::string general_name(const FloatFormat& f) {
         const bool takes_nan_at_zero = f.nan_at_negative_zero && !base.nan_at_negative_zero;
         if (base.nan_at_negative_zero && !f.nan_at_negative_zero) continue;
         if (takes_nan_at_zero && f.nan_codes != base.nan_codes) continue;  // one of the two words only
-        std::string name = "e" + std::to_string(f.exponent_bits) + "m" + std::to_string(f.mantissa_bits);
+        std::string name = "e";
+        const auto append = [&name](std::string_view word, const auto& number) { name.append(word).append(std::to_string(number)); };
+        append("", f.exponent_bits);
+        append("m", f.mantissa_bits);
         name += suffix;
         if (!f.is_signed) name += "u";
         if (f.bias != make_format(f.exponent_bits, f.mantissa_bits, specials, f.is_signed).bias) {
-            name += "b" + std::to_string(f.bias);
+            append("b", f.bias);
         }
         if (!f.subnormals) name += "nosub";
-        else if (f.subnormal_exponent != base.subnormal_exponent) name += "sub" + std::to_string(f.subnormal_exponent);
+        else if (f.subnormal_exponent != base.subnormal_exponent) append("sub", f.subnormal_exponent);
         if (f.zero != base.zero) {
             if (f.zero == Zero::both_signs) continue;
             name += f.zero == Zero::single ? "zero1" : "zero0";
         }
         if (takes_nan_at_zero) name += "nannz";
-        else if (f.nan_codes != base.nan_codes) name += "nan" + std::to_string(f.nan_codes);
+        else if (f.nan_codes != base.nan_codes) append("nan", f.nan_codes);
         if (f.has_infinity != base.has_infinity) name += f.has_infinity ? "inf" : "noinf";
         if (f.even_code_ties) name += "eventies";
         if (!means_another(name, f) && (best.empty() || name.size() < best.size())) best = name;
@@ -225,10 +177,10 @@ std::string general_name(const FloatFormat& f) {
 
 }  // namespace
 
-std::span<const NamedFormat> named_formats() { return table(); }
+std::span<const NamedFormat> named_formats() { return named_format_table; }
 
 std::string FloatFormat::name() const {
-    for (const NamedFormat& row : table()) {
+    for (const NamedFormat& row : named_format_table) {
         if (row.format == *this) return std::string(row.name);
     }
     const int bits = storage_bits();
@@ -244,7 +196,7 @@ std::string FloatFormat::name() const {
 }
 
 FloatFormat parse_format(std::string_view name) {
-    for (const NamedFormat& row : table()) {
+    for (const NamedFormat& row : named_format_table) {
         if (row.name == name || lists(row.aliases, name)) return row.format;
     }
     for (const Ambiguous& row : ambiguous) {

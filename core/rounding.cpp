@@ -25,11 +25,11 @@ bool shrinks(RoundingMode mode, bool negative) {
 // The first magnitude inside the irregular gap that rounds up, or the gap's end: by bisection, since
 // rounding is monotone.
 template <class Real>
-BitsOf<Real> gap_up(const Cast<Real>& cast, RoundingMode mode, bool negative) {
+BitsOf<Real> gap_up(const Cast<Real>& cast, bool negative) {
     BitsOf<Real> low = cast.gap_low, high = cast.gap_high;
     while (high - low > 1) {
         const BitsOf<Real> middle = low + (high - low) / 2;
-        const bool up = dispatch(mode, [&]<RoundingMode M>() {
+        const bool up = dispatch(cast.rounding, [&]<RoundingMode M>() {
             return round_in_gap<M, Real>(middle, negative, cast, std::uint64_t{0}) == cast.gap_high;
         });
         (up ? high : low) = middle;
@@ -48,6 +48,8 @@ Cast<Real> make_cast(const FloatFormat& f, const Projection& p) {
     const Bits infinity = infinity_bits<Real>;
 
     Cast<Real> c{};
+    c.rounding = p.rounding;
+    c.saturates = clamps(p.overflow);
     c.mantissa_bits = f.mantissa_bits;
     c.emin = f.subnormals ? f.subnormal_exponent : f.emin();
     c.bias = f.bias;
@@ -78,8 +80,8 @@ Cast<Real> make_cast(const FloatFormat& f, const Projection& p) {
         c.gap_high = bits_of<Real>(f.smallest_positive());
     }
     if (c.gap_high != 0 && !is_stochastic(p.rounding)) {
-        c.gap_up_positive = gap_up(c, p.rounding, false);
-        c.gap_up_negative = gap_up(c, p.rounding, true);
+        c.gap_up_positive = gap_up(c, false);
+        c.gap_up_negative = gap_up(c, true);
     }
     if (f.zero == Zero::none) {
         c.rounded_zero = bits_of<Real>(f.smallest_positive());
@@ -116,13 +118,13 @@ Cast<Real> make_cast(const FloatFormat& f, const Projection& p) {
 }
 
 template <class Real>
-Real round_one(Real x, const Cast<Real>& cast, RoundingMode mode, std::uint64_t random) {
-    return dispatch(mode, [&]<RoundingMode M>() { return round_to_format<M, Real>(x, cast, random); });
+Real round_one(Real x, const Cast<Real>& cast, std::uint64_t random) {
+    return dispatch(cast.rounding, [&]<RoundingMode M>() { return round_to_format<M, Real>(x, cast, random); });
 }
 
 template Cast<float> make_cast<float>(const FloatFormat&, const Projection&);
 template Cast<double> make_cast<double>(const FloatFormat&, const Projection&);
-template float round_one<float>(float, const Cast<float>&, RoundingMode, std::uint64_t);
-template double round_one<double>(double, const Cast<double>&, RoundingMode, std::uint64_t);
+template float round_one<float>(float, const Cast<float>&, std::uint64_t);
+template double round_one<double>(double, const Cast<double>&, std::uint64_t);
 
 }  // namespace apscope::detail

@@ -14,6 +14,7 @@
 // result is formed in place in the bits of x.
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <type_traits>
 
@@ -25,11 +26,13 @@
 
 namespace apscope::detail {
 
-// A format and a projection, made ready for Real: every limit as the bits of a magnitude. It serves the
-// rounding it was made for.
+// A format and a projection, made ready for Real: every limit as the bits of a magnitude. It serves the rounding that
+// it was made for, `rounding`, by which dispatch() chooses the mode; round_to_format() asserts that it is that one.
 template <class Real>
 struct Cast {
     using Bits = BitsOf<Real>;
+    RoundingMode rounding;
+    bool saturates;        // finite numbers beyond the largest become the largest
     int mantissa_bits;     // stored significand bits of the target
     int emin;              // exponent below which the quantum no longer shrinks
     int bias;              // for the parity of codes at precision 1
@@ -54,13 +57,13 @@ struct Cast {
 };
 
 // Most casts have no irregular gap, flush nothing and keep no payload. Loops take such a Cast by
-// known<true>(), whose zeros the compiler sees: what they would steer is left out of the vector code.
+// assume_plain<true>(), whose zeros the compiler sees: what they would steer is left out of the vector code.
 template <class Real>
 APSCOPE_HD bool is_plain(const Cast<Real>& c) {
     return c.gap_high == 0 && c.input_floor == 0 && c.result_floor == 0 && c.nan_kept == 0;
 }
 template <bool Plain, class Real>
-APSCOPE_HD Cast<Real> known(Cast<Real> c) {
+APSCOPE_HD Cast<Real> assume_plain(Cast<Real> c) {
     if (Plain) c.gap_high = c.input_floor = c.result_floor = c.nan_kept = 0;
     return c;
 }
@@ -173,6 +176,7 @@ APSCOPE_HD BitsOf<Real> finish(BitsOf<Real> rounded, BitsOf<Real> magnitude, Bit
 template <RoundingMode M, class Real, class Random>
 APSCOPE_HD Real round_to_format(Real x, const Cast<Real>& cast, const Random& random) {
     using Bits = BitsOf<Real>;
+    assert(cast.rounding == M);
     const Bits bits = bits_cast<Bits>(x);
     const Bits sign = bits & sign_bit<Real>;
     Bits magnitude = bits ^ sign;
@@ -250,9 +254,9 @@ APSCOPE_HD BitsOf<Real> round_in_gap(BitsOf<Real> magnitude, bool negative, cons
 template <class Real>
 Cast<Real> make_cast(const FloatFormat& format, const Projection& projection);
 
-// The rule at run-time mode, for scalars.
+// The rule for scalars, in the cast's mode.
 template <class Real>
-Real round_one(Real x, const Cast<Real>& cast, RoundingMode mode, std::uint64_t random);
+Real round_one(Real x, const Cast<Real>& cast, std::uint64_t random = 0);
 
 // Calls f.template operator()<M>() with the run-time mode as the compile-time M; on the device too, if f may
 // run there.

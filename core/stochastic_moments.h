@@ -13,7 +13,7 @@ struct RoundingMoments {
     bool defined;     // false where a draw can overflow, or v is not finite
 };
 
-APSCOPE_HD RoundingMoments stochastic_moments(double v, const Cast<double>& cast, RoundingMode mode, bool saturates) {
+APSCOPE_HD RoundingMoments stochastic_moments(double v, const Cast<double>& cast) {
     const std::uint64_t magnitude = bits_cast<std::uint64_t>(v) & ~sign_bit<double>;
     const double size = bits_cast<double>(magnitude);
     if (magnitude == 0) return {0.0, 0.0, true};
@@ -37,11 +37,11 @@ APSCOPE_HD RoundingMoments stochastic_moments(double v, const Cast<double>& cast
         const std::uint64_t rest = shift >= 64 ? significand : shift <= 0 ? 0 : significand & ((std::uint64_t{1} << shift) - 1);
         eta = eta_of(rest, shift);
     }
-    const UpCount up = up_count(mode, eta, cast.random_bits);
+    const UpCount up = up_count(cast.rounding, eta, cast.random_bits);
     const double p = up.all ? 1.0 : static_cast<double>(up.count) * 0x1p-64;
     const double sign = bits_cast<std::uint64_t>(v) >> 63 ? -1.0 : 1.0;
     const double largest = bits_cast<double>(cast.largest);
-    if (saturates && low >= largest) return {sign * (largest - size), 0.0, true};
+    if (cast.saturates && low >= largest) return {sign * (largest - size), 0.0, true};
     if (low > largest || (low + gap > largest && p != 0)) return {0.0, 0.0, false};
     return {sign * (p * gap - (size - low)), p * (1.0 - p) * (gap * gap), true};
 }

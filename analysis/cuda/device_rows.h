@@ -78,16 +78,15 @@ private:
     };
 
     static void run_task(Queue& queue, Buffers& b, const RowPlan& plan, std::size_t t, const Piece& piece) {
-        const RowTask& asked = plan.asked(t);
+        const RowTask& intended = plan.intended(t);
         const auto with_adder = [&](const auto& rounding) {
-            if (asked.step) return run_steps(queue, b, plan, t, piece, rounding, [&](PhiloxKey) { return StepAdder{*asked.step}; });
-            const Accumulator& a = asked.accumulator;
-            run_steps(queue, b, plan, t, piece, rounding, [&](PhiloxKey key) { return RuleAdder{a.cast, a.rounding, a.saturates, key}; });
+            if (intended.step) return run_steps(queue, b, plan, t, piece, rounding, [&](PhiloxKey) { return StepAdder{*intended.step}; });
+            run_steps(queue, b, plan, t, piece, rounding, [&](PhiloxKey key) { return RuleAdder{intended.accumulator, key}; });
         };
-        if (asked.narrow) {
-            return with_rounding<float>(*asked.narrow, asked.projection, 0, [&]<int Size, class Rounding>(const Rounding& rounding) { with_adder(rounding); });
+        if (intended.narrow) {
+            return with_rounding<float>(*intended.narrow, intended.projection, 0, [&]<int Size, class Rounding>(const Rounding& rounding) { with_adder(rounding); });
         }
-        with_adder(RuleRounding<double>{asked.wire.cast, asked.projection.rounding, {}});
+        with_adder(RuleRounding<double>{intended.wire.cast, {}});
     }
 
     // make_adder(key) gives what adds in a draw.
@@ -96,15 +95,15 @@ private:
                           const MakeAdder& make_adder) {
         using Adder = decltype(make_adder(PhiloxKey{}));
         const RowPlan::Task& task = plan.tasks()[t];
-        const RowTask& asked = plan.asked(t);
+        const RowTask& intended = plan.intended(t);
         const int workers = plan.workers();
         const std::uint64_t places = piece.places(), row_places = task.all_rows(workers) * places;
-        WireStep<Rounding> wire{b.rows.get(), piece, workers, rounding, task.cast, asked.keys[0], asked.wire_draws, b.kept.get(), b.lanes.get(),
+        WireStep<Rounding> wire{b.rows.get(), piece, workers, rounding, task.cast, intended.keys[0], intended.wire_draws, b.kept.get(), b.lanes.get(),
                                 row_places};
         queue.launch(wire);
         double *bias = b.moments.get(), *variance = bias + piece.count;
-        if (asked.wants_moments) queue.launch(MomentsStep{b.rows.get(), b.kept.get(), piece, workers, task.cast, bias, variance});
-        const Reducer<Adder> reducer{b.kept.get(), piece, workers, task.cast, plan.divisor(), make_adder(asked.keys[0]),
+        if (intended.wants_moments) queue.launch(MomentsStep{b.rows.get(), b.kept.get(), piece, workers, task.cast, bias, variance});
+        const Reducer<Adder> reducer{b.kept.get(), piece, workers, task.cast, plan.divisor(), make_adder(intended.keys[0]),
                                      b.reduced_rows.get() + task.first_row, b.instructions.get(), b.slots.get(), task.row_count * places};
         queue.launch(ReducedStep<Adder>{reducer, task.row_count, b.reference.get(), bias, variance, task.scale,
                                         b.lanes.get() + static_cast<std::uint64_t>(workers) * places, row_places});
@@ -116,8 +115,8 @@ private:
         Reducer<Adder> drawn = reducer;
         drawn.rows += task.row_count;
         for (std::uint64_t d = 0; d < task.draws; ++d) {
-            wire.key = asked.keys[d];
-            drawn.adder = make_adder(asked.keys[d]);
+            wire.key = intended.keys[d];
+            drawn.adder = make_adder(intended.keys[d]);
             queue.launch(wire);
             queue.launch(DrawStep<Adder>{drawn, task.sampled_count, b.draws.get() + d * piece.count, task.draws * piece.count});
         }

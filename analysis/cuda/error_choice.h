@@ -26,17 +26,17 @@ void with_error_step(const float* in, float* out, std::size_t n, const FloatForm
     const FloatScale float_scale = make_float_scale(format, projection, scale);
     int exponent = 0;
     const double inverse = std::frexp(scale, &exponent) == 0.5 ? 1.0 / scale : 0.0;
-    const bool saturates = clamps(projection.overflow), draws = has_moments(projection);
+    const bool draws = has_moments(projection);
     const auto call = [&]<class Rounding>(const Rounding& rounding) {
         if constexpr (!std::is_same_v<Rounding, AdditionRounding>) {
-            if (draws) return f(ErrorLaneStep<Rounding, true>{in, out, n, rounding, float_scale, inverse, saturates, partials});
+            if (draws) return f(ErrorLaneStep<Rounding, true>{in, out, n, rounding, float_scale, inverse, partials});
         }
-        f(ErrorLaneStep<Rounding, false>{in, out, n, rounding, float_scale, inverse, saturates, partials});
+        f(ErrorLaneStep<Rounding, false>{in, out, n, rounding, float_scale, inverse, partials});
     };
     if (scale == 1.0 && stream == nullptr) {
         return with_rounding<float>(format, projection, seed, [&]<int Size, class Rounding>(const Rounding& rounding) { call(rounding); });
     }
-    call(RuleRounding<double>{float_scale.cast, projection.rounding, stream != nullptr ? *stream : array_stream(seed, projection.drawn_bits())});
+    call(RuleRounding<double>{float_scale.cast, stream != nullptr ? *stream : array_stream(seed, projection.drawn_bits())});
 }
 
 inline ErrorStatistics error_statistics_of(std::size_t n, const double* sums, const std::uint64_t* counts, double max_ulp, const double* moments) {

@@ -95,7 +95,6 @@ struct ErrorLaneStep {
     Rounding rounding;
     FloatScale scale;
     double inverse;  // of the scale, a power of two; 0: results are divided by the scale
-    bool saturates;
     ErrorPartials partials;
 
     APSCOPE_HD std::uint64_t count() const { return (elements + sum_block - 1) / sum_block * sum_lanes; }
@@ -120,7 +119,7 @@ struct ErrorLaneStep {
             lane.add_limits(x, code, scale);
             lane.add_pair(x, y, scale);
             if constexpr (Draws) {
-                const RoundingMoments m = moments_by_mode(x * scale.scale, scale.cast, rounding.mode, saturates);
+                const RoundingMoments m = moments_by_mode(x * scale.scale, scale.cast);
                 moments.add(x, y, {decode(m.bias), decode(decode(m.variance)), m.defined});
             }
         }

@@ -57,7 +57,7 @@ RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, double divisor) : 
     Programs programs(workers, instructions_);
     const std::uint64_t place = sum_lanes;
     for (const RowTask& task : tasks) {
-        Task plan{{task.wire, task.projection.rounding, clamps(task.projection.overflow), task.inverse, task.narrow.has_value()}, task.wire, rows_.size()};
+        Task plan{{task.wire, task.inverse, task.narrow.has_value()}, task.wire, rows_.size()};
         plan.scale.units = divisor;
         std::vector<ReducedRow> sampled;
         std::uint64_t slots = 0;

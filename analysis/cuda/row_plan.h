@@ -30,7 +30,7 @@ public:
     const std::vector<Task>& tasks() const { return plans_; }
     const std::vector<ReducedRow>& rows() const { return rows_; }
     const std::vector<HopInstruction>& instructions() const { return instructions_; }
-    const RowTask& asked(std::size_t task) const { return tasks_[task]; }
+    const RowTask& intended(std::size_t task) const { return tasks_[task]; }
     int workers() const { return workers_; }
     double divisor() const { return divisor_; }
 

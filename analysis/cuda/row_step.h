@@ -65,8 +65,6 @@ struct RowLane {
 // decodes to, where that is an fp32 number.
 struct WireCast {
     FloatScale scale;
-    RoundingMode mode;
-    bool saturates;
     double inverse;  // of the scale, a power of two; 0: divided by the scale
     bool narrow;
 
@@ -75,8 +73,8 @@ struct WireCast {
     APSCOPE_HD double decode(double code) const { return inverse != 0.0 ? code * inverse : code / scale.scale; }
     // Of rounding x, which became y, in x's units.
     APSCOPE_HD RoundingMoments moments(float x, double y) const {
-        if (!is_stochastic(mode)) return {y - widened(x), 0.0, true};
-        const RoundingMoments m = moments_by_mode(widened(x) * scale.scale, scale.cast, mode, saturates);
+        if (!is_stochastic(scale.cast.rounding)) return {y - widened(x), 0.0, true};
+        const RoundingMoments m = moments_by_mode(widened(x) * scale.scale, scale.cast);
         return {decode(0.0 + m.bias), decode(decode(0.0 + m.variance)), m.defined};
     }
 };

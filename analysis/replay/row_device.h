@@ -28,7 +28,7 @@ struct RowTask {
     std::optional<FloatFormat> narrow;
     std::optional<StepCast<float>> step;
     double inverse = 1.0;          // of a scale that is a power of two; 0 for others
-    Accumulator accumulator;       // of the hops, whatever the step
+    Cast<double> accumulator;      // of the hops, whatever the step
     bool wire_draws = false;       // the wire's rows have moments
     bool wants_moments = false;    // some reduced row has a closed form with draws in it
     std::vector<PhiloxKey> keys;   // of draw 0, which makes the rows, and of all K where some row is sampled

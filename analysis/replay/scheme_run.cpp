@@ -75,7 +75,7 @@ void SchemeRun::encode(std::size_t w, std::size_t first, std::size_t count, std:
         round_row(*sent_, in.data(), buffers_.narrow[w].data(), count, wire, first);
         if (wide_) simd::run<WidenAndScale>(buffers_.narrow[w].data(), buffers_.decoded[w].data(), buffers_.codes[w].data(), decision_.scale, count);
     } else {
-        encode_row(in, buffers_.codes[w].data(), decision_.scale, scale_.cast, scheme_.grid.projection.rounding, key,
+        encode_row(in, buffers_.codes[w].data(), decision_.scale, scale_.cast, key,
                    static_cast<std::uint32_t>(w), first);
         for (std::size_t i = 0; i < count; ++i) buffers_.decoded[w][i] = decode(buffers_.codes[w][i]);
     }
@@ -85,7 +85,7 @@ void SchemeRun::encode(std::size_t w, std::size_t first, std::size_t count, std:
 bool SchemeRun::encode_and_add(std::size_t w, std::size_t first, std::size_t count) {
     if (!nearest_) return false;
     buffers_.narrow[w].resize(count);
-    return add_nearest(wire_[w], item_.gradients[w].data() + first, buffers_.narrow[w].data(), count, *nearest_, Casted::stored);
+    return add_nearest(wire_[w], item_.gradients[w].data() + first, buffers_.narrow[w].data(), count, *nearest_, StoreMode::stored);
 }
 
 void SchemeRun::moments_of(std::size_t w, std::size_t first, std::size_t count) {
@@ -94,8 +94,8 @@ void SchemeRun::moments_of(std::size_t w, std::size_t first, std::size_t count) 
         for (std::size_t i = 0; i < count; ++i) buffers_.bias[i] = (sent_ ? buffers_.narrow[w][i] : buffers_.decoded[w][i]) - in[i];
         return;
     }
-    const bool defined = add_moments(in.data(), count, decision_.scale, scale_.cast, scheme_.grid.projection.rounding,
-                                     clamps(scheme_.grid.projection.overflow), buffers_.bias.data(), buffers_.variance.data());
+    const bool defined = add_moments(in.data(), count, decision_.scale, scale_.cast,
+                                     buffers_.bias.data(), buffers_.variance.data());
     wire_moments_defined_ = wire_moments_defined_ && defined;
     for (std::size_t i = 0; i < count; ++i) {
         buffers_.bias[i] = decode(buffers_.bias[i]);

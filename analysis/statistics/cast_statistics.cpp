@@ -28,7 +28,7 @@ struct ArrayCast {
     FloatScale scale;
     RandomStream stream;
     float smallest_normal, largest;
-    bool saturates, draws;
+    bool draws;
 };
 
 struct Buffers {
@@ -39,7 +39,7 @@ struct Buffers {
 // One block; `out` may be null.
 ErrorStatistics add_block(ArrayCast& c, Buffers& b, const float* in, float* out, bool streams, std::size_t first, std::size_t count) {
     ErrorStatistics s;
-    const Casted how = out == nullptr ? Casted::unused : streams ? Casted::streamed : Casted::stored;
+    const StoreMode how = out == nullptr ? StoreMode::unused : streams ? StoreMode::streamed : StoreMode::stored;
     if (c.nearest && add_nearest(s, in, out, count, *c.nearest, how)) return s;
     float* y = out != nullptr && !streams ? out : b.rounded;
     round_row(c.job, in, y, count, c.stream, first);
@@ -47,7 +47,7 @@ ErrorStatistics add_block(ArrayCast& c, Buffers& b, const float* in, float* out,
     if (c.draws) {
         b.bias.assign(count, 0.0);
         b.variance.assign(count, 0.0);
-        s.moments_defined = add_moments(in, count, 1.0, c.wide, c.job.mode, c.saturates, b.bias.data(), b.variance.data());
+        s.moments_defined = add_moments(in, count, 1.0, c.wide, b.bias.data(), b.variance.data());
         bias = b.bias;
         variance = b.variance;
     }
@@ -73,7 +73,7 @@ ResultRow cast_statistics(std::span<const float> in, std::span<float> out, const
     const Cast<double> wide = make_cast<double>(format, projection);
     const ArrayCast prepared{make_row_job(format, projection), wide, make_nearest_cast(format, projection), {wide, 1.0, 1.0, format.smallest_normal(), format.largest()},
                          array_stream(seed, projection.drawn_bits()), static_cast<float>(format.smallest_normal()),
-                         static_cast<float>(format.largest()), clamps(projection.overflow), is_stochastic(projection.rounding)};
+                         static_cast<float>(format.largest()), is_stochastic(projection.rounding)};
     const std::size_t n = in.size(), blocks = (n + sum_block - 1) / sum_block;
     const bool streams = !out.empty() && n * sizeof(float) >= streaming_bytes;
 

@@ -2,8 +2,7 @@
 // within the format, compiled per instruction set. Bit for bit what casting first and ErrorStatistics after
 // it give:
 //
-//      c = 1.5 2^(max(exponent(x), emin) + 23 - m)
-//      y = (x + c) - c          ties to even; without its sign where it is zero
+//      y = (x + c) - c          ties to even (core/grid.h); without its sign where it is zero
 //      e = y - x                exact in fp32: a multiple of x's last place, and not above |x|
 //      y = x + e                in fp64, where the products x x, x y, y y, e e are exact too
 //
@@ -15,6 +14,7 @@
 
 #include "analysis/statistics/pair_kernels.h"
 #include "core/fixed_shape_sum.h"
+#include "core/grid.h"
 #include "emulation/machine/simd.h"
 #include "emulation/machine/streaming.h"
 
@@ -22,46 +22,44 @@ namespace apscope::detail {
 
 // A format as the loop needs it; bits of fp32.
 struct NearestCast {
-    std::uint32_t least = 0;      // 2^emin
-    std::uint32_t lift = 0;       // from a binade to its c
-    std::uint32_t inverse = 0;    // less c: one over the quantum
+    GridConstants<float> grid;
     std::uint32_t zero_sign = 0;  // the sign bit, if the format has a -0
     std::uint32_t largest = 0;
 };
 
 // What becomes of y.
-enum class Casted { unused, stored, streamed };
+enum class StoreMode { unused, stored, streamed };
 
 struct NearestFound {
     double sums[error_sums];
     std::uint32_t zero, lost, below;  // x = 0, y = 0, |x| < 2^emin
-    std::uint32_t most, ulps;         // the largest |x|, and |e| in quanta: bits of fp32
+    std::uint32_t max, ulps;          // the largest |x|, and |e| in quanta: bits of fp32
 };
 
-template <bool Fused, Casted How>
+template <bool Fused, StoreMode Store>
 struct CastAndCompare {
     static constexpr std::size_t ahead = 512;  // elements from a load to what memory should send meanwhile
-    static constexpr std::size_t piece = How == Casted::streamed ? 1024 : sum_block;
+    static constexpr std::size_t piece = Store == StoreMode::streamed ? 1024 : sum_block;
 
     static APSCOPE_INLINE void run(const float* __restrict in, float* __restrict out, std::size_t count, const NearestCast* given,
                                    NearestFound* found) {
         // Locals, which stay in registers.
         LaneSums<error_sums> sums;
-        std::uint32_t zero[sum_lanes] = {}, lost[sum_lanes] = {}, below[sum_lanes] = {}, most[sum_lanes] = {}, ulps[sum_lanes] = {};
+        std::uint32_t zero[sum_lanes] = {}, lost[sum_lanes] = {}, below[sum_lanes] = {}, max[sum_lanes] = {}, ulps[sum_lanes] = {};
         const NearestCast cast = *given;
         const auto add = [&](const float* from, float* to, std::size_t lane) __attribute__((always_inline)) {
             const float x = from[lane];
             const std::uint32_t bits = bits_cast<std::uint32_t>(x), magnitude = bits & 0x7FFFFFFF, binade = bits & 0x7F800000;
-            const std::uint32_t c_bits = (binade > cast.least ? binade : cast.least) + cast.lift;
-            const float c = bits_cast<float>(c_bits), rounded = (x + c) - c, narrow_error = rounded - x;
-            if constexpr (How != Casted::unused) to[lane] = bits_cast<float>(bits_cast<std::uint32_t>(rounded) | (bits & cast.zero_sign));
-            const float quanta = narrow_error * bits_cast<float>(cast.inverse - c_bits);
+            const std::uint32_t c_bits = grid_c(binade, cast.grid);
+            const float rounded = to_grid(x, bits_cast<float>(c_bits)).even, narrow_error = rounded - x;
+            if constexpr (Store != StoreMode::unused) to[lane] = bits_cast<float>(bits_cast<std::uint32_t>(rounded) | (bits & cast.zero_sign));
+            const float quanta = narrow_error * bits_cast<float>(c_times_inverse<float> - c_bits);
             const std::uint32_t in_quanta = bits_cast<std::uint32_t>(quanta) & 0x7FFFFFFF;
             ulps[lane] = in_quanta > ulps[lane] ? in_quanta : ulps[lane];
-            most[lane] = magnitude > most[lane] ? magnitude : most[lane];
+            max[lane] = magnitude > max[lane] ? magnitude : max[lane];
             zero[lane] = x == 0.0f ? zero[lane] + 1 : zero[lane];
             lost[lane] = rounded == 0.0f ? lost[lane] + 1 : lost[lane];
-            below[lane] = binade < cast.least ? below[lane] + 1 : below[lane];
+            below[lane] = binade < cast.grid.least ? below[lane] + 1 : below[lane];
             const double a = x, e = narrow_error, b = a + e;
             update_sums<PairTraits{Fused, Fused, false}>(a, b, e, false, [&](int k) __attribute__((always_inline)) -> double& { return sums.lane[k][lane]; });
         };
@@ -71,15 +69,15 @@ struct CastAndCompare {
             for (std::size_t lane = 0; lane < sum_lanes; ++lane) add(from, to, lane);
         };
         std::size_t i = 0;
-        if constexpr (How == Casted::streamed) {
+        if constexpr (Store == StoreMode::streamed) {
             alignas(64) float held[piece];
             for (; i + piece <= count; i += piece) {
                 for (std::size_t j = 0; j < piece; j += sum_lanes) sixteen(in + i + j, held + j);
                 copy_streaming(held, out + i, sizeof held);
             }
         }
-        for (; i + sum_lanes <= count; i += sum_lanes) sixteen(in + i, How == Casted::unused ? nullptr : out + i);
-        for (std::size_t lane = 0; i + lane < count; ++lane) add(in + i, How == Casted::unused ? nullptr : out + i, lane);
+        for (; i + sum_lanes <= count; i += sum_lanes) sixteen(in + i, Store == StoreMode::unused ? nullptr : out + i);
+        for (std::size_t lane = 0; i + lane < count; ++lane) add(in + i, Store == StoreMode::unused ? nullptr : out + i, lane);
 
         NearestFound f{};
         for (int k = 0; k < error_sums; ++k) f.sums[k] = sums.join(static_cast<std::size_t>(k));
@@ -87,7 +85,7 @@ struct CastAndCompare {
             f.zero += zero[lane];
             f.lost += lost[lane];
             f.below += below[lane];
-            f.most = most[lane] > f.most ? most[lane] : f.most;
+            f.max = max[lane] > f.max ? max[lane] : f.max;
             f.ulps = ulps[lane] > f.ulps ? ulps[lane] : f.ulps;
         }
         *found = f;

@@ -15,31 +15,7 @@ __all__ = ["Plan", "plan"]
 OPERATIONS = ("add", "subtract", "multiply", "divide", "sqrt", "fma")
 SUMS = ("sum", "dot", "matmul")
 
-# Path -> (what runs, why it is right, how that is checked).
-_CASTS = {
-    "addition": (
-        "one addition and subtraction of 2^(max(exponent, emin) + f - m), f = 23 in fp32 and 52 in fp64, as vector code",
-        "the sum's ulp is the format's quantum, so the hardware's ties to even are the format's; the subtraction is exact (Sterbenz); "
-        "overflow is decided on the input, at the first number that rounds past the largest value",
-    ),
-    "split": (
-        "from 2^emin on one integer addition to the bits, smaller numbers as a whole number of quanta and a fraction, as vector code",
-        "above 2^emin what is discarded are the low bits, below it the quotient by the quantum, a power of two, is exact in fp32, and so are "
-        "its whole part and its fraction; both decide as the rule does",
-    ),
-    "rule": (
-        "the rule on the bits of every element, as vector code",
-        "it is the rule: kept and discarded bits of the significand, one decision, one addition in place",
-    ),
-    "stochastic": (
-        "the rule with a random integer an element, several from one Philox4x32-10 block",
-        "it is the rule: the discarded fraction, cut or rounded to N bits, plus the random integer, carries or does not",
-    ),
-    "digits": (
-        "the rule with random digits compared 64 at a time until they differ from the fraction's",
-        "U < eta holds with probability eta for a real U uniform in [0, 1), of which only the digits that decide are drawn",
-    ),
-}
+# Path -> (what runs, why it is right). Casts say so themselves.
 _PRODUCT = "a product is exact in fp32, or below half the format's least number, which ties to even make a zero either way"
 _TWICE = (
     "24 bits are at least 2p + 1, or the sum is exact: rounding to them and then to the format is rounding once (Figueroa, 1995; Flocq, "
@@ -90,7 +66,7 @@ class Plan:
     storage : str
         ``float32`` or ``float64``: what the results are held in.
     path : str
-        ``addition``, ``split``, ``rule``, ``stochastic`` or ``digits`` for casts; ``fp32``, ``exact``, ``odd`` or
+        ``addition``, ``split``, ``scaled``, ``rule``, ``stochastic`` or ``digits`` for casts; ``fp32``, ``exact``, ``odd`` or
         ``wide`` for arithmetic; ``fp32``, ``fp64``, ``fp64_odd`` or ``general`` for sums.
     how : str
         What runs.
@@ -177,8 +153,7 @@ def plan(
     words = settings(rounding, overflow, underflow, 0, random_bits, 1)
     if operation in ("quantize", "encode"):
         in_float64 = wide_input or not f.fits_fp32
-        path = _core.quantize_path(f, *words[:3], flag("keep_payload", keep_payload), words[4], in_float64)
-        how, reason = _CASTS[path]
+        path, how, reason = _core.cast_plan(f, *words[:3], flag("keep_payload", keep_payload), words[4], in_float64)
     elif operation in OPERATIONS:
         in_float64 = not f.fits_fp32
         path = _core.arithmetic_path(operation, f, *words[:3], words[4], not wide_input)

@@ -12,6 +12,7 @@
 #include "bindings/module/guarded.h"
 #include "core/named_formats.h"
 #include "emulation/allreduce/reduce.h"
+#include "emulation/cast/cast_plan.h"
 #include "emulation/cast/quantize.h"
 #include "emulation/machine/simd.h"
 
@@ -96,11 +97,11 @@ void bind_arrays(apscope::python::Module& m) {
     define_codes<double, std::uint32_t>(m);
     define_codes<double, std::uint64_t>(m);
 
-    m.def("quantize_path", [](const FloatFormat& format, const std::string& rounding, const std::string& overflow, const std::string& underflow,
+    m.def("cast_plan", [](const FloatFormat& format, const std::string& rounding, const std::string& overflow, const std::string& underflow,
                               bool keep_payload, int random_bits, bool in_float64) {
-        constexpr std::array names = {"addition", "split", "rule", "stochastic", "digits"};
         const Projection p = make_settings(format, rounding, overflow, underflow, keep_payload, 0, random_bits, {}, 1).projection;
-        return names[static_cast<std::size_t>(in_float64 ? quantize_path<double>(format, p) : quantize_path<float>(format, p))];
+        const auto words = [](const auto& plan) { return std::array{to_string(plan.path), plan.how(), plan.reason()}; };
+        return in_float64 ? words(make_plan<double>(format, p)) : words(make_plan<float>(format, p));
     }, py::arg("format"), py::arg("rounding"), py::arg("overflow"), py::arg("underflow"), py::arg("keep_payload"), py::arg("random_bits"),
        py::arg("in_float64"));
     m.def("widen", [](const py::array_t<float>& x, py::array_t<double>& out) { widen(in_span(x), out_span(out)); },

@@ -27,8 +27,8 @@ std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& ac
     constexpr double room = 0x1p126;  // no sum, and nothing on the way of a compensated one, overflows fp32
     if (is_fp32_addition(accumulate, projection)) {
         // Scaled, the same sums as long as they meet neither end of fp32.
-        const double most = 8.0 * workers * std::max(sent.largest(), terms->largest());
-        if (k != 0 && most > room) return std::nullopt;
+        const double max_sum = 8.0 * workers * std::max(sent.largest(), terms->largest());
+        if (k != 0 && max_sum > room) return std::nullopt;
         Fp32Sums sums;
         sums.in_hardware = true;
         return sums;
@@ -41,19 +41,18 @@ std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& ac
     const RoundingMode mode = projection.rounding;
     const bool nearest = mode == RoundingMode::ties_to_even || mode == RoundingMode::ties_to_away || mode == RoundingMode::ties_to_zero;
     // An fp32 sum that overflows is an infinity, and so is what the format makes of a sum so large.
-    const bool same_overflow = nearest && job.cast.overflow_positive == infinity_bits<float> && job.cast.overflow_negative == (infinity_bits<float> | sign_bit<float>) &&
-                               job.cast.infinite_positive == job.cast.overflow_positive && job.cast.infinite_negative == job.cast.overflow_negative;
+    const bool same_overflow = nearest && job.plan.cast.overflow_positive == infinity_bits<float> && job.plan.cast.overflow_negative == (infinity_bits<float> | sign_bit<float>) &&
+                               job.plan.cast.infinite_positive == job.plan.cast.overflow_positive && job.plan.cast.infinite_negative == job.plan.cast.overflow_negative;
     if (std::max(terms->largest(), grid->largest()) > room && !same_overflow) return std::nullopt;
     Fp32Sums sums;
     sums.step = make_step<float>(*grid, projection);
     if (sums.step && sums.step->step == Step::none) sums.step = std::nullopt;
     sums.job = job;
-    sums.zero_sign = job.cast.negative_zero;
+    sums.zero_sign = job.plan.cast.negative_zero;
     sums.random_bits = projection.drawn_bits();
     sums.accumulator = make_cast<double>(accumulate, projection);
-    sums.saturates = clamps(projection.overflow);
     sums.scale = std::ldexp(1.0, k);
-    const bool innocuous = nearest && sums.job.cast.gap_high == 0 && terms->precision() <= grid->precision() && 2 * grid->precision() + 2 <= 24 &&
+    const bool innocuous = nearest && sums.job.plan.cast.gap_high == 0 && terms->precision() <= grid->precision() && 2 * grid->precision() + 2 <= 24 &&
                            quantum_exponent(*terms) >= quantum_exponent(*grid);
     if (!exact && !innocuous) return std::nullopt;
     return sums;

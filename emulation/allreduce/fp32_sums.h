@@ -28,7 +28,6 @@ struct Fp32Sums {
     int random_bits = 0;
     // For the moments of stochastic sums: the unscaled accumulator, and 2^k.
     Cast<double> accumulator{};
-    bool saturates = false;
     double scale = 1.0;
 };
 

@@ -24,16 +24,16 @@ struct SumToOdd {
 // One rounded addition of rows, with the moments of its draws.
 class RowAdder {
 public:
-    RowAdder(const Accumulator& accumulator, PhiloxKey key, std::size_t first, std::size_t count, HopMoments* moments,
+    RowAdder(const Cast<double>& accumulator, PhiloxKey key, std::size_t first, std::size_t count, HopMoments* moments,
              std::size_t moments_offset)
         : accumulator_(accumulator), key_(key), first_(first), count_(count), moments_(moments), offset_(moments_offset) {}
 
     // target = round(a + sign * b), drawing at `hop`; `target` may be `a`.
     void add(double* target, const double* a, const double* source, double sign, std::uint32_t hop) {
         if (a != target) std::copy_n(a, count_, target);
-        const RandomStream stream{key_, 0, stage_and_hop(Stage::reduce, hop), accumulator_.cast.random_bits};
+        const RandomStream stream{key_, 0, stage_and_hop(Stage::reduce, hop), accumulator_.random_bits};
         if (moments_ != nullptr && is_stochastic(accumulator_.rounding)) note_moments(target, source, sign);
-        const Cast<double>* cast = &accumulator_.cast;
+        const Cast<double>* cast = &accumulator_;
         for_random_words(is_stochastic(accumulator_.rounding), stream, first_, count_, [&](std::size_t begin, std::size_t n, const std::uint64_t* words) {
             dispatch(accumulator_.rounding, [&]<RoundingMode M>() {
                 is_plain(*cast) ? simd::run<AddRow<M, true>>(target + begin, source + begin, sign, n, cast, words)
@@ -47,12 +47,12 @@ private:
         // To odd keeps every bit that the random bits can see, and the sticky one.
         odd_.resize(count_);
         simd::run<SumToOdd>(target, source, sign, odd_.data(), count_);
-        const bool defined = add_moments(odd_.data(), count_, 1.0, accumulator_.cast, accumulator_.rounding, accumulator_.saturates,
+        const bool defined = add_moments(odd_.data(), count_, 1.0, accumulator_,
                                          moments_->bias.data() + offset_, moments_->variance.data() + offset_);
         moments_->defined = moments_->defined && defined;
     }
 
-    const Accumulator& accumulator_;
+    const Cast<double>& accumulator_;
     PhiloxKey key_;
     std::size_t first_, count_;
     HopMoments* moments_;
@@ -86,8 +86,8 @@ public:
         if (sums_.step && sums_.step->step == Step::bits) return simd::run<AddAndRound<Step::bits>>(target, a, b, sign, count_, &*sums_.step);
         simd::run<AddFp32>(target, a, b, sign, count_);
         if (sums_.in_hardware) return;
-        if (moments_ != nullptr && is_stochastic(sums_.job.mode)) {
-            const bool defined = add_moments(target, count_, sums_.scale, sums_.accumulator, sums_.job.mode, sums_.saturates,
+        if (moments_ != nullptr && is_stochastic(sums_.accumulator.rounding)) {
+            const bool defined = add_moments(target, count_, sums_.scale, sums_.accumulator,
                                              moments_->bias.data() + offset_, moments_->variance.data() + offset_);
             moments_->defined = moments_->defined && defined;
         }
@@ -103,24 +103,24 @@ private:
 };
 
 // Every NaN and zero as the rule writes it: the processor's own NaNs have a sign, zeros one that the format may lack.
-struct PutRight {
+struct Canonicalize {
     static APSCOPE_INLINE void run(float* row, std::size_t count, std::uint32_t zero_sign) {
-        for (std::size_t i = 0; i < count; ++i) row[i] = put_right(row[i], zero_sign);
+        for (std::size_t i = 0; i < count; ++i) row[i] = canonicalize_nan_and_zero(row[i], zero_sign);
     }
 };
 
 }  // namespace
 
-Accumulator make_accumulator(const FloatFormat& format, const Projection& projection) {
+Cast<double> make_accumulator(const FloatFormat& format, const Projection& projection) {
     require_counted(projection.rounding, "sums");
-    return {make_cast<double>(format, projection), projection.rounding, clamps(projection.overflow)};
+    return make_cast<double>(format, projection);
 }
 
-void encode_row(std::span<const float> in, double* out, double scale, const Cast<double>& cast, RoundingMode rounding,
+void encode_row(std::span<const float> in, double* out, double scale, const Cast<double>& cast,
                 PhiloxKey key, std::uint32_t worker, std::uint64_t first) {
     const RandomStream stream{key, worker, stage_and_hop(Stage::wire, 0), cast.random_bits};
-    for_random_words(is_stochastic(rounding), stream, first, in.size(), [&](std::size_t begin, std::size_t n, const std::uint64_t* words) {
-        dispatch(rounding, [&]<RoundingMode M>() {
+    for_random_words(is_stochastic(cast.rounding), stream, first, in.size(), [&](std::size_t begin, std::size_t n, const std::uint64_t* words) {
+        dispatch(cast.rounding, [&]<RoundingMode M>() {
             is_plain(cast) ? simd::run<EncodeRow<M, true>>(in.data() + begin, out + begin, n, scale, &cast, words)
                            : simd::run<EncodeRow<M, false>>(in.data() + begin, out + begin, n, scale, &cast, words);
         });
@@ -128,7 +128,7 @@ void encode_row(std::span<const float> in, double* out, double scale, const Cast
 }
 
 void reduce(const Topology& topology, std::span<const double* const> rows, std::size_t first, std::size_t count, std::size_t n,
-            const Accumulator& accumulator, PhiloxKey key, std::span<double> out, ReduceScratch<double>& scratch,
+            const Cast<double>& accumulator, PhiloxKey key, std::span<double> out, ReduceScratch<double>& scratch,
             HopMoments* moments) {
     if (topology.kind == Topology::Kind::exact) {
         std::copy_n(rows[0], count, out.data());
@@ -148,7 +148,7 @@ void reduce(const Topology& topology, std::span<const float* const> rows, std::s
         return Fp32Adder(sums, key, at, size, moments, at - first);
     });
     // The code of one worker passes as it is: nothing was added.
-    if (rows.size() > 1 && (sums.in_hardware || sums.step)) simd::run<PutRight>(out.data(), count, sums.zero_sign);
+    if (rows.size() > 1 && (sums.in_hardware || sums.step)) simd::run<Canonicalize>(out.data(), count, sums.zero_sign);
 }
 
 HopTarget checked_hops(std::size_t workers, const FloatFormat& format, const AllReduceOptions& options) {
@@ -166,7 +166,7 @@ void all_reduce(std::span<const float> in, std::size_t workers, std::span<double
     const HopTarget hops = checked_hops(workers, format, options);
     const std::size_t n = out.size();
     if (in.size() != workers * n) throw std::invalid_argument("the workers' rows and the result differ in length");
-    const Accumulator accumulator = make_accumulator(hops.format, hops.projection);
+    const Cast<double> accumulator = make_accumulator(hops.format, hops.projection);
     const Cast<double> cast = make_cast<double>(format, options.projection);
     const PhiloxKey key = seed_key(options.seed);
 
@@ -201,7 +201,7 @@ void all_reduce(std::span<const float> in, std::size_t workers, std::span<double
                 std::copy_n(source, count, row);
                 continue;
             }
-            encode_row({source, count}, row, 1.0, cast, options.projection.rounding, key, static_cast<std::uint32_t>(w), first);
+            encode_row({source, count}, row, 1.0, cast, key, static_cast<std::uint32_t>(w), first);
         }
         reduce(options.topology, rows, first, count, n, accumulator, key, out.subspan(first, count), scratch);
     };

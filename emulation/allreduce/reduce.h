@@ -17,17 +17,12 @@
 
 namespace apscope::detail {
 
-// The number system sums are rounded into.
-struct Accumulator {
-    Cast<double> cast;
-    RoundingMode rounding = RoundingMode::ties_to_even;
-    bool saturates = false;
-};
-Accumulator make_accumulator(const FloatFormat& format, const Projection& projection);
+// What sums are rounded into.
+Cast<double> make_accumulator(const FloatFormat& format, const Projection& projection);
 
 // What one worker sends: out[i] = round(scale in[i]), drawn at element first + i of the wire's
 // stream. `scale` is an fp32 number or a power of two, so that the product is exact in fp64.
-void encode_row(std::span<const float> in, double* out, double scale, const Cast<double>& cast, RoundingMode rounding,
+void encode_row(std::span<const float> in, double* out, double scale, const Cast<double>& cast,
                 PhiloxKey key, std::uint32_t worker, std::uint64_t first);
 
 // Per element, what the stochastic hops of the drawn path add to the sum's bias and variance.
@@ -40,7 +35,7 @@ struct HopMoments {
 // rows[w] points at element `first` of worker w's row. Scratch grows as needed and may be reused.
 // Kind::exact adds in fp64 without rounding to a format. `moments`, if given, is added to.
 void reduce(const Topology& topology, std::span<const double* const> rows, std::size_t first, std::size_t count, std::size_t n,
-            const Accumulator& accumulator, PhiloxKey key, std::span<double> out, ReduceScratch<double>& scratch,
+            const Cast<double>& accumulator, PhiloxKey key, std::span<double> out, ReduceScratch<double>& scratch,
             HopMoments* moments = nullptr);
 
 // The same in fp32 where fp32_sums() allows it, not for Kind::exact. The moments are those of the unscaled sums.

@@ -14,7 +14,7 @@ namespace apscope::detail {
 template <RoundingMode M, bool Plain>
 struct EncodeRow {
     static APSCOPE_INLINE void run(const float* in, double* out, std::size_t count, double scale, const Cast<double>* given, const std::uint64_t* words) {
-        const Cast<double> cast = known<Plain>(*given);
+        const Cast<double> cast = assume_plain<Plain>(*given);
         for (std::size_t i = 0; i < count; ++i) out[i] = round_to_format<M, double>(in[i] * scale, cast, is_stochastic(M) ? words[i] : 0);
     }
 };
@@ -24,7 +24,7 @@ template <RoundingMode M, bool Plain>
 struct AddRow {
     static APSCOPE_INLINE void run(double* target, const double* source, double sign, std::size_t count, const Cast<double>* given,
                                    const std::uint64_t* words) {
-        const Cast<double> cast = known<Plain>(*given);
+        const Cast<double> cast = assume_plain<Plain>(*given);
         for (std::size_t i = 0; i < count; ++i) {
             target[i] = add_rounded<M>(target[i], sign * source[i], cast, is_stochastic(M) ? words[i] : 0);
         }

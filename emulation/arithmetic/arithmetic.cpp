@@ -50,9 +50,9 @@ void load(std::span<const Real> operand, std::size_t first, std::size_t count, d
 }
 
 // row = round(row), with the vector loop for the mode.
-void round_row(double* row, std::size_t count, const Cast<double>& cast, RoundingMode mode, const RandomStream& stream, std::uint64_t first) {
-    for_random_words(is_stochastic(mode), stream, first, count, [&](std::size_t begin, std::size_t n, const std::uint64_t* words) {
-        dispatch(mode, [&]<RoundingMode M>() {
+void round_row(double* row, std::size_t count, const Cast<double>& cast, const RandomStream& stream, std::uint64_t first) {
+    for_random_words(is_stochastic(cast.rounding), stream, first, count, [&](std::size_t begin, std::size_t n, const std::uint64_t* words) {
+        dispatch(cast.rounding, [&]<RoundingMode M>() {
             is_plain(cast) ? simd::run<RoundRow<M, true>>(row + begin, n, &cast, words) : simd::run<RoundRow<M, false>>(row + begin, n, &cast, words);
         });
     });
@@ -75,7 +75,7 @@ Rounder make_rounder(const FloatFormat& format, const Projection& projection, bo
     const FloatEnvironment environment;  // limits may be fp64 subnormals, which a caller may flush
     validate(projection, format);
     require_counted(projection.rounding, "arithmetic");
-    Rounder rounder{make_cast<double>(format, projection), projection.rounding, narrow, 0};
+    Rounder rounder{make_cast<double>(format, projection), narrow, 0};
     if (projection.flushes_input()) rounder.operand_floor = format.smallest_normal();
     rounder.cast.input_floor = 0;  // the exact result is no input
     return rounder;
@@ -84,32 +84,32 @@ Rounder make_rounder(const FloatFormat& format, const Projection& projection, bo
 ArithmeticPath Rounder::path(Operation operation) const {
     if (!narrow) return ArithmeticPath::wide;
     if (operation == Operation::multiply) return ArithmeticPath::exact;
-    return odd_suffices(cast, mode) ? ArithmeticPath::odd : ArithmeticPath::wide;
+    return odd_suffices(cast) ? ArithmeticPath::odd : ArithmeticPath::wide;
 }
 
 void Rounder::round(double* row, std::size_t count, const RandomStream& stream, std::uint64_t first) const {
     if (operand_floor != 0) std::transform(row, row + count, row, [&](double x) { return flush_operand(x, operand_floor); });
-    round_row(row, count, cast, mode, stream, first);
+    round_row(row, count, cast, stream, first);
 }
 
 void Rounder::apply(Operation operation, const double* a, const double* b, const double* c, double* row, std::size_t count,
                     const RandomStream& stream, std::uint64_t first) const {
     dispatch_operation(operation, [&]<Operation Op>() {
         if (path(Op) == ArithmeticPath::wide) {
-            for_random_words(is_stochastic(mode), stream, first, count, [&](std::size_t begin, std::size_t n, const std::uint64_t* words) {
-                dispatch(mode, [&]<RoundingMode M>() {
+            for_random_words(is_stochastic(cast.rounding), stream, first, count, [&](std::size_t begin, std::size_t n, const std::uint64_t* words) {
+                dispatch(cast.rounding, [&]<RoundingMode M>() {
                     operate_wide_row<Op, M>(a + begin, b + begin, c + begin, row + begin, n, cast, operand_floor, words);
                 });
             });
             return;
         }
-        const bool down = mode == RoundingMode::toward_negative;
+        const bool down = cast.rounding == RoundingMode::toward_negative;
         if (operand_floor != 0) {
             simd::run<OperateToOdd<Op, true>>(a, b, c, row, count, down, operand_floor);
         } else {
             simd::run<OperateToOdd<Op, false>>(a, b, c, row, count, down, 0.0);
         }
-        round_row(row, count, cast, mode, stream, first);
+        round_row(row, count, cast, stream, first);
     });
 }
 

@@ -28,7 +28,6 @@ enum class ArithmeticPath {
 // One rounding, ready to be applied to rows: a format and a projection.
 struct Rounder {
     Cast<double> cast;           // of results: inputs are flushed by operand_floor
-    RoundingMode mode = RoundingMode::ties_to_even;
     bool narrow = true;          // operands are fp32 numbers, or products of two of them
     double operand_floor = 0;    // operands below it count as zeros
 

@@ -36,7 +36,7 @@ struct OperateToOdd {
 template <RoundingMode M, bool Plain>
 struct RoundRow {
     static APSCOPE_INLINE void run(double* row, std::size_t count, const Cast<double>* given, const std::uint64_t* words) {
-        const Cast<double> cast = known<Plain>(*given);
+        const Cast<double> cast = assume_plain<Plain>(*given);
         for (std::size_t i = 0; i < count; ++i) row[i] = round_to_format<M, double>(row[i], cast, is_stochastic(M) ? words[i] : 0);
     }
 };

@@ -172,8 +172,8 @@ private:
             }
         }
         std::uint64_t words[tile];
-        if (is_stochastic(rounder.mode)) random_words(stream(Stage::reduce, 0), first_, count_, words);
-        dispatch(rounder.mode, [&]<RoundingMode M>() {
+        if (is_stochastic(rounder.cast.rounding)) random_words(stream(Stage::reduce, 0), first_, count_, words);
+        dispatch(rounder.cast.rounding, [&]<RoundingMode M>() {
             constexpr bool down = M == RoundingMode::toward_negative;
             for (std::size_t i = 0; i < count_; ++i) {
                 Accumulator& a = accumulators[i];

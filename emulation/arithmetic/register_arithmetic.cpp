@@ -37,7 +37,7 @@ struct OperateInFp64 {
             if constexpr (Op == Operation::divide) result = odd_quotient(x, b[i]);
             if constexpr (Op == Operation::sqrt) result = odd_root(x);
             if constexpr (Op == Operation::fma) result = add_for_step<true, S>(x * b[i], static_cast<double>(c[i]), step);
-            out[i] = static_cast<float>(put_right(round_step<S>(result, step), step.zero_sign));
+            out[i] = static_cast<float>(canonicalize_nan_and_zero(round_step<S>(result, step), step.zero_sign));
         }
     }
 };
@@ -53,7 +53,7 @@ struct OperateInFp32 {
             if constexpr (Op == Operation::add) result = add_for_step<S != Step::none, S>(a[i], b[i], step);
             if constexpr (Op == Operation::subtract) result = add_for_step<S != Step::none, S>(a[i], -b[i], step);
             if constexpr (Op == Operation::multiply) result = a[i] * b[i];
-            out[i] = put_right(round_step<S>(result, step), step.zero_sign);
+            out[i] = canonicalize_nan_and_zero(round_step<S>(result, step), step.zero_sign);
         }
     }
 };
@@ -70,9 +70,8 @@ struct FindOffGrid {
             if constexpr (S == Step::bits) {
                 found |= magnitude & step.rest;
             } else {
-                const std::uint32_t exponent = magnitude & infinity_bits<float>;
-                const float c = bits_cast<float>((exponent > step.least_c ? exponent : step.least_c) + step.lift);
-                found |= bits_cast<std::uint32_t>((bits_cast<float>(magnitude) + c) - c) ^ magnitude;
+                const float c = bits_cast<float>(grid_c(magnitude & infinity_bits<float>, step.grid));
+                found |= bits_cast<std::uint32_t>(to_grid(bits_cast<float>(magnitude), c).even) ^ magnitude;
             }
         }
         *off = found;

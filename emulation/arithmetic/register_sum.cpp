@@ -83,7 +83,7 @@ void pack(const Operand& from, std::size_t first, std::size_t count, std::size_t
 template <class Real>
 void write(LaneSum<Real>& sums, const StepCast<Real>& step, std::size_t width, float* out, std::size_t across) {
     const Real* sum = sums.finish();
-    for (std::size_t j = 0; j < width; ++j) out[j * across] = static_cast<float>(put_right(sum[j], step.zero_sign));
+    for (std::size_t j = 0; j < width; ++j) out[j * across] = static_cast<float>(canonicalize_nan_and_zero(sum[j], step.zero_sign));
 }
 
 // Matrix products. `wide` is the operand whose elements lie side by side in registers.

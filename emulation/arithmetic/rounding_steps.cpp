@@ -64,18 +64,11 @@ std::optional<StepCast<Real>> make_step(const FloatFormat& f, const Projection& 
             return s;
         }
     }
-    // c and the quantum are normal numbers, for all that does not overflow anyway.
-    if (f.mantissa_bits >= fraction_bits || cast.emin - f.mantissa_bits < 2 - bias || f.emax() + 1 + fraction_bits - f.mantissa_bits > bias - 1) return {};
-    s.least_c = static_cast<Bits>(cast.emin + bias) << fraction_bits;
-    s.lift = static_cast<Bits>(fraction_bits - f.mantissa_bits) << fraction_bits;
+    if (!grid_serves(f, cast)) return {};
+    s.grid = make_grid<Real>(cast.emin, f.mantissa_bits);
     if (p.rounding == RoundingMode::ties_to_even) {
         s.step = Step::addition;
-        // Largest + half a quantum rounds past the end (the tie too when the largest is odd).
-        const Real half_quantum =
-            bits_cast<Real>((cast.largest & infinity_bits<Real>) - (static_cast<Bits>(f.mantissa_bits + 1) << fraction_bits));
-        const bool largest_odd = (cast.largest >> (fraction_bits - f.mantissa_bits) & 1) != 0 || f.mantissa_bits == 0;
-        const Bits from = bits_cast<Bits>(bits_cast<Real>(cast.largest) + half_quantum);
-        s.overflow_from = bits_cast<Real>(from + (largest_odd ? 0 : 1));
+        s.overflow_from = bits_cast<Real>(first_overflow(cast));
     } else if (p.rounding == RoundingMode::to_odd) {
         s.step = Step::odd;
     } else if (set_thresholds(s, p.rounding)) {

@@ -1,17 +1,15 @@
 // The rounding of one computed number as a few operations on registers, without shifts by counts that differ
 // from lane to lane: what the sums and matrix products run after every operation. The bits are those of
-// round_to_format() (core/rounding.h), but for two things that no later step can see and put_right() mends
-// at the end: the sign and payload of a NaN, and the sign of a zero in formats without -0.
+// round_to_format() (core/rounding.h), but for two things that no later step can see and canonicalize_nan_and_zero()
+// mends at the end: the sign and payload of a NaN, and the sign of a zero in formats without -0.
 //
-//      c = 2^(max(exponent(x), emin) + f - m)      f = 23 in fp32, 52 in fp64
-//      r = (|x| + c) - c                           |x| rounded to the format's quantum, ties to even
-//
-// The other deterministic modes correct r by one quantum; what decides is |x| - r, which is exact.
+// Numbers are rounded to nearest by the addition of core/grid.h; the other deterministic modes correct the result by
+// one quantum, and what decides is the difference, which is exact.
 #pragma once
 
 #include <optional>
 
-#include "core/rounding.h"
+#include "core/grid.h"
 #include "emulation/machine/simd.h"
 
 namespace apscope::detail {
@@ -28,7 +26,7 @@ template <class Real>
 struct StepCast {
     using Bits = BitsOf<Real>;
     Step step = Step::none;
-    Bits least_c = 0, lift = 0;               // 2^emin, and from there to c
+    GridConstants<Real> grid;                 // addition, threshold, odd
     Real overflow_from = 0;                   // first magnitude that rounds past the largest
     Bits largest = 0;
     Bits overflow_positive = 0, overflow_negative = 0, infinite_positive = 0, infinite_negative = 0;
@@ -44,7 +42,6 @@ template <Step S, class Real>
 APSCOPE_HD Real round_step(Real x, const StepCast<Real>& s) {
     using Bits = BitsOf<Real>;
     constexpr Bits infinity = infinity_bits<Real>;
-    constexpr int fraction_bits = Layout<Real>::fraction_bits;
     if constexpr (S == Step::none) return x;
     const Bits bits = bits_cast<Bits>(x), magnitude = bits & ~sign_bit<Real>, sign = bits & sign_bit<Real>;
     if constexpr (S == Step::bits) {
@@ -55,25 +52,25 @@ APSCOPE_HD Real round_step(Real x, const StepCast<Real>& s) {
         return bits_cast<Real>(rounded | sign);
     }
     const Real value = bits_cast<Real>(magnitude);
-    Bits c_bits = magnitude & infinity;
-    c_bits = (c_bits > s.least_c ? c_bits : s.least_c) + s.lift;  // of an infinity or NaN: something finite
-    const Real c = bits_cast<Real>(c_bits), lifted = value + c, even = lifted - c;
+    const Bits c_bits = grid_c(magnitude & infinity, s.grid);  // of an infinity or NaN: something finite
+    const OnGrid<Real> g = to_grid(value, bits_cast<Real>(c_bits));
+    const Real even = g.even;
     if constexpr (S == Step::addition) {
         const Bits rounded = value >= s.overflow_from ? s.overflow_positive : bits_cast<Bits>(even);  // no NaN is
         return bits_cast<Real>(rounded | sign);
     } else {
-        const Bits quantum = c_bits - (Bits{fraction_bits} << fraction_bits), none = 0;
+        const Bits quantum = c_bits - c_above_quantum<Real>, none = 0;
         const Bits negative = Bits{0} - (sign >> (sizeof(Bits) * 8 - 1));
         const auto by_sign = [negative](Bits positive_one, Bits negative_one) { return positive_one ^ ((positive_one ^ negative_one) & negative); };
         Real rounded;
         if constexpr (S == Step::threshold) {
             const Bits excess = value < even ? quantum : none;
             const Real below = even - bits_cast<Real>(excess);
-            const Real least = bits_cast<Real>(by_sign(s.up_positive, s.up_negative)) * bits_cast<Real>(quantum);
-            const Bits more = value - below > least ? quantum : none;
+            const Real limit = bits_cast<Real>(by_sign(s.up_positive, s.up_negative)) * bits_cast<Real>(quantum);
+            const Bits more = value - below > limit ? quantum : none;
             rounded = below + bits_cast<Real>(more);
         } else {
-            const Bits step = quantum & ((bits_cast<Bits>(lifted) & 1) - 1);
+            const Bits step = quantum & ((bits_cast<Bits>(g.lifted) & 1) - 1);
             const Bits up = value > even ? step : none, down = value < even ? step : none;
             rounded = (even + bits_cast<Real>(up)) - bits_cast<Real>(down);
         }
@@ -114,7 +111,7 @@ APSCOPE_HD Real add_for_step(Real a, Real b, const StepCast<Real>& s) {
 
 // What neither steps nor sums care for.
 template <class Real>
-APSCOPE_HD Real put_right(Real x, BitsOf<Real> zero_sign) {
+APSCOPE_HD Real canonicalize_nan_and_zero(Real x, BitsOf<Real> zero_sign) {
     using Bits = BitsOf<Real>;
     const Bits bits = bits_cast<Bits>(x), magnitude = bits & ~sign_bit<Real>;
     Bits result = magnitude == 0 ? bits & zero_sign : bits;

@@ -18,8 +18,7 @@ MovableFormat<Real> movable(const FloatFormat& f, const Cast<Real>& cast) {
     using Bits = BitsOf<Real>;
     using L = Layout<Real>;
     const int lift = L::fraction_bits - f.mantissa_bits;
-    return {static_cast<Bits>(cast.emin + L::bias) << L::fraction_bits, static_cast<Bits>(lift) << L::fraction_bits, cast.largest,
-            static_cast<Bits>(L::bias - f.bias) << f.mantissa_bits, lift};
+    return {make_grid<Real>(cast.emin, f.mantissa_bits), cast.largest, static_cast<Bits>(L::bias - f.bias) << f.mantissa_bits, lift};
 }
 
 // The k by which a format may be moved: its quantum stays a normal number of Real, and c, which is above its
@@ -40,7 +39,7 @@ struct Moves {
 template <class Real>
 bool is_even(const FloatFormat& f, const Cast<Real>& cast) {
     const int emax = f.emax();
-    return is_plain(cast) && f.subnormals && f.zero != Zero::none && !cast.even_code_ties && f.mantissa_bits < Layout<Real>::fraction_bits &&
+    return is_plain(cast) && f.subnormals && f.zero != Zero::none && !cast.even_code_ties && f.mantissa_bits <= Layout<Real>::fraction_bits - 2 &&
            emax >= 1 - Layout<Real>::bias && emax >= cast.emin - f.mantissa_bits;
 }
 
@@ -99,8 +98,8 @@ void set_power_rule(BlockJob<Real>& job, const Cast<Real>& cast) {
     PowerScaleRule<Real>& p = job.power;
     p.offset = L::bias + f.element.emax();
     p.more_from = more_from<Real>(f);
-    p.least = std::ilogb(f.scale.smallest_positive());
-    p.most = f.scale.emax();
+    p.min = std::ilogb(f.scale.smallest_positive());
+    p.max = f.scale.emax();
     p.lowest = moves.lowest;
     p.highest = moves.highest;
     // |x| and c stay finite for the largest |x|, whatever k is.

@@ -1,12 +1,6 @@
 // The loops of the block casts, one struct each with a static run(), compiled per instruction set by
-// simd::run(). They round where the element lies: the limits are moved by the block's scale 2^k, never the
-// elements, so that nothing is multiplied.
-//
-//      c = 2^(max(exponent(x), emin + k) + f - m)       f = 23 in fp32, 52 in fp64
-//      r = (|x| + c) - c                                |x| to nearest, ties to even, in units of
-//      q = c 2^-f                                       q; r - |x| and |x| - r are exact
-//
-// The other roundings take one q more or less than r. (Rule ratio multiplies, as it is defined, and rounds
+// simd::run(). They round where the element lies, by the addition of core/grid.h: the limits are moved by the block's
+// scale 2^k, never the elements, so that nothing is multiplied. (Rule ratio multiplies, as it is defined, and rounds
 // with k = 0.) What these loops do not serve goes to block_rule.h: see BlockCast.
 #pragma once
 
@@ -15,9 +9,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/bits.h"
-#include "core/host_device.h"
-#include "core/projection.h"
+#include "core/grid.h"
 #include "emulation/machine/simd.h"
 
 namespace apscope::detail {
@@ -29,8 +21,7 @@ inline constexpr std::size_t block_step = 16;
 template <class Real>
 struct MovableFormat {
     using Bits = BitsOf<Real>;
-    Bits least;    // 2^emin, of k = 0 like all that follow
-    Bits lift;     // f - m in the exponent's place
+    GridConstants<Real> grid;  // of k = 0 like all that follows
     Bits largest;
     Bits code_offset;  // of the normal numbers' codes
     int code_shift;    // f - m
@@ -60,55 +51,41 @@ struct BlockScales {
 
 // A magnitude to multiples of the quantum, with no end above. `drawn` is left-aligned in 32 bits.
 template <RoundingMode M, bool Few, class Real>
-APSCOPE_HD BitsOf<Real> round_by_addition(BitsOf<Real> magnitude, bool negative, const MovableFormat<Real>& f, BitsOf<Real> shift,
-                                          std::uint32_t drawn) {
+APSCOPE_HD BitsOf<Real> round_movable(BitsOf<Real> magnitude, bool negative, const MovableFormat<Real>& f, BitsOf<Real> shift,
+                                      std::uint32_t drawn) {
     using Bits = BitsOf<Real>;
-    constexpr int fraction_bits = Layout<Real>::fraction_bits, bias = Layout<Real>::bias;
-    const Bits field = magnitude & infinity_bits<Real>, least = f.least + shift;
-    const Bits c_bits = (field > least ? field : least) + f.lift;
+    const GridConstants<Real> moved{f.grid.least + shift, f.grid.lift};
+    const Bits c_bits = grid_c(magnitude & infinity_bits<Real>, moved);
     const Real c = bits_cast<Real>(c_bits), a = bits_cast<Real>(magnitude);
-    const Real q = bits_cast<Real>(c_bits - (Bits{fraction_bits} << fraction_bits));
-    const Real r = (a + c) - c;
-    if constexpr (M == RoundingMode::ties_to_even) return bits_cast<Bits>(r);
-    if constexpr (M == RoundingMode::ties_to_away) return bits_cast<Bits>((a - r) + (a - r) >= q ? r + q : r);
-    if constexpr (M == RoundingMode::ties_to_zero) return bits_cast<Bits>((r - a) + (r - a) >= q ? r - q : r);
-    if constexpr (M == RoundingMode::toward_positive) {
-        const Real up = r < a ? r + q : r, down = r > a ? r - q : r;
-        return select(negative, bits_cast<Bits>(down), bits_cast<Bits>(up));
+    if constexpr (M == RoundingMode::toward_positive || M == RoundingMode::toward_negative) {
+        const Bits sign = negative ? sign_bit<Real> : 0;
+        return bits_cast<Bits>(round_to_grid<M>(bits_cast<Real>(magnitude | sign), c)) & ~sign_bit<Real>;
+    } else if constexpr (!is_stochastic(M)) {
+        return bits_cast<Bits>(round_to_grid<M>(a, c));
+    } else {
+        const Real down = round_to_grid<RoundingMode::toward_zero>(a, c), rest = a - down, q = bits_cast<Real>(c_bits - c_above_quantum<Real>);
+        if constexpr (M == RoundingMode::stochastic_equal) {
+            return bits_cast<Bits>(((rest != 0) & (drawn >> 31 != 0)) ? down + q : down);
+        } else if constexpr (M == RoundingMode::stochastic && Few) {
+            // floor(rest / q 2^N) + R >= 2^N, at most 24 bits: rest >= q (1 - R / 2^N), which is exact.
+            const Real threshold = Real{1} - static_cast<Real>(static_cast<std::int32_t>(drawn >> 8)) * Real{0x1p-24};
+            return bits_cast<Bits>(rest >= q * threshold ? down + q : down);
+        } else if constexpr (M == RoundingMode::stochastic) {
+            // The first 32 binary digits of rest / q, sixteen at a time, which fits a signed conversion.
+            const Real above = rest * bits_cast<Real>(c_times_inverse<Real> - c_bits) * Real{0x1p16};
+            const auto high = static_cast<std::int32_t>(above);
+            const auto low = static_cast<std::int32_t>((above - static_cast<Real>(high)) * Real{0x1p16});
+            const std::uint32_t count = static_cast<std::uint32_t>(high) << 16 | static_cast<std::uint32_t>(low);
+            return bits_cast<Bits>(count + drawn < count ? down + q : down);
+        }
     }
-    if constexpr (M == RoundingMode::toward_negative) {
-        const Real up = r < a ? r + q : r, down = r > a ? r - q : r;
-        return select(negative, bits_cast<Bits>(up), bits_cast<Bits>(down));
-    }
-    if constexpr (M == RoundingMode::away_from_zero) return bits_cast<Bits>(r < a ? r + q : r);
-    const Real down = r > a ? r - q : r;
-    const Real rest = a - down;
-    if constexpr (M == RoundingMode::to_odd) {
-        const Real step = (bits_cast<Bits>(down + c) & 1) != 0 ? Real{0} : q;  // the low bit counts quanta
-        return bits_cast<Bits>(rest != 0 ? down + step : down);
-    }
-    if constexpr (M == RoundingMode::stochastic_equal) return bits_cast<Bits>(((rest != 0) & (drawn >> 31 != 0)) ? down + q : down);
-    if constexpr (M == RoundingMode::stochastic && Few) {
-        // floor(rest / q 2^N) + R >= 2^N, at most 24 bits: rest >= q (1 - R / 2^N), which is exact.
-        const Real threshold = Real{1} - static_cast<Real>(static_cast<std::int32_t>(drawn >> 8)) * Real{0x1p-24};
-        return bits_cast<Bits>(rest >= q * threshold ? down + q : down);
-    }
-    if constexpr (M == RoundingMode::stochastic && !Few) {
-        // The first 32 binary digits of rest / q, sixteen at a time, which fits a signed conversion.
-        const Real above = rest * bits_cast<Real>((Bits{2 * bias} << fraction_bits) - bits_cast<Bits>(q)) * Real{0x1p16};
-        const auto high = static_cast<std::int32_t>(above);
-        const auto low = static_cast<std::int32_t>((above - static_cast<Real>(high)) * Real{0x1p16});
-        const std::uint32_t count = static_cast<std::uint32_t>(high) << 16 | static_cast<std::uint32_t>(low);
-        return bits_cast<Bits>(count + drawn < count ? down + q : down);
-    }
-    return bits_cast<Bits>(down);  // toward_zero
 }
 
 // The code of a rounded magnitude that is at most the largest.
 template <class Real>
 APSCOPE_HD BitsOf<Real> movable_code(BitsOf<Real> rounded, const MovableFormat<Real>& f, BitsOf<Real> shift) {
     using Bits = BitsOf<Real>;
-    const Bits least = f.least + shift, c = least + f.lift;
+    const Bits least = f.grid.least + shift, c = least + f.grid.lift;
     const Bits quanta = bits_cast<Bits>(bits_cast<Real>(rounded) + bits_cast<Real>(c)) - c;
     return select(rounded < least, quanta, ((rounded - shift) >> f.code_shift) - f.code_offset);
 }
@@ -125,7 +102,7 @@ APSCOPE_HD auto block_element(Real x, const BlockCast<Real>& cast, BitsOf<Real> 
     }
     const Bits bits = bits_cast<Bits>(x), sign = bits & sign_bit<Real>;
     const bool negative = sign != 0;
-    const Bits rounded = round_by_addition<M, Few, Real>(bits ^ sign, negative, cast.element, shift, drawn);
+    const Bits rounded = round_movable<M, Few, Real>(bits ^ sign, negative, cast.element, shift, drawn);
     const bool over = !Ratio && rounded > cast.element.largest + shift;
     if constexpr (Encodes) {
         const Bits code = movable_code<Real>(rounded, cast.element, shift);
@@ -221,7 +198,7 @@ struct PowerScaleRule {
     using Bits = BitsOf<Real>;
     std::int64_t offset;            // k = exponent field - offset, and one more
     Bits more_from;                 // from this fraction on
-    std::int64_t least, most;       // the scale format's exponents
+    std::int64_t min, max;          // the scale format's exponents
     std::int64_t lowest, highest;   // the k served
     Bits limit;                     // the first amax not served
 };
@@ -233,14 +210,14 @@ struct PowerScales {
         using Signed = std::make_signed_t<Bits>;
         constexpr int fraction_bits = Layout<Real>::fraction_bits;
         const PowerScaleRule<Real> rule = *given;
-        const auto offset = static_cast<Signed>(rule.offset), least = static_cast<Signed>(rule.least), most = static_cast<Signed>(rule.most);
+        const auto offset = static_cast<Signed>(rule.offset), min = static_cast<Signed>(rule.min), max = static_cast<Signed>(rule.max);
         const auto lowest = static_cast<Signed>(rule.lowest), highest = static_cast<Signed>(rule.highest);
         for (std::size_t b = 0; b < blocks; ++b) {
             const Bits amax = maxima[b], fraction = amax & ((Bits{1} << fraction_bits) - 1);
             Signed k = static_cast<Signed>(amax >> fraction_bits) - offset + (fraction >= rule.more_from ? 1 : 0);
-            k = k < least ? least : k;
-            k = k > most ? most : k;
-            k = amax == 0 ? least : k;
+            k = k < min ? min : k;
+            k = k > max ? max : k;
+            k = amax == 0 ? min : k;
             exponents[b] = static_cast<std::int32_t>(k);
             const bool inside = (amax >= Bits{1} << fraction_bits) & (amax < rule.limit) & (k >= lowest) & (k <= highest);
             served[b] = static_cast<std::uint8_t>(inside | (amax == 0));
@@ -267,7 +244,7 @@ struct RatioScales {
             const float ratio = (rule.divides_first ? amax / rule.element_largest * rule.tensor_scale : amax * factor) * rule.stretch;
             const float clipped = ratio < rule.scale_largest ? ratio : rule.scale_largest;
             const std::uint32_t rounded =
-                round_by_addition<RoundingMode::ties_to_even, true, float>(bits_cast<std::uint32_t>(clipped), false, rule.scale, 0, 0);
+                round_movable<RoundingMode::ties_to_even, true, float>(bits_cast<std::uint32_t>(clipped), false, rule.scale, 0, 0);
             const float divisor = bits_cast<float>(rounded) * rule.tensor_scale_inverse;
             const float inverse = 1.0f / divisor;
             values[b] = bits_cast<float>(rounded);

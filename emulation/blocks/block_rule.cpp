@@ -56,7 +56,7 @@ inline double scaled(const BlockEncoder& e, const Scale& s, double x) {
 template <RoundingMode M, bool Plain>
 struct RoundElements {
     static APSCOPE_INLINE void run(double* values, std::size_t count, const Cast<double>* given) {
-        const Cast<double> cast = known<Plain>(*given);
+        const Cast<double> cast = assume_plain<Plain>(*given);
         for (std::size_t i = 0; i < count; ++i) values[i] = round_to_format<M, double>(values[i], cast, 0);
     }
 };

@@ -10,7 +10,7 @@
 
 #include "core/float_environment.h"
 #include "emulation/blocks/block_batch.h"
-#include "emulation/cast/code_kernels.h"
+#include "emulation/cast/cast_plan.h"
 
 namespace apscope::detail {
 
@@ -108,17 +108,15 @@ void check_width(std::span<const std::uint8_t> codes, std::size_t count, const c
 class ElementDecoder {
 public:
     explicit ElementDecoder(const BlockFormat& format) : format_(format) {
-        mapped_ = !format.twos_complement && code_map_serves(format.element);
-        if (mapped_) {
-            map_ = make_code_map(format.element);
-        } else if (!format.twos_complement) {
+        if (!format.twos_complement) map_ = make_code_plan(format.element);
+        if (!map_ && !format.twos_complement) {
             const std::vector<double> values = element_values(format);
             values_.assign(values.begin(), values.end());
         }
         unit_ = static_cast<float>(format.element.smallest_positive());
     }
     void operator()(const std::uint8_t* codes, float* out, std::size_t count) const {
-        if (mapped_) return simd::run<DecodeCodes<std::uint8_t>>(codes, out, count, &map_);
+        if (map_) return simd::run<DecodeCodes<std::uint8_t>>(codes, out, count, &*map_);
         if (format_.twos_complement) return simd::run<DecodeIntegers>(codes, out, count, format_.element.storage_bits(), unit_);
         for (std::size_t i = 0; i < count; ++i) out[i] = values_[codes[i]];
     }
@@ -126,8 +124,7 @@ public:
 private:
     const BlockFormat& format_;
     std::vector<float> values_;
-    bool mapped_;
-    CodeMap map_{};
+    std::optional<CodeMap> map_;
     float unit_;
 };
 

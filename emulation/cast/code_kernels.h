@@ -13,7 +13,7 @@
 #include <cstdint>
 
 #include "core/codec.h"
-#include "emulation/machine/simd.h"
+#include "emulation/cast/quantize_buffers.h"
 
 namespace apscope::detail {
 
@@ -29,13 +29,7 @@ struct CodeMap {
     std::uint32_t negative_zero;   // of the sign's code alone: -0, NaN or 0
 };
 
-inline bool code_map_serves(const FloatFormat& f) {
-    const bool shared_end = f.bias == 127 && f.subnormal_exponent == -126;
-    const int quantum = f.subnormal_exponent - f.mantissa_bits;
-    return f.subnormals && f.subnormal_exponent == 1 - f.bias && f.zero != Zero::none && f.mantissa_bits <= 22 && f.fits_fp32() &&
-           (shared_end || (quantum >= -126 && f.subnormal_exponent > -126 && quantum <= 0));
-}
-
+// Of formats that cast_plan.h finds served.
 inline CodeMap make_code_map(const FloatFormat& f) {
     const Codec c = make_codec<float>(f);
     CodeMap m{};
@@ -66,30 +60,40 @@ APSCOPE_HD std::uint32_t magnitude_code(std::uint32_t magnitude, const CodeMap& 
     return (bits_cast<std::uint32_t>(greater) >> m.shift) - m.offset;
 }
 
-// out[i] = code_of(in[i]): codes are made in 32 bits each, a buffer at a time, then cut. A loop that did both
-// would be cut down to narrow vectors by g++, selections and all.
-template <class Code, class CodeOf>
-APSCOPE_INLINE void write_codes(const float* in, Code* out, std::size_t count, CodeOf&& code_of) {
-    constexpr std::size_t buffer = 512;
-    std::uint32_t codes[buffer];
-    for (std::size_t begin = 0; begin < count; begin += buffer) {
-        const std::size_t n = count - begin < buffer ? count - begin : buffer;
-        for (std::size_t i = 0; i < n; ++i) codes[i] = code_of(in[begin + i]);
+// The code of a finite number that the format holds; of its bits.
+APSCOPE_HD std::uint32_t finite_code(std::uint32_t bits, const CodeMap& m) {
+    const std::uint32_t negative = static_cast<std::uint32_t>(static_cast<std::int32_t>(bits) >> 31);
+    return magnitude_code(bits & 0x7FFFFFFFu, m) | (negative & m.sign_code);
+}
+
+// The same of any value: NaN as nan_code, infinities only where the format has them.
+APSCOPE_HD std::uint32_t value_code(std::uint32_t bits, const CodeMap& m) {
+    const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
+    const std::uint32_t sign = static_cast<std::uint32_t>(static_cast<std::int32_t>(bits) >> 31) & m.sign_code;
+    std::uint32_t code = magnitude_code(magnitude, m);
+    code = select(magnitude == 0x7F800000u, m.infinity_code, code) | sign;
+    return select(magnitude > 0x7F800000u, m.nan_code | (sign & m.nan_sign), code);
+}
+
+// fill(in, codes, n) makes codes in 32 bits each, a buffer at a time, which are then cut. A loop that did both would
+// be cut down to narrow vectors by g++, selections and all.
+template <class Code, class Fill>
+APSCOPE_INLINE void write_codes(const float* in, Code* out, std::size_t count, Fill&& fill) {
+    std::uint32_t codes[buffer_elements];
+    for (std::size_t begin = 0; begin < count; begin += buffer_elements) {
+        const std::size_t n = count - begin < buffer_elements ? count - begin : buffer_elements;
+        fill(in + begin, static_cast<std::uint32_t*>(codes), n);
         for (std::size_t i = 0; i < n; ++i) out[begin + i] = static_cast<Code>(codes[i]);
     }
 }
 
-// Values that the format holds; NaN as nan_code, infinities only where the format has them.
+// Values that the format holds.
 template <class Code>
 struct EncodeValues {
     static APSCOPE_INLINE void run(const float* in, Code* out, std::size_t count, const CodeMap* given) {
         const CodeMap m = *given;
-        write_codes(in, out, count, [&](float x) __attribute__((always_inline)) {
-            const std::uint32_t bits = bits_cast<std::uint32_t>(x), magnitude = bits & 0x7FFFFFFFu;
-            const std::uint32_t sign = static_cast<std::uint32_t>(static_cast<std::int32_t>(bits) >> 31) & m.sign_code;
-            std::uint32_t code = magnitude_code(magnitude, m);
-            code = select(magnitude == 0x7F800000u, m.infinity_code, code) | sign;
-            return select(magnitude > 0x7F800000u, m.nan_code | (sign & m.nan_sign), code);
+        write_codes(in, out, count, [&](const float* from, std::uint32_t* codes, std::size_t n) __attribute__((always_inline)) {
+            for (std::size_t i = 0; i < n; ++i) codes[i] = value_code(bits_cast<std::uint32_t>(from[i]), m);
         });
     }
 };

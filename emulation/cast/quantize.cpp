@@ -64,27 +64,13 @@ void check_words(const RandomSource& random, std::size_t count, const Projection
 }
 
 template <class Real>
-QuantizePath choose_path(const FloatFormat& format, const Projection& projection, const Cast<Real>& cast) {
-    if (projection.rounding == RoundingMode::stochastic_exact) return QuantizePath::digits;
-    if (addition_serves<Real>(format, projection, cast)) return QuantizePath::addition;
-    if constexpr (std::is_same_v<Real, float>) {
-        if (split_serves(format, projection, cast)) return QuantizePath::split;
-    }
-    return is_stochastic(projection.rounding) ? QuantizePath::stochastic : QuantizePath::rule;
-}
-
-template <class Real>
-QuantizeJob<Real> make_job(std::size_t count, const FloatFormat& format, const Projection& projection, const RandomSource& random) {
+QuantizeJob<Real> make_job(std::size_t count, const FloatFormat& format, const Projection& projection, const RandomSource& random,
+                           bool by_rule = false) {
     if constexpr (std::is_same_v<Real, float>) require_fp32(format, "an array of fp32 numbers");
     validate(projection, format);
     check_words(random, count, projection);
-    const Cast<Real> cast = make_cast<Real>(format, projection);
-    QuantizeJob<Real> job{cast, projection.rounding, choose_path(format, projection, cast),
-                          array_stream(random.seed, projection.drawn_bits()), random, {}};
-    if constexpr (std::is_same_v<Real, float>) {
-        if (job.path == QuantizePath::split) job.split = make_split_cast(format, cast);
-    }
-    return job;
+    return {by_rule ? make_rule_plan<Real>(format, projection) : make_plan<Real>(format, projection),
+            array_stream(random.seed, projection.drawn_bits()), random};
 }
 
 // Rounded in the first-level cache, then streamed to memory.
@@ -104,8 +90,7 @@ template <class Real>
 void quantize_array(std::span<const Real> in, std::span<Real> out, const FloatFormat& format, const Projection& projection,
                     const RandomSource& random, int threads, bool by_rule = false) {
     check_lengths(in.size(), out.size());
-    QuantizeJob<Real> job = make_job<Real>(in.size(), format, projection, random);
-    if (by_rule && (job.path == QuantizePath::addition || job.path == QuantizePath::split)) job.path = QuantizePath::rule;
+    const QuantizeJob<Real> job = make_job<Real>(in.size(), format, projection, random, by_rule);
     const bool streams = in.size() * sizeof(Real) >= streaming_bytes;
     for_pieces(in.size(), threads, [&](std::size_t begin, std::size_t count) {
         if (streams) quantize_streaming<Real>(job, in.data() + begin, out.data() + begin, begin, count);
@@ -114,13 +99,6 @@ void quantize_array(std::span<const Real> in, std::span<Real> out, const FloatFo
 }
 
 }  // namespace
-
-template <class Real>
-QuantizePath quantize_path(const FloatFormat& format, const Projection& projection) {
-    return choose_path(format, projection, make_cast<Real>(format, projection));
-}
-template QuantizePath quantize_path<float>(const FloatFormat&, const Projection&);
-template QuantizePath quantize_path<double>(const FloatFormat&, const Projection&);
 
 void quantize(std::span<const float> in, std::span<float> out, const FloatFormat& format, const Projection& projection,
               const RandomSource& random, int threads) {
@@ -141,9 +119,9 @@ void quantize_array_by_rule(std::span<const Real> in, std::span<Real> out, const
     const QuantizeJob<Real> job = make_job<Real>(in.size(), format, projection, random);
     for (std::size_t i = 0; i < in.size(); ++i) {
         const std::uint64_t element = random.first_element + i;
-        out[i] = job.path == QuantizePath::digits
-                     ? round_to_format<RoundingMode::stochastic_exact, Real>(in[i], job.cast, StreamWord{&job.stream, element})
-                     : round_one<Real>(in[i], job.cast, job.mode, job.stream.at(element));
+        out[i] = job.plan.path == CastPath::digits
+                     ? round_to_format<RoundingMode::stochastic_exact, Real>(in[i], job.plan.cast, StreamWord{&job.stream, element})
+                     : round_one<Real>(in[i], job.plan.cast, job.stream.at(element));
     }
 }
 void quantize_by_rule(std::span<const float> in, std::span<float> out, const FloatFormat& format, const Projection& projection,
@@ -194,14 +172,12 @@ void encode(std::span<const Real> in, std::span<Code> out, const FloatFormat& fo
             }
         }
     }
-    CodeMap map{};
-    bool mapped = false;
+    std::optional<CodeMap> map;
     if constexpr (std::is_same_v<Real, float>) {
-        mapped = code_map_serves(format) && !projection.keep_payload;
-        if (mapped) map = make_code_map(format);
-        map.nan_code = codec.nan_code;
-        if (mapped && job.path == QuantizePath::addition) {
-            const AdditionCodes codes = make_addition_codes(job.cast, map, codec);
+        map = make_code_plan(format, projection.keep_payload);
+        if (map) map->nan_code = codec.nan_code;
+        if (map && job.plan.path == CastPath::addition && projection.rounding == RoundingMode::ties_to_even) {
+            const AdditionCodes codes{job.plan.addition, *map};
             for_pieces(in.size(), threads, [&](std::size_t begin, std::size_t count) {
                 simd::run<EncodeByAddition<Code>>(in.data() + begin, out.data() + begin, count, &codes);
             });
@@ -215,8 +191,8 @@ void encode(std::span<const Real> in, std::span<Code> out, const FloatFormat& fo
             const std::size_t n = std::min(step, begin + count - i);
             quantize_piece<Real>(job, in.data() + i, rounded, i, n);
             if constexpr (std::is_same_v<Real, float>) {
-                if (mapped) {
-                    simd::run<EncodeValues<Code>>(static_cast<const float*>(rounded), out.data() + i, n, &map);
+                if (map) {
+                    simd::run<EncodeValues<Code>>(static_cast<const float*>(rounded), out.data() + i, n, static_cast<const CodeMap*>(&*map));
                     continue;
                 }
             }
@@ -243,10 +219,9 @@ void decode(std::span<const Code> in, std::span<Real> out, const FloatFormat& fo
     BasicCodec<Real> codec = make_codec<Real>(format);
     codec.keep_payload = keep_payload;
     if constexpr (std::is_same_v<Real, float>) {
-        if (code_map_serves(format) && !keep_payload) {
-            const CodeMap map = make_code_map(format);
+        if (const std::optional<CodeMap> map = make_code_plan(format, keep_payload)) {
             for_pieces(in.size(), threads, [&](std::size_t begin, std::size_t count) {
-                simd::run<DecodeCodes<Code>>(in.data() + begin, out.data() + begin, count, &map);
+                simd::run<DecodeCodes<Code>>(in.data() + begin, out.data() + begin, count, &*map);
             });
             return;
         }

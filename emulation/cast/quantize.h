@@ -39,17 +39,6 @@ void quantize_by_rule(std::span<const float> in, std::span<float> out, const Flo
 void quantize_by_rule(std::span<const double> in, std::span<double> out, const FloatFormat& format, const Projection& projection,
                       const RandomSource& random = {});
 
-// How quantize() does it.
-enum class QuantizePath {
-    addition,    // ties to even by one hardware addition and one subtraction
-    split,       // numbers of full precision by one integer addition, smaller ones as a count of quanta
-    rule,        // the rule as vector code
-    stochastic,  // the rule, with the random integers of one Philox block for several elements
-    digits,      // the rule, with as many random digits an element as it takes
-};
-template <class Real>
-QuantizePath quantize_path(const FloatFormat& format, const Projection& projection);
-
 // fp64 numbers that are fp32 numbers as fp32, and back: what an array library's conversion gives, but for a
 // caller whose processor flushes subnormals too.
 void narrow(std::span<const double> in, std::span<float> out);

@@ -1,22 +1,54 @@
-// Overflow, infinities and NaN cost every number a third of its cast, and are rare: a loop looks at a buffer's
-// largest magnitude first, and asks about them where it must. Two reads, the second from the first-level cache.
+// Overflow, infinities and NaN cost every number a third of its cast, and are rare: loops round as if there were none,
+// find a buffer's largest magnitude on the way, and round a buffer that has such numbers once more.
 #pragma once
 
 #include <cstddef>
 
-#include "core/bits.h"
+#include "core/rounding.h"
 #include "emulation/machine/simd.h"
 
 namespace apscope::detail {
 
-// loop.operator()<Full>(begin, n) for a buffer's length at a time; Full unless all its magnitudes are at most
-// `largest`. Infinities and NaN lie above every number.
+inline constexpr std::size_t buffer_elements = 512;
+
+// out[i] = round.operator()<Limited>(in[i]) for at most a buffer's numbers, of arrays that do not overlap; Limited unless
+// all magnitudes are at most `largest`. Infinities and NaN lie above every number.
+template <class Real, class Out, class Round>
+APSCOPE_INLINE void round_buffer(const Real* in, Out* out, std::size_t n, BitsOf<Real> largest, Round&& round) {
+    using Bits = BitsOf<Real>;
+    Bits found = 0;
+#pragma GCC ivdep
+    for (std::size_t i = 0; i < n; ++i) {
+        const Bits magnitude = bits_cast<Bits>(in[i]) & ~sign_bit<Real>;
+        found = found > magnitude ? found : magnitude;
+        out[i] = round.template operator()<false>(in[i]);
+    }
+    if (found <= largest) return;
+#pragma GCC ivdep
+    for (std::size_t i = 0; i < n; ++i) out[i] = round.template operator()<true>(in[i]);
+}
+
+// The same for any count, and for `out` that is `in`: numbers are kept aside then, for the second time.
+template <class Real, class Round>
+APSCOPE_INLINE void round_buffers(const Real* in, Real* out, std::size_t count, BitsOf<Real> largest, Round&& round) {
+    Real aside[buffer_elements];
+    for (std::size_t begin = 0; begin < count; begin += buffer_elements) {
+        const std::size_t n = count - begin < buffer_elements ? count - begin : buffer_elements;
+        const Real* from = in + begin;
+        if (in == out) {
+            __builtin_memcpy(aside, from, n * sizeof(Real));
+            from = aside;
+        }
+        round_buffer(from, out + begin, n, largest, round);
+    }
+}
+
+// Where a number must not be rounded twice, two reads: loop.operator()<Limited>(begin, n) for a buffer's length at a time.
 template <class Real, class Loop>
 APSCOPE_INLINE void by_overflow(const Real* in, std::size_t count, BitsOf<Real> largest, Loop&& loop) {
     using Bits = BitsOf<Real>;
-    constexpr std::size_t buffer = 512;
-    for (std::size_t begin = 0; begin < count; begin += buffer) {
-        const std::size_t n = count - begin < buffer ? count - begin : buffer;
+    for (std::size_t begin = 0; begin < count; begin += buffer_elements) {
+        const std::size_t n = count - begin < buffer_elements ? count - begin : buffer_elements;
         Bits found = 0;
         for (std::size_t i = begin; i < begin + n; ++i) {
             const Bits magnitude = bits_cast<Bits>(in[i]) & ~sign_bit<Real>;
@@ -25,6 +57,21 @@ APSCOPE_INLINE void by_overflow(const Real* in, std::size_t count, BitsOf<Real> 
         if (found <= largest) loop.template operator()<false>(begin, n);
         else loop.template operator()<true>(begin, n);
     }
+}
+
+// The bits of a result with its sign, rounded with no end above, of the number `bits`: overflow and specials of a plain
+// cast to a signed format.
+template <class Real>
+APSCOPE_HD BitsOf<Real> limited(BitsOf<Real> rounded, BitsOf<Real> bits, const Cast<Real>& cast) {
+    using Bits = BitsOf<Real>;
+    constexpr Bits infinity = infinity_bits<Real>, sign = sign_bit<Real>;
+    const Bits magnitude = bits & ~sign;
+    const bool negative = (bits & sign) != 0;
+    const Bits overflow = negative ? cast.overflow_negative : cast.overflow_positive;
+    const Bits infinite = negative ? cast.infinite_negative : cast.infinite_positive;
+    Bits result = (rounded & ~sign) > cast.largest ? overflow : rounded;
+    result = magnitude == infinity ? infinite : result;
+    return magnitude > infinity ? nan_bits<Real> : result;
 }
 
 }  // namespace apscope::detail

@@ -1,19 +1,16 @@
 // One array's cast as its pieces need it, and the calls that run a piece.
 #pragma once
 
+#include "emulation/cast/cast_plan.h"
 #include "emulation/cast/quantize.h"
-#include "emulation/cast/quantize_split.h"
 
 namespace apscope::detail {
 
 template <class Real>
 struct QuantizeJob {
-    Cast<Real> cast;
-    RoundingMode mode;
-    QuantizePath path;
+    CastPlan<Real> plan;
     RandomStream stream;
     RandomSource random;
-    SplitCast split;  // fp32 and QuantizePath::split only
 };
 
 // `in` and `out` point to elements begin .. begin + count - 1 of a whole array.

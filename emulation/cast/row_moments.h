@@ -7,9 +7,8 @@
 
 namespace apscope::detail {
 
-// bias[i] and variance[i] += those of rounding scale row[i]. False where a draw could overflow.
+// bias[i] and variance[i] += those of rounding scale row[i], in the cast's mode. False where a draw could overflow.
 template <class Real>
-bool add_moments(const Real* row, std::size_t count, double scale, const Cast<double>& cast, RoundingMode rounding, bool saturates,
-                 double* bias, double* variance);
+bool add_moments(const Real* row, std::size_t count, double scale, const Cast<double>& cast, double* bias, double* variance);
 
 }  // namespace apscope::detail

@@ -15,10 +15,7 @@ std::optional<FloatFormat> scaled_format(const FloatFormat& format, int k) {
 }
 
 QuantizeJob<float> make_row_job(const FloatFormat& format, const Projection& projection) {
-    const Cast<float> cast = make_cast<float>(format, projection);
-    QuantizeJob<float> job{cast, projection.rounding, quantize_path<float>(format, projection), {}, {}, {}};
-    if (job.path == QuantizePath::split) job.split = make_split_cast(format, cast);
-    return job;
+    return {make_plan<float>(format, projection), {}, {}};
 }
 
 void round_row(QuantizeJob<float>& job, const float* in, float* out, std::size_t count, const RandomStream& stream, std::uint64_t first) {

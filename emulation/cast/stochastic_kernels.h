@@ -19,7 +19,7 @@ namespace apscope::detail {
 template <RoundingMode M, class Real, bool Plain>
 struct DrawByRule {
     static APSCOPE_INLINE void run(const Real* in, Real* out, std::size_t count, const Cast<Real>* given, const std::uint64_t* words, int left) {
-        const Cast<Real> cast = known<Plain>(*given);
+        const Cast<Real> cast = assume_plain<Plain>(*given);
         for (std::size_t i = 0; i < count; ++i) out[i] = round_to_format<M, Real>(in[i], cast, words[i] << left);
     }
 };
@@ -29,7 +29,7 @@ template <RoundingMode M>
 struct DrawNarrowByRule {
     static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count, const Cast<float>* given,
                                    const RandomStream* stream, std::uint64_t first) {
-        const Cast<float> cast = known<true>(*given);
+        const Cast<float> cast = assume_plain<true>(*given);
         for_drawn<std::uint32_t>(*stream, first, count, [&](std::size_t begin, std::size_t n, const std::uint32_t* drawn) __attribute__((always_inline)) {
             for (std::size_t i = 0; i < n; ++i) out[begin + i] = round_to_format<M, float>(in[begin + i], cast, Word32{drawn[i]});
         });
@@ -44,8 +44,8 @@ struct DrawBySplit {
         for_drawn<std::uint32_t>(*stream, first, count, [&](std::size_t begin, std::size_t n, const std::uint32_t* drawn) __attribute__((always_inline)) {
             const float* x = in + begin;
             float* rounded = out + begin;
-            by_overflow(x, n, s.cast.largest, [&]<bool Full>(std::size_t from, std::size_t length) __attribute__((always_inline)) {
-                for (std::size_t i = from; i < from + length; ++i) rounded[i] = draw_split<M, HasParts, Few, Full>(x[i], s, drawn[i]);
+            by_overflow(x, n, s.cast.largest, [&]<bool Limited>(std::size_t from, std::size_t length) __attribute__((always_inline)) {
+                for (std::size_t i = from; i < from + length; ++i) rounded[i] = draw_split<M, HasParts, Few, Limited>(x[i], s, drawn[i]);
             });
         });
     }
@@ -61,8 +61,8 @@ struct DrawScaled {
         for_drawn<Drawn>(*stream, first, count, [&](std::size_t begin, std::size_t n, const Drawn* drawn) __attribute__((always_inline)) {
             const float* x = in + begin;
             float* rounded = out + begin;
-            by_overflow(x, n, s.cast.largest, [&]<bool Full>(std::size_t from, std::size_t length) __attribute__((always_inline)) {
-                for (std::size_t i = from; i < from + length; ++i) rounded[i] = draw_scaled<Full>(x[i], s, drawn[i]);
+            by_overflow(x, n, s.cast.largest, [&]<bool Limited>(std::size_t from, std::size_t length) __attribute__((always_inline)) {
+                for (std::size_t i = from; i < from + length; ++i) rounded[i] = draw_scaled<Limited>(x[i], s, drawn[i]);
             });
         });
     }

@@ -10,39 +10,39 @@
 
 namespace apscope::detail {
 
-// fp32 numbers and at most 32 random bits, of a mode that has room for them in 32 bits.
+// Words in bulk (CastPlan::words_in_bulk).
 template <RoundingMode M>
-void narrow_piece(const QuantizeJob<float>& job, const float* in, float* out, std::size_t count, std::uint64_t first) {
+void draw_in_bulk(const QuantizeJob<float>& job, const float* in, float* out, std::size_t count, std::uint64_t first) {
+    const CastPlan<float>& plan = job.plan;
     const bool few = job.stream.random_bits <= 16;
-    if (job.path != QuantizePath::split) return simd::run<DrawNarrowByRule<M>>(in, out, count, &job.cast, &job.stream, first);
-    if (scaled_serves(job.split, M)) {
-        const ScaledCast scaled = make_scaled_cast(job.split);
-        return few ? simd::run<DrawScaled<true>>(in, out, count, &scaled, &job.stream, first)
-                   : simd::run<DrawScaled<false>>(in, out, count, &scaled, &job.stream, first);
+    if (plan.path == CastPath::scaled) {
+        return few ? simd::run<DrawScaled<true>>(in, out, count, &plan.scaled, &job.stream, first)
+                   : simd::run<DrawScaled<false>>(in, out, count, &plan.scaled, &job.stream, first);
     }
-    if (job.split.first_normal == 0) simd::run<DrawBySplit<M, false, false>>(in, out, count, &job.split, &job.stream, first);
-    else if (few) simd::run<DrawBySplit<M, true, true>>(in, out, count, &job.split, &job.stream, first);
-    else simd::run<DrawBySplit<M, true, false>>(in, out, count, &job.split, &job.stream, first);
+    if (plan.path != CastPath::split) return simd::run<DrawNarrowByRule<M>>(in, out, count, &plan.cast, &job.stream, first);
+    if (plan.split.first_normal == 0) simd::run<DrawBySplit<M, false, false>>(in, out, count, &plan.split, &job.stream, first);
+    else if (few) simd::run<DrawBySplit<M, true, true>>(in, out, count, &plan.split, &job.stream, first);
+    else simd::run<DrawBySplit<M, true, false>>(in, out, count, &plan.split, &job.stream, first);
 }
 
 template <class Real>
 void stochastic_piece_loop(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin, std::size_t count) {
     const std::uint64_t first = job.random.first_element + begin;
-    dispatch(job.mode, [&]<RoundingMode M>() {
+    dispatch(job.plan.cast.rounding, [&]<RoundingMode M>() {
         if constexpr (M == RoundingMode::stochastic_exact) {
             for (std::size_t i = 0; i < count; ++i) {
-                out[i] = round_to_format<M, Real>(in[i], job.cast, StreamWord{&job.stream, first + i});
+                out[i] = round_to_format<M, Real>(in[i], job.plan.cast, StreamWord{&job.stream, first + i});
             }
         } else if constexpr (is_stochastic(M)) {
             if (job.random.words) {
-                return simd::run<DrawByRule<M, Real, false>>(in, out, count, &job.cast, job.random.words->data() + begin, 64 - job.cast.random_bits);
+                return simd::run<DrawByRule<M, Real, false>>(in, out, count, &job.plan.cast, job.random.words->data() + begin, 64 - job.plan.cast.random_bits);
             }
             if constexpr (std::is_same_v<Real, float> && is_narrow_draw<M, Word32>) {
-                if (job.stream.random_bits <= 32 && is_plain(job.cast)) return narrow_piece<M>(job, in, out, count, first);
+                if (job.plan.words_in_bulk) return draw_in_bulk<M>(job, in, out, count, first);
             }
             for_random_words(true, job.stream, first, count, [&](std::size_t at, std::size_t n, const std::uint64_t* words) {
-                is_plain(job.cast) ? simd::run<DrawByRule<M, Real, true>>(in + at, out + at, n, &job.cast, words, 0)
-                                   : simd::run<DrawByRule<M, Real, false>>(in + at, out + at, n, &job.cast, words, 0);
+                is_plain(job.plan.cast) ? simd::run<DrawByRule<M, Real, true>>(in + at, out + at, n, &job.plan.cast, words, 0)
+                                   : simd::run<DrawByRule<M, Real, false>>(in + at, out + at, n, &job.plan.cast, words, 0);
             });
         }
     });

@@ -26,14 +26,6 @@ struct ScaledCast {
 // The exponent of the largest number, and of the one above it a power of two.
 inline int top_exponent(const Cast<float>& cast) { return static_cast<int>(cast.largest >> 23) - 127 + 1; }
 
-// Casts that quantize_split.h serves in two halves, where T fits an int, no power of two leaves fp32's normal
-// numbers, and fp32's subnormal numbers have no digit in T: as good as the smallest normal one.
-inline bool scaled_serves(const SplitCast& s, RoundingMode mode) {
-    const int digits = s.cast.random_bits <= 16 ? 16 : 32;
-    return mode == RoundingMode::stochastic && s.cast.random_bits <= 32 && s.first_normal != 0 && s.cast.mantissa_bits <= 14 &&
-           s.cast.emin - digits - s.cast.mantissa_bits > -126 && top_exponent(s.cast) <= 126;
-}
-
 inline ScaledCast make_scaled_cast(const SplitCast& s) {
     const auto exponent = [](int e) { return static_cast<std::uint32_t>(e + 127) << 23; };
     const auto places = static_cast<std::uint32_t>(s.cast.mantissa_bits);
@@ -41,14 +33,14 @@ inline ScaledCast make_scaled_cast(const SplitCast& s) {
             s.cast.random_bits <= 16 ? 0xFFFFu & ~std::uint32_t{0} << (16 - s.cast.random_bits) : 0u};
 }
 
-// Drawn holds R's bits, the leading ones of 16 (what stands behind them is cut off) or of 32 (zeros do). Full as in
+// Drawn holds R's bits, the leading ones of 16 (what stands behind them is cut off) or of 32 (zeros do). Limited as in
 // finish_split().
-template <bool Full, class Drawn>
+template <bool Limited, class Drawn>
 APSCOPE_HD float draw_scaled(float x, const ScaledCast& s, Drawn drawn) {
     const std::uint32_t bits = bits_cast<std::uint32_t>(x);
     std::uint32_t magnitude = bits & 0x7FFFFFFFu;
     magnitude = magnitude > 0x00800000u ? magnitude : 0x00800000u;
-    if constexpr (Full) magnitude = magnitude < s.top ? magnitude : s.top;
+    if constexpr (Limited) magnitude = magnitude < s.top ? magnitude : s.top;
     std::uint32_t e = magnitude & 0x7F800000u;
     e = e > s.least ? e : s.least;
     const float scaled = bits_cast<float>(magnitude) * bits_cast<float>(s.up - e);
@@ -61,7 +53,7 @@ APSCOPE_HD float draw_scaled(float x, const ScaledCast& s, Drawn drawn) {
         sum += (drawn >> 16) + ((next + (drawn & 0xFFFFu)) >> 16);
     }
     const float rounded = static_cast<float>(static_cast<std::int32_t>(sum >> 16)) * bits_cast<float>(e - s.down);
-    return finish_split<Full>(bits, bits_cast<std::uint32_t>(rounded), s.cast);
+    return finish_split<Limited>(bits, bits_cast<std::uint32_t>(rounded), s.cast);
 }
 
 }  // namespace apscope::detail

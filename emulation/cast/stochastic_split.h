@@ -34,8 +34,8 @@ APSCOPE_HD float drawn_part(float v, std::uint32_t mask, std::uint32_t drawn) {
     return count + drawn < count ? whole + 1.0f : whole;
 }
 
-// `drawn` is left-aligned in 32 bits; Full as in finish_split(). Every step is a selection, so that loops over it become vector code.
-template <RoundingMode M, bool HasParts, bool Few, bool Full>
+// `drawn` is left-aligned in 32 bits; Limited as in finish_split(). Every step is a selection, so that loops over it become vector code.
+template <RoundingMode M, bool HasParts, bool Few, bool Limited>
 APSCOPE_HD float draw_split(float x, const SplitCast& s, std::uint32_t drawn) {
     const std::uint32_t bits = bits_cast<std::uint32_t>(x), magnitude = bits & 0x7FFFFFFFu;
     std::uint32_t rounded = (magnitude + drawn_addend<M>(magnitude, s.shift, s.rest, drawn)) & ~s.rest;
@@ -43,7 +43,7 @@ APSCOPE_HD float draw_split(float x, const SplitCast& s, std::uint32_t drawn) {
         const float q = drawn_part<M, Few>(quanta_below_normal(magnitude, s), s.random_mask, drawn) * s.quantum;
         rounded = select(magnitude < s.first_normal, bits_cast<std::uint32_t>(q), rounded);
     }
-    return finish_split<Full>(bits, rounded, s.cast);
+    return finish_split<Limited>(bits, rounded, s.cast);
 }
 
 }  // namespace apscope::detail

@@ -2,9 +2,12 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
+
+#include "core/float_environment.h"
 
 namespace apscope::detail {
 
@@ -12,7 +15,34 @@ namespace {
 
 constexpr std::array<std::string_view, 4> names = {"portable", "sse4", "avx2", "avx512"};
 
+// x x - 1: 2^-29, or with the product's last bits where a compiler has fused the two operations.
+struct ProductsLessOne {
+    static APSCOPE_INLINE void run(const double* x, double* out, std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) out[i] = x[i] * x[i] - 1.0;
+    }
+};
+
+// No macro tells of -ffp-contract, which is on by default, and changes bits: the machine code of every level is asked.
+void refuse_fused_operations() {
+    const FloatEnvironment environment;
+    for (const SimdLevel level : {SimdLevel::portable, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512}) {
+        if (level > best_simd_level()) break;
+        std::array<double, 17> x, found;  // vectors and a rest
+        x.fill(1.0 + 0x1p-30);
+        const double* in = x.data();
+        double* out = found.data();
+        asm volatile("" : "+r"(in), "+r"(out) : : "memory");  // nothing is computed by the compiler
+        simd::run_at<ProductsLessOne>(level, in, out, x.size());
+        for (const double y : found) {
+            if (y != 0x1p-29) {
+                throw std::runtime_error("this build fuses multiplications with additions, which changes results; compile apscope with -ffp-contract=off");
+            }
+        }
+    }
+}
+
 SimdLevel initial_level() {
+    refuse_fused_operations();
     const char* wanted = std::getenv("APSCOPE_SIMD");
     if (wanted == nullptr || *wanted == '\0') return best_simd_level();
     const SimdLevel level = parse_simd_level(wanted);

@@ -51,12 +51,14 @@ template <class Kernel, class... Args>
 APSCOPE_TARGET_AVX512 void run_avx512(Args... args) { Kernel::run(args...); }
 
 template <class Kernel, class... Args>
-void run(Args... args) {
-    switch (simd_level()) {
+void run_at(SimdLevel level, Args... args) {
+    switch (level) {
         case SimdLevel::portable: return run_portable<Kernel>(args...);
         case SimdLevel::sse4: return run_sse4<Kernel>(args...);
         case SimdLevel::avx2: return run_avx2<Kernel>(args...);
         case SimdLevel::avx512: return run_avx512<Kernel>(args...);
     }
 }
+template <class Kernel, class... Args>
+void run(Args... args) { run_at<Kernel>(simd_level(), args...); }
 }  // namespace apscope::detail::simd

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "core/oracle/mpfr_oracle.h"
+#include "emulation/cast/cast_plan.h"
 #include "emulation/cast/quantize.h"
 #include "emulation/machine/simd.h"
 #include "emulation/verify/chunks.h"
@@ -116,14 +117,14 @@ void Staircase::fill(std::uint32_t first, std::span<std::uint32_t> results) cons
 
 Tally arrays_against_steps(const FloatFormat& format, const Projection& projection, const Staircase& expected, int threads,
                            const Progress& progress, bool& stopped) {
-    // Array paths look at a run's largest magnitude before they choose a loop: a run of inputs stands behind a zero,
-    // and behind an infinity. On the machine's best instruction set every input goes through both loops, on others
+    // Array paths round a buffer a second time where its largest magnitude asks for it (quantize_buffers.h): a run of
+    // inputs stands behind a zero, and behind an infinity. On the machine's best instruction set every input goes through both loops, on others
     // runs take turns.
     constexpr std::uint64_t run = 512, runs = 32, chunk = runs * (run - 1);  // the arrays stay in the L2 cache
-    const QuantizePath path = quantize_path<float>(format, projection);
-    const bool looks_ahead = path == QuantizePath::addition || path == QuantizePath::split;
+    const CastPath path = make_plan<float>(format, projection).path;
+    const bool looks_ahead = path == CastPath::addition || path == CastPath::split;
     // The rule's own loop serves these proofs alone: on one instruction set it is compared too.
-    const bool best = simd_level() == best_simd_level(), other_loop = path != QuantizePath::rule && best;
+    const bool best = simd_level() == best_simd_level(), other_loop = path != CastPath::rule && best;
     return in_chunks<Tally>(std::uint64_t{1} << 32, chunk, threads, progress, stopped, [&] {
         return [&, in = std::vector<float>(runs * run), out = std::vector<float>(runs * run),
                 results = std::vector<std::uint32_t>(chunk)](std::uint64_t start, std::uint64_t end) mutable {

@@ -15,8 +15,11 @@ import apscope
         ("encode", "fp16", {}, "addition", "float32"),
         ("quantize", "bf16", {}, "split", "float32"),  # its exponents reach fp32's: no room for the constant
         ("quantize", "hfp8_forward", {}, "rule", "float32"),  # irregular gap
-        ("quantize", "e4m3", {"rounding": "ties_to_away"}, "split", "float32"),
-        ("quantize", "e4m3", {"rounding": "stochastic"}, "split", "float32"),
+        ("quantize", "e4m3", {"rounding": "ties_to_away"}, "addition", "float32"),
+        ("quantize", "e4m3", {"rounding": "stochastic"}, "scaled", "float32"),
+        ("quantize", "bf16", {"rounding": "stochastic"}, "split", "float32"),  # fp32's subnormal numbers have digits to draw for
+        ("quantize", "e6m21", {"rounding": "toward_zero"}, "addition", "float32"),
+        ("quantize", "e6m22", {"rounding": "toward_zero"}, "split", "float32"),  # no bit is left beside the constant
         ("quantize", "e4m3", {"rounding": "stochastic", "random_bits": 33}, "stochastic", "float32"),
         ("quantize", "e4m3", {"underflow": "flush_result"}, "rule", "float32"),
         ("quantize", "e4m3", {"keep_payload": True}, "rule", "float32"),

@@ -77,24 +77,22 @@ struct HopSumMoments {
 struct RuleAdder {
     using Number = double;
     Cast<double> cast;
-    RoundingMode mode;
-    bool saturates;
     PhiloxKey key;
 
     APSCOPE_HD double add(double a, double b, std::uint32_t number, std::uint64_t element, HopSumMoments* moments) const {
-        if (mode == RoundingMode::ties_to_even) return add_rounded<RoundingMode::ties_to_even>(a, b, cast, 0);
-        if (moments != nullptr && is_stochastic(mode)) {
-            const RoundingMoments m = moments_by_mode(add_to_odd(a, b), cast, mode, saturates);
+        if (cast.rounding == RoundingMode::ties_to_even) return add_rounded<RoundingMode::ties_to_even>(a, b, cast, 0);
+        if (moments != nullptr && is_stochastic(cast.rounding)) {
+            const RoundingMoments m = moments_by_mode(add_to_odd(a, b), cast);
             moments->bias += m.bias;
             moments->variance += m.variance;
             moments->defined = moments->defined && m.defined;
         }
         const RandomStream stream{key, 0, stage_and_hop(Stage::reduce, number), cast.random_bits};
-        return add_by_mode(a, b, cast, mode, is_stochastic(mode) ? stream.at(element) : 0);
+        return add_by_mode(a, b, cast, is_stochastic(cast.rounding) ? stream.at(element) : 0);
     }
 };
 
-// An addition of fp32 numbers and a step of a few operations, where emulation/allreduce/fp32_sums.h allows it. What put_right()
+// An addition of fp32 numbers and a step of a few operations, where emulation/allreduce/fp32_sums.h allows it. What canonicalize_nan_and_zero()
 // would mend, the sign of a zero and the bits of a NaN, no statistic sees.
 struct StepAdder {
     using Number = float;

@@ -11,16 +11,16 @@
 namespace apscope::detail {
 
 // round(a + b); `random` holds the random integer, left-aligned.
-APSCOPE_HD_CALL double add_by_mode(double a, double b, const Cast<double>& cast, RoundingMode mode, std::uint64_t random) {
+APSCOPE_HD_CALL double add_by_mode(double a, double b, const Cast<double>& cast, std::uint64_t random) {
     double result = 0;
-    dispatch(mode, [&]<RoundingMode M>() {
+    dispatch(cast.rounding, [&]<RoundingMode M>() {
         if constexpr (M != RoundingMode::stochastic_exact) result = add_rounded<M>(a, b, cast, random);
     });
     return result;
 }
 
-APSCOPE_HD_CALL RoundingMoments moments_by_mode(double v, const Cast<double>& cast, RoundingMode mode, bool saturates) {
-    return stochastic_moments(v, cast, mode, saturates);
+APSCOPE_HD_CALL RoundingMoments moments_by_mode(double v, const Cast<double>& cast) {
+    return stochastic_moments(v, cast);
 }
 
 }  // namespace apscope::detail

@@ -19,7 +19,7 @@ struct ReduceChunk {
 inline std::vector<ReduceChunk> reduce_chunks(const float* in, std::size_t workers, double* out, std::size_t n, const FloatFormat& format,
                                               const AllReduceOptions& options, const ReduceScale& scale) {
     const HopTarget hops = checked_hops(workers, format, options);
-    const Accumulator accumulator = make_accumulator(hops.format, hops.projection);
+    const Cast<double> accumulator = make_accumulator(hops.format, hops.projection);
     int exponent = 0;
     const bool power_of_two = std::frexp(scale.scale, &exponent) == 0.5;
 
@@ -28,8 +28,8 @@ inline std::vector<ReduceChunk> reduce_chunks(const float* in, std::size_t worke
     for (int chunk = 0; chunk < chunk_count(options.topology, count); ++chunk) {
         ReduceStep step{in, n, count, chunk_begin(options.topology, count, chunk, n), chunk_begin(options.topology, count, chunk + 1, n), out,
                         options.input_cast, scale.scale, power_of_two ? 1.0 / scale.scale : 0.0, scale.divisor,
-                        make_cast<double>(format, options.projection), options.projection.rounding, seed_key(options.seed),
-                        {{accumulator.cast, accumulator.rounding, accumulator.saturates, seed_key(options.seed)}, options.topology.kahan, nullptr, 0, 0}};
+                        make_cast<double>(format, options.projection), seed_key(options.seed),
+                        {{accumulator, seed_key(options.seed)}, options.topology.kahan, nullptr, 0, 0}};
         if (step.first == step.last) continue;
         HopProgram program;
         if (options.topology.kind != Topology::Kind::exact) {

@@ -24,7 +24,6 @@ struct ReduceStep {
     double inverse;             // the sum is multiplied by it; 0: divided by the scale
     double divisor;             // and then divided by this
     Cast<double> wire;
-    RoundingMode wire_mode;
     PhiloxKey key;
     HopRunner<RuleAdder> hops;  // no instructions: the fp64 sum in the workers' order
 
@@ -34,9 +33,9 @@ struct ReduceStep {
         const double x = widened(in[static_cast<std::uint64_t>(worker) * elements + i]);
         if (!input_cast) return x;
         const RandomStream stream{key, static_cast<std::uint32_t>(worker), stage_and_hop(Stage::wire, 0), wire.random_bits};
-        if (wire_mode == RoundingMode::ties_to_even) return round_to_format<RoundingMode::ties_to_even, double>(x * scale, wire, std::uint64_t{0});
-        const std::uint64_t random = is_stochastic(wire_mode) ? stream.at(i) : 0;
-        return round_by_mode<double>(x * scale, wire, wire_mode, random, stream, i);
+        if (wire.rounding == RoundingMode::ties_to_even) return round_to_format<RoundingMode::ties_to_even, double>(x * scale, wire, std::uint64_t{0});
+        const std::uint64_t random = is_stochastic(wire.rounding) ? stream.at(i) : 0;
+        return round_by_mode<double>(x * scale, wire, random, stream, i);
     }
 
     APSCOPE_HD void operator()(std::uint64_t item) const {

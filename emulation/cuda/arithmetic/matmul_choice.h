@@ -13,7 +13,7 @@ namespace apscope::detail {
 inline StepRounder make_step_rounder(const FloatFormat& format, const Projection& projection) {
     require_fp32(format, "a sum of fp32 numbers");
     const Rounder r = make_rounder(format, projection);
-    return {r.cast, r.mode, r.operand_floor, r.path(Operation::add) == ArithmeticPath::wide};
+    return {r.cast, r.operand_floor, r.path(Operation::add) == ArithmeticPath::wide};
 }
 
 template <class F>

@@ -19,7 +19,6 @@ namespace apscope::detail {
 // One rounding of operations on numbers that are fp32 numbers, or products of two of them.
 struct StepRounder {
     Cast<double> cast;
-    RoundingMode mode;
     double operand_floor;  // operands below it count as zeros
     bool wide;             // sums need more bits than a number rounded to odd has
 };
@@ -28,9 +27,9 @@ inline constexpr int pairwise_levels = 40;
 
 // On wide numbers, which stochastic roundings of many bits alone ask for.
 template <Operation Op>
-APSCOPE_HD_CALL double operate_by_mode(double x, double y, double z, const Cast<double>& cast, RoundingMode mode, std::uint64_t random) {
+APSCOPE_HD_CALL double operate_by_mode(double x, double y, double z, const Cast<double>& cast, std::uint64_t random) {
     double result = 0;
-    dispatch(mode, [&]<RoundingMode M>() {
+    dispatch(cast.rounding, [&]<RoundingMode M>() {
         if constexpr (is_stochastic(M) && M != RoundingMode::stochastic_exact) result = operate_wide<Op, M>(x, y, z, cast, random);
     });
     return result;
@@ -67,25 +66,25 @@ private:
         std::uint32_t hop;
 
         APSCOPE_HD std::uint64_t random(const StepRounder& r, Stage stage, std::uint32_t number) const {
-            if (!is_stochastic(r.mode)) return 0;
+            if (!is_stochastic(r.cast.rounding)) return 0;
             return RandomStream{step.key, 0, stage_and_hop(stage, number), step.random_bits}.at(index);
         }
         APSCOPE_HD double round(const StepRounder& r, double x, Stage stage, std::uint32_t number) const {
             if constexpr (Nearest) {
-                return round_to_format<RoundingMode::ties_to_even, double>(x, known<true>(r.cast), std::uint64_t{0});
+                return round_to_format<RoundingMode::ties_to_even, double>(x, assume_plain<true>(r.cast), std::uint64_t{0});
             } else {
                 if (r.operand_floor != 0) x = flush_operand(x, r.operand_floor);
                 return cast_only(r, x, stage, number);
             }
         }
         APSCOPE_HD double cast_only(const StepRounder& r, double x, Stage stage, std::uint32_t number) const {
-            return round_by_mode<double>(x, r.cast, r.mode, random(r, stage, number), RandomStream{}, 0);
+            return round_by_mode<double>(x, r.cast, random(r, stage, number), RandomStream{}, 0);
         }
         // round(x op y (op z))
         template <Operation Op>
         APSCOPE_HD double apply(const StepRounder& r, double x, double y, double z, Stage stage, std::uint32_t number) const {
             if constexpr (Nearest) {
-                return round_to_format<RoundingMode::ties_to_even, double>(to_odd<Op>(x, y, z, false), known<true>(r.cast), std::uint64_t{0});
+                return round_to_format<RoundingMode::ties_to_even, double>(to_odd<Op>(x, y, z, false), assume_plain<true>(r.cast), std::uint64_t{0});
             } else {
                 if (r.operand_floor != 0) {
                     x = flush_operand(x, r.operand_floor);
@@ -93,9 +92,9 @@ private:
                     z = flush_operand(z, r.operand_floor);
                 }
                 if (Op == Operation::multiply || !r.wide) {
-                    return cast_only(r, to_odd<Op>(x, y, z, r.mode == RoundingMode::toward_negative), stage, number);
+                    return cast_only(r, to_odd<Op>(x, y, z, r.cast.rounding == RoundingMode::toward_negative), stage, number);
                 }
-                return operate_by_mode<Op>(x, y, z, r.cast, r.mode, random(r, stage, number));
+                return operate_by_mode<Op>(x, y, z, r.cast, random(r, stage, number));
             }
         }
         template <Operation Op>

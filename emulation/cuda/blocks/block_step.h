@@ -17,11 +17,10 @@ namespace apscope::detail {
 // A block format and a projection, made ready.
 struct BlockRounding {
     Cast<double> element, scale;
-    RoundingMode mode;
     ScaleRule rule;
     bool tensor_scale, element_has_nan, twos_complement;
     int block_size;
-    int element_emax, least_exponent, most_exponent;  // of elements; of the scales
+    int element_emax, min_exponent, max_exponent;  // of elements; of the scales
     double round_up_from;   // significands of amax from here on, or above it, take the next exponent
     bool above_only;
     float largest, range;   // of an element; of an element times a scale
@@ -51,7 +50,7 @@ APSCOPE_HD int block_exponent(const BlockRounding& c, double amax) {
     const double significand = bits_cast<double>((bits & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1023} << 52);
     int k = static_cast<int>(bits >> 52) - 1023 - c.element_emax;
     k += c.above_only ? significand > c.round_up_from : significand >= c.round_up_from;
-    return k < c.least_exponent ? c.least_exponent : k > c.most_exponent ? c.most_exponent : k;
+    return k < c.min_exponent ? c.min_exponent : k > c.max_exponent ? c.max_exponent : k;
 }
 
 // S_enc and its inverse, from the magnitude bits of the array's amax.
@@ -79,7 +78,7 @@ APSCOPE_HD BlockScale block_scale(const BlockRounding& c, const TensorScale& ten
         const float inverse = 1.0f / (static_cast<float>(d) * tensor.inverse);
         return {d, 0, FLT_MAX < inverse ? FLT_MAX : inverse};
     }
-    const int k = amax > 0 ? block_exponent(c, amax) : c.least_exponent;
+    const int k = amax > 0 ? block_exponent(c, amax) : c.min_exponent;
     return {power_of_two_number(k), power_of_two_number(-k), 0};
 }
 
@@ -151,10 +150,10 @@ struct EncodeBlocksStep {
         for (std::uint64_t j = 0; j < place.count; ++j) {
             const std::uint64_t i = place.first + j * place.stride;
             const double x = block_scaled(cast, scale, in[i]);
-            const std::uint64_t random = is_stochastic(cast.mode) ? cast.stream.at(i) : 0;
-            const double element = cast.mode == RoundingMode::ties_to_even
+            const std::uint64_t random = is_stochastic(cast.element.rounding) ? cast.stream.at(i) : 0;
+            const double element = cast.element.rounding == RoundingMode::ties_to_even
                                        ? round_to_format<RoundingMode::ties_to_even, double>(x, cast.element, std::uint64_t{0})
-                                       : round_by_mode<double>(x, cast.element, cast.mode, random, cast.stream, i);
+                                       : round_by_mode<double>(x, cast.element, random, cast.stream, i);
             if (out != nullptr) out[i] = block_value(cast.tensor_scale, element, scale.value, tensor.value);
             if (codes != nullptr) codes[i] = scale.value != scale.value ? std::uint8_t{0} : code(element);  // under NaN no element counts
         }

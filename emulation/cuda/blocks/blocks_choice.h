@@ -20,15 +20,14 @@ inline BlockRounding make_block_cast(const BlockFormat& f, const Projection& p, 
     BlockRounding c{};
     c.element = make_cast<double>(f.element, p);
     c.scale = make_cast<double>(f.scale, {RoundingMode::ties_to_even, Overflow::saturate});
-    c.mode = p.rounding;
     c.rule = f.rule;
     c.tensor_scale = f.tensor_scale;
     c.element_has_nan = f.element.has_nan();
     c.twos_complement = f.twos_complement;
     c.block_size = f.block_size;
     c.element_emax = f.element.emax();
-    c.least_exponent = std::ilogb(f.scale.smallest_positive());
-    c.most_exponent = f.scale.emax();
+    c.min_exponent = std::ilogb(f.scale.smallest_positive());
+    c.max_exponent = f.scale.emax();
     // scale_exponent() of core/block_format.h: significands lie in [1, 2).
     c.round_up_from = 2;
     c.above_only = f.rule == ScaleRule::ceil || f.rule == ScaleRule::rceil;

@@ -1,7 +1,7 @@
 // How a thread rounds a group of elements, three ways to the same bits:
 //
-//      AdditionRounding   fp32, ties to even: one addition and one subtraction (emulation/cast/quantize_addition.h)
-//      SplitRounding      fp32, every counted mode: emulation/cast/quantize_split.h, emulation/cast/stochastic_split.h
+//      AdditionRounding   fp32, deterministic: one addition and one subtraction (emulation/cast/quantize_addition.h)
+//      SplitRounding      fp32, every mode of 32 bits: emulation/cast/quantize_split.h, emulation/cast/stochastic_split.h
 //      RuleRounding       every format, mode and width: the rule itself
 //
 // Fast roundings look at the mode once a group. With stochastic rounding, elements that share a Philox block are
@@ -26,12 +26,11 @@ namespace apscope::detail {
 #define APSCOPE_HD_CALL inline
 #endif
 
-// `word` holds the random integer, left-aligned; stochastic_exact asks for its own, of the stream's `element`.
+// In the cast's mode. `word` holds the random integer, left-aligned; stochastic_exact asks for its own, of the stream's `element`.
 template <class Real>
-APSCOPE_HD_CALL Real round_by_mode(Real x, const Cast<Real>& cast, RoundingMode mode, std::uint64_t word, const RandomStream& stream,
-                                   std::uint64_t element) {
+APSCOPE_HD_CALL Real round_by_mode(Real x, const Cast<Real>& cast, std::uint64_t word, const RandomStream& stream, std::uint64_t element) {
     Real result{};
-    dispatch(mode, [&]<RoundingMode M>() {
+    dispatch(cast.rounding, [&]<RoundingMode M>() {
         if constexpr (M == RoundingMode::stochastic_exact) {
             result = round_to_format<M, Real>(x, cast, StreamWord{&stream, element});
         } else {
@@ -47,18 +46,22 @@ struct AdditionRounding {
 
     template <int Size>
     APSCOPE_HD void operator()(float (&values)[Size], std::uint64_t) const {
-        for (float& value : values) value = round_by_addition<true>(value, cast);
+        dispatch(cast.cast.rounding, [&]<RoundingMode M>() {
+            if constexpr (!is_stochastic(M)) {
+                for (float& value : values) value = bits_cast<float>(rounded_by_addition<M, true>(value, cast));
+            }
+        });
     }
 };
 
 struct SplitRounding {
     using Number = float;
     SplitCast cast;
-    RoundingMode mode;
     RandomStream stream;
 
     template <int Size>
     APSCOPE_HD void operator()(float (&values)[Size], std::uint64_t first) const {
+        const RoundingMode mode = cast.cast.rounding;
         std::uint64_t words[Size] = {};
         if (is_stochastic(mode)) draw_group(stream, first, words);
         dispatch(mode, [&]<RoundingMode M>() {
@@ -79,15 +82,15 @@ template <class Real>
 struct RuleRounding {
     using Number = Real;
     Cast<Real> cast;
-    RoundingMode mode;
     RandomStream stream;
 
     template <int Size>
     APSCOPE_HD void operator()(Real (&values)[Size], std::uint64_t first) const {
+        const RoundingMode mode = cast.rounding;
         std::uint64_t words[Size] = {};
         if (is_stochastic(mode) && mode != RoundingMode::stochastic_exact) draw_group(stream, first, words);
         for (int j = 0; j < Size; ++j) {
-            values[j] = round_by_mode<Real>(values[j], cast, mode, words[j], stream, first + static_cast<std::uint64_t>(j));
+            values[j] = round_by_mode<Real>(values[j], cast, words[j], stream, first + static_cast<std::uint64_t>(j));
         }
     }
 };

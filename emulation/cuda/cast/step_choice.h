@@ -1,8 +1,9 @@
-// Which rounding and which group size serve a format and a projection: host only. Calls
+// The rounding and the group size of a cast's plan (emulation/cast/cast_plan.h): host only. Calls
 // f.template operator()<Size>(rounding) with one of group_rounding.h.
 #pragma once
 
 #include "core/float_format.h"
+#include "emulation/cast/cast_plan.h"
 #include "emulation/cuda/cast/group_rounding.h"
 
 namespace apscope::detail {
@@ -16,17 +17,15 @@ void with_group_size(const Rounding& rounding, const Projection& projection, F&&
 
 template <class Real, class F>
 void with_rounding(const FloatFormat& format, const Projection& projection, std::uint64_t seed, F&& f) {
-    const Cast<Real> cast = make_cast<Real>(format, projection);
+    const CastPlan<Real> plan = make_plan<Real>(format, projection);
     const RandomStream stream = array_stream(seed, projection.drawn_bits());
     if constexpr (std::is_same_v<Real, float>) {
-        if (addition_serves<float>(format, projection, cast)) {
-            return f.template operator()<4>(AdditionRounding{make_addition_cast(cast)});
-        }
-        if (split_serves(format, projection, cast)) {
-            return with_group_size(SplitRounding{make_split_cast(format, cast), projection.rounding, stream}, projection, f);
+        if (plan.path == CastPath::addition) return f.template operator()<4>(AdditionRounding{plan.addition});
+        if (plan.path == CastPath::split || plan.path == CastPath::scaled) {
+            return with_group_size(SplitRounding{plan.split, stream}, projection, f);
         }
     }
-    with_group_size(RuleRounding<Real>{cast, projection.rounding, stream}, projection, f);
+    with_group_size(RuleRounding<Real>{plan.cast, stream}, projection, f);
 }
 
 }  // namespace apscope::detail

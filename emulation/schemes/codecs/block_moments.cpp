@@ -33,7 +33,7 @@ struct ScaleElements {
 template <RoundingMode M, bool Plain>
 struct RoundElements {
     static APSCOPE_INLINE void run(const double* v, std::size_t count, const Cast<double>* given, double* out) {
-        const Cast<double> cast = known<Plain>(*given);
+        const Cast<double> cast = assume_plain<Plain>(*given);
         for (std::size_t i = 0; i < count; ++i) out[i] = round_to_format<M, double>(v[i], cast, 0);
     }
 };
@@ -67,7 +67,10 @@ struct DecodeMoments {
 }  // namespace
 
 void state_moments(Message& m, const BlockRow& row, std::span<const double> x, const BlockFormat& format, const Projection& projection) {
-    const Cast<double> cast = make_cast<double>(format.element, projection);
+    Projection inside = projection;
+    inside.overflow = Overflow::saturate;  // elements are at most the largest
+    const Cast<double> cast = make_cast<double>(format.element, inside);
+    const Cast<double> down = make_cast<double>(format.element, {RoundingMode::toward_zero}), up = make_cast<double>(format.element, {RoundingMode::away_from_zero});
     const BasicCodec<double> scales = make_codec<double>(format.scale);
     const bool ratio = format.rule == ScaleRule::ratio;
     const auto block = static_cast<std::size_t>(format.block_size);
@@ -91,9 +94,9 @@ void state_moments(Message& m, const BlockRow& row, std::span<const double> x, c
                                  format.element.largest(), values);
         std::fill(bias, bias + count, 0.0);
         std::fill(variance, variance + count, 0.0);
-        add_moments<double>(v, count, 1.0, cast, projection.rounding, true, bias, variance);
-        round_elements<RoundingMode::toward_zero>(v, count, cast, low);
-        round_elements<RoundingMode::away_from_zero>(v, count, cast, high);
+        add_moments<double>(v, count, 1.0, cast, bias, variance);
+        round_elements<RoundingMode::toward_zero>(v, count, down, low);
+        round_elements<RoundingMode::away_from_zero>(v, count, up, high);
         const Neighbours neighbours{x.data() + begin, v, scale, low, high, bias, variance};
         simd::run<DecodeMoments>(&neighbours, count, format.tensor_scale, row.tensor_scale, m.bias.data() + begin, m.variance.data() + begin);
     }

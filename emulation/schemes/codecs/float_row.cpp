@@ -20,7 +20,7 @@ Message encode_float_row(std::span<const double> x, double scale, const FloatGri
                          std::size_t first) {
     const std::size_t n = x.size();
     const Cast<double> cast = make_cast<double>(grid.format, grid.projection);
-    const bool drawn = is_stochastic(grid.projection.rounding), saturates = clamps(grid.projection.overflow);
+    const bool drawn = is_stochastic(grid.projection.rounding);
     Message m;
     m.values.resize(n);
     m.codes.resize(n);
@@ -35,11 +35,11 @@ Message encode_float_row(std::span<const double> x, double scale, const FloatGri
     for (std::size_t i = 0; i < n; ++i) {
         if (drawn && i % random_group == 0) random_words(stream, first + i, std::min(random_group, n - i), words);
         const double scaled = x[i] * scale;
-        m.codes[i] = round_one<double>(scaled, cast, grid.projection.rounding, drawn ? words[i % random_group] : 0);
+        m.codes[i] = round_one<double>(scaled, cast, drawn ? words[i % random_group] : 0);
         m.values[i] = m.codes[i] / scale;
         if (std::isfinite(x[i])) use.add(x[i], m.codes[i], m.values[i], scale, limits);
         if (!drawn) continue;
-        const RoundingMoments moments = stochastic_moments(scaled, cast, grid.projection.rounding, saturates);
+        const RoundingMoments moments = stochastic_moments(scaled, cast);
         m.bias[i] = moments.defined ? moments.bias / scale : std::nan("");
         m.variance[i] = moments.defined ? moments.variance / scale / scale : std::nan("");
     }

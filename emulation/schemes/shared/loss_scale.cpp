@@ -61,8 +61,8 @@ bool OverflowTest::operator()(const SelectionInput& input, std::size_t step, dou
         const double scaled = s.amax * scale;
         if (is_stochastic(grid_.projection.rounding)) {
             if (scaled > grid_.format.largest()) return true;
-        } else if (!std::isfinite(round_one<double>(scaled, cast_, grid_.projection.rounding, 0)) ||
-                   !std::isfinite(round_one<double>(-scaled, cast_, grid_.projection.rounding, 0))) {
+        } else if (!std::isfinite(round_one<double>(scaled, cast_)) ||
+                   !std::isfinite(round_one<double>(-scaled, cast_))) {
             return true;
         }
     }

@@ -66,7 +66,7 @@ struct Truth {
 Truth cast_then_compare(const std::vector<float>& x, const FloatFormat& grid, const FloatScale& scale, const Projection& projection) {
     Truth t;
     t.y.resize(x.size());
-    for (std::size_t i = 0; i < x.size(); ++i) t.y[i] = round_one<float>(x[i], make_cast<float>(grid, projection), projection.rounding, 0);
+    for (std::size_t i = 0; i < x.size(); ++i) t.y[i] = round_one<float>(x[i], make_cast<float>(grid, projection));
     t.statistics.add_block<float>(x, t.y, &scale, {}, {});
     t.statistics.count_limits(x, t.y, static_cast<float>(grid.smallest_normal()), static_cast<float>(grid.largest()));
     return t;
@@ -89,16 +89,16 @@ void expect_nearest(const FloatFormat& format, int k, const Projection& projecti
     const FloatScale scale{make_cast<double>(format, projection), std::ldexp(1.0, k), 1.0, format.smallest_normal(), format.largest()};
     const Truth truth = cast_then_compare(x, *grid, scale, projection);
     EveryLevel().run([&](const std::string& level) {
-        for (const Casted how : {Casted::unused, Casted::stored, Casted::streamed}) {
+        for (const StoreMode how : {StoreMode::unused, StoreMode::stored, StoreMode::streamed}) {
             std::vector<float> out(x.size() + 2, 5.0f);
             ErrorStatistics found;
             const std::string at = what + " " + level + " how=" + std::to_string(static_cast<int>(how));
-            ASSERT_TRUE(add_nearest(found, x.data(), how == Casted::unused ? nullptr : out.data() + 1, x.size(), *cast, how)) << at;
+            ASSERT_TRUE(add_nearest(found, x.data(), how == StoreMode::unused ? nullptr : out.data() + 1, x.size(), *cast, how)) << at;
             finish_streaming();
             expect_same(found, truth.statistics, at);
             EXPECT_EQ(out.front(), 5.0f) << at;
             EXPECT_EQ(out.back(), 5.0f) << at;
-            if (how == Casted::unused) continue;
+            if (how == StoreMode::unused) continue;
             for (std::size_t i = 0; i < x.size(); ++i) {
                 ASSERT_EQ(std::bit_cast<std::uint32_t>(out[i + 1]), std::bit_cast<std::uint32_t>(truth.y[i])) << at << " x=" << x[i];
             }
@@ -153,7 +153,7 @@ TEST(NearestStatistics, LeaveOtherNumbersAlone) {
                 std::vector<float> x = numbers_within(f, 1003, 1), out(x.size());
                 x[at] = at % 2 == 0 ? other : -other;
                 ErrorStatistics found;
-                EXPECT_FALSE(add_nearest(found, x.data(), out.data(), x.size(), cast, Casted::stored)) << level << " " << other;
+                EXPECT_FALSE(add_nearest(found, x.data(), out.data(), x.size(), cast, StoreMode::stored)) << level << " " << other;
                 expect_same(found, {}, "nothing added");
             }
         }
@@ -162,7 +162,7 @@ TEST(NearestStatistics, LeaveOtherNumbersAlone) {
     const FloatFormat large = *scaled_format(f, -90);
     ErrorStatistics found;
     const std::vector<float> tiny(100, 1e-44f);
-    EXPECT_FALSE(add_nearest(found, tiny.data(), nullptr, tiny.size(), *make_nearest_cast(large, {}), Casted::unused));
+    EXPECT_FALSE(add_nearest(found, tiny.data(), nullptr, tiny.size(), *make_nearest_cast(large, {}), StoreMode::unused));
 }
 
 TEST(NearestStatistics, ServeOnlyTiesToEvenWithPlainLimits) {

@@ -94,7 +94,7 @@ TEST(Fp32Sums, AreTheSumsRoundedOnce) {
                         wide.emplace_back(n);
                         const RandomStream stream{key, static_cast<std::uint32_t>(w), stage_and_hop(Stage::wire, 0), 12};
                         round_row(job, x.data(), narrow.back().data(), n, stream, first);
-                        encode_row(x, wide.back().data(), std::ldexp(1.0, k), cast, wire.rounding, key, static_cast<std::uint32_t>(w), first);
+                        encode_row(x, wide.back().data(), std::ldexp(1.0, k), cast, key, static_cast<std::uint32_t>(w), first);
                         for (std::size_t i = 0; i < n; ++i) {
                             ASSERT_TRUE(same(std::ldexp(narrow.back()[i], k), wide.back()[i])) << c.sent << " k=" << k << " x=" << x[i];
                         }
@@ -160,10 +160,10 @@ TEST(RowMoments, AreThoseOfEachDraw) {
                     for (const bool special : {false, true}) {
                         const std::vector<float> x = rows_for(f, -3, 777, 9, special);
                         std::vector<double> bias(x.size(), 0.5), variance(x.size(), 0.25);
-                        const bool defined = add_moments(x.data(), x.size(), 0.125, cast, mode, saturates, bias.data(), variance.data());
+                        const bool defined = add_moments(x.data(), x.size(), 0.125, cast, bias.data(), variance.data());
                         bool expected = true;
                         for (std::size_t i = 0; i < x.size(); ++i) {
-                            const RoundingMoments m = stochastic_moments(x[i] * 0.125, cast, mode, saturates);
+                            const RoundingMoments m = stochastic_moments(x[i] * 0.125, cast);
                             expected = expected && m.defined;
                             ASSERT_EQ(bias[i], 0.5 + m.bias) << name << " " << x[i] << " N=" << bits;
                             ASSERT_EQ(variance[i], 0.25 + m.variance) << name << " " << x[i] << " N=" << bits;
@@ -216,7 +216,7 @@ TEST(ErrorStatistics, FollowTheirDefinition) {
             for (const double scale : {1.0, 0x1p-20, 0x1p40, 3.0}) {
                 for (const double units : {1.0, 7.0}) {
                     std::vector<float> x = rows_for(f, 0, n, 4, special), y(n);
-                    for (std::size_t i = 0; i < n; ++i) y[i] = round_one<float>(x[i], make_cast<float>(f, {}), ties_to_even, 0);
+                    for (std::size_t i = 0; i < n; ++i) y[i] = round_one<float>(x[i], make_cast<float>(f, {}));
                     const FloatScale s{make_cast<double>(f, {}), scale, units, f.smallest_normal(), f.largest()};
                     const std::vector<double> wide_x(x.begin(), x.end()), wide_y(y.begin(), y.end());
                     const ErrorStatistics expected = by_definition(wide_x, wide_y, s);

@@ -94,12 +94,12 @@ TEST(CudaReduce, ScalesGoInAndOut) {
     AllReduceOptions options;
     options.topology = parse_topology("ring");
     const Cast<double> cast = make_cast<double>(format, options.projection);
-    const Accumulator accumulator = make_accumulator(format, options.projection);
+    const Cast<double> accumulator = make_accumulator(format, options.projection);
     for (const double scale : {1.0, 0.25, 3.5}) {
         std::vector<std::vector<double>> rows(4, std::vector<double>(500));
         std::vector<const double*> pointers;
         for (std::size_t w = 0; w < 4; ++w) {
-            encode_row(std::span(in).subspan(w * 500, 500), rows[w].data(), scale, cast, RoundingMode::ties_to_even, seed_key(0), static_cast<std::uint32_t>(w), 0);
+            encode_row(std::span(in).subspan(w * 500, 500), rows[w].data(), scale, cast, seed_key(0), static_cast<std::uint32_t>(w), 0);
             pointers.push_back(rows[w].data());
         }
         std::vector<double> expected(500);

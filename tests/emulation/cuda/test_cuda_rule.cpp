@@ -92,7 +92,7 @@ TEST(CudaRule, SixteenMillionInputsSpreadOverAllBitPatterns) {
     for (std::uint32_t i = 0; i < count; ++i) in[i] = bits_cast<float>(i * 2654435769u);  // odd: no two alike
     for (const char* name : {"e4m3", "bf16"}) {
         const FloatFormat format = parse_format(name);
-        for (const Projection& p : {Projection{}, Projection{RoundingMode::ties_to_away}, Projection{RoundingMode::stochastic}}) {
+        for (const Projection& p : {Projection{}, Projection{RoundingMode::ties_to_away}, Projection{RoundingMode::toward_negative}, Projection{RoundingMode::to_odd}, Projection{RoundingMode::stochastic}}) {
             quantize_by_rule(in, expected, format, p, {seed, 0, {}});
             with_rounding<float>(format, p, seed, [&]<int Size, class Rounding>(const Rounding& rounding) {
                 EXPECT_FALSE((std::is_same_v<Rounding, RuleRounding<float>>));
@@ -114,7 +114,8 @@ TEST(CudaRule, EveryRoundingServesWhatItShould) {
         return path;
     };
     EXPECT_EQ(chosen("e4m3", {}), "addition4");
-    EXPECT_EQ(chosen("e4m3", {RoundingMode::toward_zero}), "split4");
+    EXPECT_EQ(chosen("e4m3", {RoundingMode::toward_zero}), "addition4");
+    EXPECT_EQ(chosen("bf16", {RoundingMode::toward_zero}), "split4");
     EXPECT_EQ(chosen("bf16", {RoundingMode::stochastic, Overflow::ieee, 32}), "split4");
     EXPECT_EQ(chosen("bf16", {RoundingMode::stochastic, Overflow::ieee, 16}), "split8");
     EXPECT_EQ(chosen("e4m3", {RoundingMode::stochastic_exact}), "rule4");

@@ -65,7 +65,10 @@ TEST_P(SchemeLoops, Hadamard) {
 
 // An element's moments from the decoded values of its two neighbours.
 void plain_moments(const BlockRow& row, const Row& x, const BlockFormat& format, const Projection& projection, Row& bias, Row& variance) {
-    const Cast<double> cast = make_cast<double>(format.element, projection);
+    const auto cast_of = [&](RoundingMode rounding) {
+        return make_cast<double>(format.element, {rounding, Overflow::saturate, projection.random_bits});
+    };
+    const Cast<double> cast = cast_of(projection.rounding), down = cast_of(RoundingMode::toward_zero), up = cast_of(RoundingMode::away_from_zero);
     const BasicCodec<double> scales = make_codec<double>(format.scale);
     const double largest = format.element.largest();
     for (std::size_t i = 0; i < x.size(); ++i) {
@@ -78,14 +81,14 @@ void plain_moments(const BlockRow& row, const Row& x, const BlockFormat& format,
         const auto decoded = [&](double e) -> double {
             return format.tensor_scale ? static_cast<float>(e * scale) / row.tensor_scale : e * scale;
         };
-        const RoundingMoments m = stochastic_moments(v, cast, projection.rounding, true);
+        const RoundingMoments m = stochastic_moments(v, cast);
         if (m.variance == 0.0) {
             bias.push_back(decoded(v + m.bias) - x[i]);
             variance.push_back(0.0);
             continue;
         }
-        const double low = round_to_format<RoundingMode::toward_zero, double>(v, cast, 0);
-        const double high = round_to_format<RoundingMode::away_from_zero, double>(v, cast, 0);
+        const double low = round_to_format<RoundingMode::toward_zero, double>(v, down, 0);
+        const double high = round_to_format<RoundingMode::away_from_zero, double>(v, up, 0);
         const double p = (v + m.bias - low) / (high - low), gap = decoded(high) - decoded(low);
         bias.push_back(decoded(low) + p * gap - x[i]);
         variance.push_back(p * (1.0 - p) * (gap * gap));
