@@ -23,6 +23,27 @@ LIBRARIES = {
     "analysis": ("nlohmann/", "xtensor/", "immintrin.h"),  # the peak that the bench is held to
     "bindings": ("pybind11/",),
 }
+#: The folders that are libraries of their own; each may include of the project what it names and what is below that.
+BELOW = {
+    "core": [],
+    "core/oracle": ["core"],
+    "emulation/machine": ["core"],
+    "emulation/draws": ["emulation/machine"],
+    "emulation/cast": ["emulation/draws"],
+    "emulation/blocks": ["emulation/cast"],
+    "emulation/arithmetic": ["emulation/machine"],
+    "emulation/allreduce": ["emulation/cast", "emulation/arithmetic"],
+    "emulation/schemes": ["emulation/allreduce", "emulation/blocks"],
+    "emulation/verify": ["core/oracle", "emulation/cast", "emulation/arithmetic"],
+    "emulation/cuda": ["emulation/blocks", "emulation/allreduce"],
+    "analysis/trace": ["core"],
+    "analysis/statistics": ["emulation/allreduce"],
+    "analysis/cost": ["emulation/schemes"],
+    "analysis/tables": [],
+    "analysis/replay": ["analysis/trace", "analysis/statistics", "analysis/cost"],
+    "analysis/bench": ["analysis/replay"],
+    "analysis/cuda": ["emulation/cuda", "analysis/statistics", "analysis/replay"],
+}
 SYSTEM = ("fcntl.h", "unistd.h", "sys/")  # POSIX
 ORACLE_ONLY = ("mpfr", "gmp", "boost/")
 ORACLE = "core/oracle/"
@@ -43,6 +64,16 @@ def includes(text: str) -> list[tuple[str, str]]:
     return re.findall(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', text, re.MULTILINE)
 
 
+def library_of(name: str) -> str | None:
+    """The innermost folder of `BELOW` that a file lies in."""
+    return max((folder for folder in BELOW if name.startswith(f"{folder}/")), key=len, default=None)
+
+
+def reaches(folder: str) -> set[str]:
+    """A folder and all that is below it."""
+    return {folder}.union(*(reaches(below) for below in BELOW[folder]))
+
+
 def wrong_includes(name: str, text: str) -> Iterator[str]:
     """Dependencies point one way; MPFR and Boost stay in the oracle; one header knows where xtensor is."""
     layer = name.partition("/")[0]
@@ -55,9 +86,11 @@ def wrong_includes(name: str, text: str) -> Iterator[str]:
             continue
         if bracket == '"':
             below = tuple(f"{folder}/" for folder in LAYERS[: LAYERS.index(layer) + 1])
-            of_oracle = name == "bindings/module/oracle_module.cpp" and included.startswith(ORACLE)
-            if not (included.startswith(below) or of_oracle):
+            library, of = library_of(name), library_of(included)
+            if not included.startswith(below):
                 yield f"includes {included}, which is not below {layer}/"
+            elif library and (of is None or of not in reaches(library)):
+                yield f"includes {included}, which is not below {library}/"
         elif "/" in included or "." in included:  # else a header of the standard library
             libraries = LIBRARIES[layer] + (SYSTEM if layer != "core" else ()) + (ORACLE_ONLY if name.startswith(ORACLE) else ())
             if not included.startswith(libraries):
