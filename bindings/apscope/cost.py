@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 
 from . import _core
-from .checks import integer, text
-from .float_environment import guarded
-from .pooling import distinct, frame_of, groups, numbers, whole_sums
-from .schemes import as_scheme
+from ._arrays.checks import integer, text
+from ._arrays.float_environment import guarded
+from ._results.pooling import distinct, frame_of, groups, numbers, whole_sums
+from ._schemes.scheme import as_scheme
 
 __all__ = ["CollectiveCost", "Network", "collective", "collective_of", "step_time"]
 

@@ -11,9 +11,9 @@ from typing import Union
 
 import pandas as pd
 
-from .checks import integer, text
-from .results import Results
-from .schemes import Scheme, as_scheme
+from ._arrays.checks import integer, text
+from ._results.results import Results
+from ._schemes.scheme import Scheme, as_scheme
 
 __all__ = ["exactly", "first_and_last", "greedy", "last_layer", "warmup"]
 

@@ -16,7 +16,7 @@ import numpy as np
 
 import apscope
 from apscope import FloatFormat, _core, named_formats
-from apscope.verify import OPERATIONS, ROUNDINGS
+from apscope.machine import OPERATIONS, ROUNDINGS
 
 RANDOM_COUNT = 10**6
 #: formats of addition, of the split with and without its second half, with gaps, without zero, and fp64's

@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 
 import apscope
 from apscope import plots
-from apscope.families import FAMILIES
-from apscope.plots.names import shown, wrapped
-from apscope.plots.style import looks
+from apscope._results.families import FAMILIES
+from apscope.plots._names import shown, wrapped
+from apscope.plots._style import looks
 from apscope.schemes import APS, LossScaling
 
 SPECS = ["none:bf16", "aps:e3m4", "loss_scaling:e3m4,scale=best", "qsgd"]
