@@ -28,28 +28,32 @@ from ._arrays.cast_statistics import cast_statistics
 from ._arrays.allreduce import allreduce
 from ._arrays.casts import decode, encode, quantize
 from ._arrays.draws import Draws
-from ._arrays.plan import plan
 from ._arrays.projection import Projection
 from ._arrays.sums import dot, matmul, sum  # noqa: A004  (the contract's name; nothing in here imports it by that name)
 from ._core import BlockFormat, FloatFormat, __version__
-from ._formats.fingerprint import fingerprint
 from ._formats.formats import named_formats
-from ._formats.identify import identify
-from ._schemes.exchange import exchange
 from ._traces.trace import Trace, open_trace
 
 if _TYPE_CHECKING:
     from . import cli, conformance, cost, cuda, hybrid, machine, p3109, plots, record, schemes, studies, types
+    from ._arrays.plan import plan
+    from ._formats.fingerprint import fingerprint
+    from ._formats.identify import identify
     from ._replay.replay import replay
     from ._report import report
     from ._report.explore import explore
     from ._results.results import Results, merge
+    from ._schemes.exchange import exchange
 
-#: Names that wait for their first use, because pandas, pyarrow or matplotlib come with them: where each is defined.
+#: Names that wait for their first use, because pandas, pyarrow or matplotlib come with them, or few programs use them: where each is defined.
 _LAZY = {
     "Results": "_results.results",
+    "exchange": "_schemes.exchange",
     "explore": "_report.explore",
+    "fingerprint": "_formats.fingerprint",
+    "identify": "_formats.identify",
     "merge": "_results.results",
+    "plan": "_arrays.plan",
     "replay": "_replay.replay",
     "report": "_report",
 }

@@ -1,6 +1,10 @@
 """Constructors of the scheme classes: real signatures, defaults that mean nothing, one sentence for what is wrong."""
 
 import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -75,6 +79,9 @@ def test_a_wrong_value_is_a_value_error():
         APS(5)
     with pytest.raises(TypeError, match="scheme is int; give a Scheme"):
         ErrorFeedback(5)
+    for wrong, kind in ((["to_odd"], "list"), (None, "NoneType"), ({"to_odd"}, "set")):
+        with pytest.raises(TypeError, match=rf"^rounding=.* is of type {kind}; give text, a number, True or False, or a format$"):
+            APS("e4m3", rounding=wrong)
 
 
 def test_formats_truth_values_and_dtypes_are_values_of_keys():
@@ -92,3 +99,29 @@ def test_a_notebook_offers_the_keys():
         for typed in ("APS('e4m3', ", "APS('e4m3', r"):
             offered = {c.text for c in ipython.IPCompleter(namespace={"APS": APS}, use_jedi=False).completions(typed, len(typed))}
             assert {"rule=", "rounding=", "random_bits="} <= offered
+
+
+def test_an_editor_completes_keys_and_classes():
+    jedi = pytest.importorskip("jedi")
+    for typed, offered in (('schemes.APS("e4m3", rou', "rounding="), ("schemes.Dyn", "DynamicLossScaling"), ("schemes.QSGD(lev", "levels=")):
+        assert offered in {c.name for c in jedi.Interpreter(typed, [{"schemes": schemes}]).complete()}
+    script = jedi.Script("from apscope.schemes import LossScaling\nLossScaling('e4m3', sca")  # from the stub, nothing run
+    assert "scale=" in {c.name for c in script.complete()}
+
+
+def test_a_type_checker_knows_the_keys(tmp_path):
+    pytest.importorskip("mypy")
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import apscope\n"
+        "reveal_type(apscope.schemes.APS('e4m3', rounding='stochastic', frozen=3))\n"
+        "apscope.schemes.APS('e4m3', roundin='stochastic')\n"
+        "apscope.schemes.APS('e4m3', rounding=3)\n"
+        "apscope.quantize([1.0], 'e4m3', ruonding='to_odd')\n"
+        "apscope.quantize([1.0], 'e4m3', projection=apscope.Projection('to_odd'), threads=2)\n"
+    )
+    command = [sys.executable, "-m", "mypy", "--follow-imports=silent", "--cache-dir", str(tmp_path / "cache"), str(program)]
+    said = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "MYPYPATH": str(Path(apscope.__file__).parents[1])}).stdout
+    lines = [line.split("program.py:")[1] for line in said.splitlines() if "program.py:" in line and "defined in" not in line]
+    assert 'Revealed type is "apscope.schemes.APS"' in lines[0]
+    assert [line.split(":")[0] for line in lines[1:]] == ["3", "4", "5"], said

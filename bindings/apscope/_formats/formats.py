@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from .. import _core
 from .._core import FloatFormat
 from .._arrays.inputs import as_format
-from .ruler import format_html
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,6 +16,8 @@ __all__ = ["FloatFormat", "format_table", "named_formats"]
 
 def _repr_html_(self: FloatFormat) -> str:
     """The format's ranges as a picture, in notebooks."""
+    from .ruler import format_html  # with html's table of entities
+
     return format_html(self)
 
 

@@ -33,20 +33,24 @@ def _value(text: str) -> Any:
         return text == "true"
     for kind in (int, float):
         try:
-            if _text(kind(text)) == text:
+            if _text("", kind(text)) == text:
                 return kind(text)
         except ValueError:
             pass
     return text
 
 
-def _text(value: Any) -> str:
+def _text(key: str, value: Any) -> str:
     """A key's value as specs write it."""
     if isinstance(value, (bool, np.bool_)):
         return str(value).lower()
-    if isinstance(value, float):
+    if isinstance(value, (float, np.floating)):
         return re.sub(r"(?<=e)\+?(-?)0*", r"\1", repr(float(value)))  # 1e-08 is spelt 1e-8
-    return as_format(value).name if isinstance(value, FloatFormat) or is_dtype(value) else str(value)
+    if isinstance(value, FloatFormat) or is_dtype(value):
+        return as_format(value).name
+    if isinstance(value, (str, int, np.integer)):
+        return str(value)
+    raise TypeError(f"{key}={value!r} is of type {type(value).__name__}; give text, a number, True or False, or a format")
 
 
 def _signature(d: dict[str, Any]) -> inspect.Signature:
@@ -81,7 +85,7 @@ def _arguments(d: dict[str, Any], given: tuple[Any, ...], keys: dict[str, Any]) 
     if len(given) > bool(kind):
         known = f"such as {d['keys'][0][0]}={_value(d['keys'][0][1])!r}" if d["keys"] else "of which it has none"
         raise TypeError(f"{own} takes {f'its {_FIRST[kind][0]} and then ' if kind else ''}keys by name, {known}; {given[bool(kind)]!r} has no name")
-    return given[0] if given else None, {key: _text(value) for key, value in keys.items()}
+    return given[0] if given else None, {key: _text(key, value) for key, value in keys.items()}
 
 
 def _make_class(d: dict[str, Any]) -> type:
