@@ -5,7 +5,7 @@
 
 #include "core/host_device.h"
 
-namespace apscope {
+namespace apscope::detail {
 
 // The layout of the type that holds the values: fp32 or fp64.
 template <class Real>
@@ -43,4 +43,4 @@ inline constexpr BitsOf<Real> infinity_bits = ((BitsOf<Real>{1} << (sizeof(Real)
 template <class Real>
 inline constexpr BitsOf<Real> nan_bits = infinity_bits<Real> | BitsOf<Real>{1} << (Layout<Real>::fraction_bits - 1);
 
-}  // namespace apscope
+}  // namespace apscope::detail

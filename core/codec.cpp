@@ -1,6 +1,6 @@
 #include "core/codec.h"
 
-namespace apscope {
+namespace apscope::detail {
 
 template <class Real>
 BasicCodec<Real> make_codec(const FloatFormat& f) {
@@ -29,4 +29,4 @@ BasicCodec<Real> make_codec(const FloatFormat& f) {
 template BasicCodec<float> make_codec<float>(const FloatFormat&);
 template BasicCodec<double> make_codec<double>(const FloatFormat&);
 
-}  // namespace apscope
+}  // namespace apscope::detail

@@ -7,7 +7,7 @@
 #include "core/float_format.h"
 #include "core/rounding.h"
 
-namespace apscope {
+namespace apscope::detail {
 
 // A format, made ready for coding from and to values held as Real.
 template <class Real>
@@ -92,4 +92,4 @@ APSCOPE_HD Real decode_one(BitsOf<Real> code, const BasicCodec<Real>& codec) {
     return negative ? -result : result;
 }
 
-}  // namespace apscope
+}  // namespace apscope::detail

@@ -8,7 +8,7 @@
 #include "core/bits.h"
 #include "core/projection.h"
 
-namespace apscope {
+namespace apscope::detail {
 
 // eta = rest / 2^shift cut off after 64 binary digits, as a fraction of 2^64; `below` says whether
 // digits were lost.
@@ -122,4 +122,4 @@ APSCOPE_HD bool narrow_draw_rounds_up(std::uint32_t rest, int shift, int random_
     return count + random.digits < count;
 }
 
-}  // namespace apscope
+}  // namespace apscope::detail

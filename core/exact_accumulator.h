@@ -10,7 +10,7 @@
 
 #include "core/exact_arithmetic.h"
 
-namespace apscope {
+namespace apscope::detail {
 
 template <int Origin, int LimbCount>
 class ExactAccumulator {
@@ -115,4 +115,4 @@ private:
 using Fp32ProductSum = ExactAccumulator<400, 24>;   // of fp32 numbers, or of products of two, held in fp64
 using Fp64ProductSum = ExactAccumulator<2272, 139>;  // of any fp64 numbers and their products
 
-}  // namespace apscope
+}  // namespace apscope::detail

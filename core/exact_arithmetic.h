@@ -8,7 +8,7 @@
 
 #include "core/exact_sum.h"
 
-namespace apscope {
+namespace apscope::detail {
 
 enum class Operation { add, subtract, multiply, divide, sqrt, fma };
 inline constexpr int operation_count = 6;
@@ -156,4 +156,4 @@ APSCOPE_HD double operate_wide(double a, double b, double c, const Cast<double>&
     return wide_to_format<M>(exact, cast, random);
 }
 
-}  // namespace apscope
+}  // namespace apscope::detail

@@ -9,7 +9,7 @@
 
 #include "core/wide_number.h"
 
-namespace apscope {
+namespace apscope::detail {
 
 // Operands must be fp32-born (at most 53 significant bits, exponents far inside fp64's range).
 APSCOPE_HD double add_to_odd(double a, double b) {
@@ -52,4 +52,4 @@ APSCOPE_HD double add_rounded(double a, double b, const Cast<double>& cast, std:
     return round_to_format<M, double>(odd, cast, random);
 }
 
-}  // namespace apscope
+}  // namespace apscope::detail

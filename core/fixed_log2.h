@@ -6,7 +6,7 @@
 
 #include "core/rounding.h"
 
-namespace apscope {
+namespace apscope::detail {
 
 // log2 of a positive, finite fp64 number; subnormals too.
 inline double fixed_log2(double x) {
@@ -29,4 +29,4 @@ inline double fixed_log2(double x) {
     return static_cast<double>(k) + 2.8853900817779268 * (z * series);  // 2 / ln 2
 }
 
-}  // namespace apscope
+}  // namespace apscope::detail

@@ -13,7 +13,7 @@
 
 #include "core/host_device.h"
 
-namespace apscope {
+namespace apscope::detail {
 
 inline constexpr std::size_t sum_block = 4096;
 inline constexpr std::size_t sum_lanes = 16;
@@ -50,4 +50,4 @@ struct LaneSums {
     }
 };
 
-}  // namespace apscope
+}  // namespace apscope::detail

@@ -5,7 +5,7 @@
 #include <xmmintrin.h>
 #endif
 
-namespace apscope {
+namespace apscope::detail {
 
 #if defined(__SSE2__)
 // Both control words as a process starts with them. MXCSR: bits 13-14 rounding, 15 flush results to zero, 6 read
@@ -38,4 +38,4 @@ FloatEnvironment::FloatEnvironment() : saved_control_(static_cast<std::uint64_t>
 FloatEnvironment::~FloatEnvironment() { std::fesetround(static_cast<int>(saved_control_)); }
 #endif
 
-}  // namespace apscope
+}  // namespace apscope::detail

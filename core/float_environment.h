@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace apscope {
+namespace apscope::detail {
 
 class FloatEnvironment {
 public:
@@ -17,4 +17,4 @@ private:
     std::uint64_t saved_control_ = 0;
 };
 
-}  // namespace apscope
+}  // namespace apscope::detail

@@ -265,7 +265,7 @@ FloatFormat parse_format(std::string_view name) {
     if (!f) f = parse_family(name);
     if (!f) f = parse_general(name);
     if (!f) {
-        const std::string near = did_you_mean(name, all_names());
+        const std::string near = detail::did_you_mean(name, all_names());
         throw std::invalid_argument("unknown format '" + std::string(name) + "'" +
                                     (near.empty() ? "; use a name from `apscope formats` or e<E>m<M>[fn|fnuz|finite][u][b<bias>]" : near));
     }

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-namespace apscope {
+namespace apscope::detail {
 namespace {
 
 // The optimal string alignment distance: rows of a table over the prefixes of both words, the last three kept.
@@ -51,4 +51,4 @@ std::string did_you_mean(std::string_view word, std::span<const std::string_view
     return text.empty() ? text : "; did you mean " + text + "?";
 }
 
-}  // namespace apscope
+}  // namespace apscope::detail

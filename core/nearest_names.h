@@ -5,10 +5,10 @@
 #include <string>
 #include <string_view>
 
-namespace apscope {
+namespace apscope::detail {
 
 // "; did you mean e4m3 or e4m3fn?": the known names with the fewest letters to insert, leave out, change or swap with their
 // neighbour, three at most; empty where none is near.
 std::string did_you_mean(std::string_view word, std::span<const std::string_view> known);
 
-}  // namespace apscope
+}  // namespace apscope::detail

@@ -8,7 +8,7 @@
 
 #include "core/host_device.h"
 
-namespace apscope {
+namespace apscope::detail {
 
 struct PhiloxBlock {
     std::uint32_t word[4];
@@ -117,4 +117,4 @@ inline PhiloxKey replay_key(std::uint64_t seed, std::string_view tensor, std::in
     return {b.word[2] + draw, b.word[3]};
 }
 
-}  // namespace apscope
+}  // namespace apscope::detail

@@ -2,7 +2,7 @@
 
 #include "core/float_environment.h"
 
-namespace apscope {
+namespace apscope::detail {
 
 namespace {
 
@@ -125,4 +125,4 @@ template Cast<double> make_cast<double>(const FloatFormat&, const Projection&);
 template float round_one<float>(float, const Cast<float>&, RoundingMode, std::uint64_t);
 template double round_one<double>(double, const Cast<double>&, RoundingMode, std::uint64_t);
 
-}  // namespace apscope
+}  // namespace apscope::detail

@@ -23,7 +23,7 @@
 #include "core/host_device.h"
 #include "core/projection.h"
 
-namespace apscope {
+namespace apscope::detail {
 
 // A format and a projection, made ready for Real: every limit as the bits of a magnitude. It serves the
 // rounding it was made for.
@@ -279,4 +279,4 @@ APSCOPE_HD decltype(auto) dispatch(RoundingMode mode, F&& f) {
     return f.template operator()<RoundingMode::stochastic_exact>();
 }
 
-}  // namespace apscope
+}  // namespace apscope::detail

@@ -5,7 +5,7 @@
 
 #include "core/rounding.h"
 
-namespace apscope {
+namespace apscope::detail {
 
 struct RoundingMoments {
     double bias;      // E[rounded] - v
@@ -46,4 +46,4 @@ APSCOPE_HD RoundingMoments stochastic_moments(double v, const Cast<double>& cast
     return {sign * (p * gap - (size - low)), p * (1.0 - p) * (gap * gap), true};
 }
 
-}  // namespace apscope
+}  // namespace apscope::detail

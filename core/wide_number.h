@@ -13,7 +13,7 @@
 
 #include "core/rounding.h"
 
-namespace apscope {
+namespace apscope::detail {
 
 struct WideNumber {
     unsigned __int128 significand;  // 0 for zero
@@ -136,4 +136,4 @@ APSCOPE_HD double wide_to_format(const WideNumber& w, const Cast<double>& cast, 
     return bits_cast<double>(finish<double>(rounded, bits_cast<std::uint64_t>(1.0), w.negative ? sign_bit<double> : 0, cast));
 }
 
-}  // namespace apscope
+}  // namespace apscope::detail

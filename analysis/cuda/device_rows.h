@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "analysis/cuda/row_plan.h"
-#include "emulation/cuda/step_choice.h"
+#include "emulation/cuda/cast/step_choice.h"
 
-namespace apscope {
+namespace apscope::detail {
 
 template <class MakeQueue>
 class DeviceRows : public RowDevice {
@@ -132,4 +132,4 @@ private:
     std::uint64_t memory_;
 };
 
-}  // namespace apscope
+}  // namespace apscope::detail

@@ -1,9 +1,9 @@
 #include "analysis/cuda/error_choice.h"
 #include "analysis/cuda/error_cuda.h"
-#include "emulation/cuda/device_memory.h"
-#include "emulation/cuda/launch.h"
+#include "emulation/cuda/machine/device_memory.h"
+#include "emulation/cuda/machine/launch.h"
 
-namespace apscope {
+namespace apscope::detail {
 
 namespace {
 
@@ -50,4 +50,4 @@ ResultRow cast_statistics_on_device(const float* in, float* out, std::size_t n, 
     return row;
 }
 
-}  // namespace apscope
+}  // namespace apscope::detail

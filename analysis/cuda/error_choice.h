@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "analysis/cuda/error_step.h"
-#include "emulation/cuda/step_choice.h"
+#include "emulation/cuda/cast/step_choice.h"
 
-namespace apscope {
+namespace apscope::detail {
 
 inline FloatScale make_float_scale(const FloatFormat& format, const Projection& projection, double scale) {
     return {make_cast<double>(format, projection), scale, 1.0, format.smallest_normal(), format.largest()};
@@ -61,4 +61,4 @@ inline ErrorStatistics error_statistics_of(std::size_t n, const double* sums, co
     return s;
 }
 
-}  // namespace apscope
+}  // namespace apscope::detail

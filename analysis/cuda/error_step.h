@@ -12,13 +12,13 @@
 
 #include <cstdint>
 
-#include "analysis/error_statistics.h"
+#include "analysis/statistics/error_statistics.h"
 #include "core/fixed_shape_sum.h"
-#include "emulation/cuda/group_rounding.h"
-#include "emulation/cuda/hop_rounding.h"
-#include "emulation/cuda/nan_bits.h"
+#include "emulation/cuda/allreduce/hop_rounding.h"
+#include "emulation/cuda/cast/group_rounding.h"
+#include "emulation/cuda/cast/nan_bits.h"
 
-namespace apscope {
+namespace apscope::detail {
 
 inline constexpr int error_sums = 7;  // the first of ErrorStatistics::Sum
 inline constexpr int moment_sums = 3;  // those of a draw's error and variance, and how many have none
@@ -102,7 +102,7 @@ struct ErrorLane {
     }
 };
 
-// Rounding: one of emulation/cuda/group_rounding.h, of scaled numbers. Draws: it is stochastic, and its moments count.
+// Rounding: one of emulation/cuda/cast/group_rounding.h, of scaled numbers. Draws: it is stochastic, and its moments count.
 template <class Rounding, bool Draws>
 struct ErrorLaneStep {
     using Real = typename Rounding::Number;
@@ -208,4 +208,4 @@ struct ErrorTotalStep {
     }
 };
 
-}  // namespace apscope
+}  // namespace apscope::detail

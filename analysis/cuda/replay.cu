@@ -1,10 +1,10 @@
 #include "analysis/cuda/device_rows.h"
 #include "analysis/cuda/replay_cuda.h"
-#include "emulation/cuda/device.h"
-#include "emulation/cuda/device_memory.h"
-#include "emulation/cuda/launch.h"
+#include "emulation/cuda/machine/device.h"
+#include "emulation/cuda/machine/device_memory.h"
+#include "emulation/cuda/machine/launch.h"
 
-namespace apscope {
+namespace apscope::detail {
 
 namespace {
 
@@ -34,7 +34,7 @@ public:
     }
     template <class Step>
     void launch(const Step& step) {
-        apscope::launch(step, stream_);
+        detail::launch(step, stream_);
     }
 
 private:
@@ -56,4 +56,4 @@ std::unique_ptr<RowDevice> make_row_device(int device) {
     return std::make_unique<DeviceRows<MakeStreamQueue>>(MakeStreamQueue{device}, item_memory);
 }
 
-}  // namespace apscope
+}  // namespace apscope::detail

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace apscope {
+namespace apscope::detail {
 
 namespace {
 
@@ -145,4 +145,4 @@ void RowPlan::add(const std::vector<double>& results, std::uint64_t blocks, std:
     }
 }
 
-}  // namespace apscope
+}  // namespace apscope::detail

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "analysis/cuda/row_step.h"
-#include "analysis/row_device.h"
+#include "analysis/replay/row_device.h"
 
-namespace apscope {
+namespace apscope::detail {
 
 class RowPlan {
 public:
@@ -58,4 +58,4 @@ private:
     bool wants_moments_ = false;
 };
 
-}  // namespace apscope
+}  // namespace apscope::detail

@@ -16,9 +16,9 @@
 #include <type_traits>
 
 #include "analysis/cuda/error_step.h"
-#include "emulation/cuda/hop_program.h"
+#include "emulation/cuda/allreduce/hop_program.h"
 
-namespace apscope {
+namespace apscope::detail {
 
 // What a lane adds up, each as a double: whole numbers up to 4096 are exact.
 struct RowQuantities {
@@ -96,7 +96,7 @@ struct ReferenceStep {
     }
 };
 
-// Rounding: one of emulation/cuda/group_rounding.h; of fp32 numbers for narrow values, of scaled ones in fp64 for codes.
+// Rounding: one of emulation/cuda/cast/group_rounding.h; of fp32 numbers for narrow values, of scaled ones in fp64 for codes.
 template <class Rounding>
 struct WireStep {
     using Number = typename Rounding::Number;
@@ -168,7 +168,7 @@ struct ReducedRow {
     std::int32_t instructions, result;
 };
 
-// The results of a scheme's reduced rows, lane by lane. Adder: one of emulation/cuda/hop_program.h; StepAdder adds narrow
+// The results of a scheme's reduced rows, lane by lane. Adder: one of emulation/cuda/allreduce/hop_program.h; StepAdder adds narrow
 // values.
 template <class Adder>
 struct Reducer {
@@ -317,4 +317,4 @@ struct JoinStep {
     }
 };
 
-}  // namespace apscope
+}  // namespace apscope::detail

@@ -12,13 +12,14 @@
 
 #include "core/bits.h"
 #include "core/named_formats.h"
-#include "emulation/arithmetic.h"
-#include "emulation/blocks.h"
-#include "emulation/quantize.h"
+#include "emulation/arithmetic/arithmetic.h"
+#include "emulation/blocks/blocks.h"
+#include "emulation/cast/quantize.h"
 
 namespace {
 
 using namespace apscope;
+using namespace apscope::detail;
 
 // Numbers over eight binades, half of them negative.
 std::vector<float> numbers(std::size_t count) {

@@ -5,7 +5,7 @@
 #include "core/bits.h"
 #include "core/philox.h"
 
-namespace apscope::gpu {
+namespace apscope::detail::gpu {
 
 void in_parts(std::size_t count, const std::function<void(std::size_t, std::size_t)>& f) {
     constexpr std::size_t part = std::size_t{1} << 16;
@@ -59,4 +59,4 @@ std::vector<float> random_numbers(std::size_t n, int spread, std::uint32_t seed)
     return values;
 }
 
-}  // namespace apscope::gpu
+}  // namespace apscope::detail::gpu

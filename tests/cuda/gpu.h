@@ -12,10 +12,10 @@
 #include <thread>
 #include <vector>
 
-#include "analysis/row_device.h"
-#include "emulation/cuda/check.h"
+#include "analysis/replay/row_device.h"
+#include "emulation/cuda/machine/check.h"
 
-namespace apscope::gpu {
+namespace apscope::detail::gpu {
 
 template <class T>
 class Array {
@@ -85,4 +85,4 @@ void print_timings();
 // Multiply-adds of fp32 numbers a second that the device does, as far as a plain kernel reaches its peak.
 double multiply_adds_a_second();
 
-}  // namespace apscope::gpu
+}  // namespace apscope::detail::gpu

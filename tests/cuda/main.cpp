@@ -5,7 +5,7 @@
 #include "gpu.h"
 
 int main(int argc, char** argv) try {
-    using namespace apscope::gpu;
+    using namespace apscope::detail::gpu;
     bool timings = true, quick = false;
     std::vector<std::string> names;
     for (const std::string& argument : std::vector<std::string>(argv + 1, argv + argc)) {

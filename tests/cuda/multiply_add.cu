@@ -1,8 +1,8 @@
 // A kernel of fused multiply-adds in registers, eight independent chains a thread.
-#include "emulation/cuda/check.h"
+#include "emulation/cuda/machine/check.h"
 #include "gpu.h"
 
-namespace apscope::gpu {
+namespace apscope::detail::gpu {
 
 namespace {
 
@@ -32,4 +32,4 @@ double multiply_adds_a_second() {
     return static_cast<double>(blocks) * threads * steps * chains / seconds;
 }
 
-}  // namespace apscope::gpu
+}  // namespace apscope::detail::gpu

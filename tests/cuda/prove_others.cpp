@@ -6,15 +6,15 @@
 #include "analysis/cuda/error_cuda.h"
 #include "core/fixed_shape_sum.h"
 #include "core/named_formats.h"
-#include "emulation/cuda/blocks_cuda.h"
-#include "emulation/cuda/matmul_cuda.h"
-#include "emulation/cuda/quantize_cuda.h"
-#include "emulation/cuda/reduce_cuda.h"
-#include "emulation/quantize.h"
-#include "emulation/row_moments.h"
+#include "emulation/cast/quantize.h"
+#include "emulation/cast/row_moments.h"
+#include "emulation/cuda/allreduce/reduce_cuda.h"
+#include "emulation/cuda/arithmetic/matmul_cuda.h"
+#include "emulation/cuda/blocks/blocks_cuda.h"
+#include "emulation/cuda/cast/quantize_cuda.h"
 #include "gpu.h"
 
-namespace apscope::gpu {
+namespace apscope::detail::gpu {
 
 namespace {
 
@@ -186,4 +186,4 @@ bool prove_matmul() {
     return right;
 }
 
-}  // namespace apscope::gpu
+}  // namespace apscope::detail::gpu

@@ -3,11 +3,11 @@
 #include <cstring>
 
 #include "core/named_formats.h"
-#include "emulation/cuda/quantize_cuda.h"
-#include "emulation/quantize.h"
+#include "emulation/cast/quantize.h"
+#include "emulation/cuda/cast/quantize_cuda.h"
 #include "gpu.h"
 
-namespace apscope::gpu {
+namespace apscope::detail::gpu {
 
 namespace {
 
@@ -65,4 +65,4 @@ bool prove_quantize(const std::vector<std::string>& formats) {
     return right;
 }
 
-}  // namespace apscope::gpu
+}  // namespace apscope::detail::gpu

@@ -1,13 +1,13 @@
-// A replay's work on the GPU against the same steps in the host's memory, which tests/cpp/test_cuda_replay.cpp
+// A replay's work on the GPU against the same steps in the host's memory, which tests/analysis/cuda/test_cuda_replay.cpp
 // proves equal to a replay without a device.
 #include <cmath>
 
 #include "analysis/cuda/replay_cuda.h"
 #include "core/named_formats.h"
 #include "gpu.h"
-#include "tests/cpp/host_queue.h"
+#include "tests/support/host_queue.h"
 
-namespace apscope::gpu {
+namespace apscope::detail::gpu {
 
 namespace {
 
@@ -116,4 +116,4 @@ bool prove_replay() {
     return right;
 }
 
-}  // namespace apscope::gpu
+}  // namespace apscope::detail::gpu

@@ -5,13 +5,13 @@
 #include "analysis/cuda/error_cuda.h"
 #include "analysis/cuda/replay_cuda.h"
 #include "core/named_formats.h"
-#include "emulation/cuda/blocks_cuda.h"
-#include "emulation/cuda/matmul_cuda.h"
-#include "emulation/cuda/quantize_cuda.h"
-#include "emulation/cuda/reduce_cuda.h"
+#include "emulation/cuda/allreduce/reduce_cuda.h"
+#include "emulation/cuda/arithmetic/matmul_cuda.h"
+#include "emulation/cuda/blocks/blocks_cuda.h"
+#include "emulation/cuda/cast/quantize_cuda.h"
 #include "gpu.h"
 
-namespace apscope::gpu {
+namespace apscope::detail::gpu {
 
 namespace {
 
@@ -100,4 +100,4 @@ void print_timings() {
     }
 }
 
-}  // namespace apscope::gpu
+}  // namespace apscope::detail::gpu

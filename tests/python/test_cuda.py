@@ -286,7 +286,7 @@ def test_a_gpu_that_fails_during_a_replay_is_one_sentence_on_the_command_line(di
 
 
 def test_no_result_tells_the_device(digits, monkeypatch, tmp_path):
-    # None stands for the CPU: here only the package's part is tested; tests/cpp/test_cuda_replay.cpp has the rows.
+    # None stands for the CPU: here only the package's part is tested; tests/analysis/cuda/test_cuda_replay.cpp has the rows.
     monkeypatch.setattr(device_arrays, "module", lambda why, instead: SimpleNamespace(device_count=lambda: 1, row_device=lambda number: None))
     for device in ("cpu", "cuda"):
         apscope.replay(digits, SCHEMES, steps="0:2", device=device).save(tmp_path / device)

@@ -1,0 +1,45 @@
+// What `apscope bench` times: every kernel, and the floors it is held to, in one interleaved run.
+//
+// A visit to a job repeats it until `visit_seconds` have passed and notes the mean time of one call;
+// rounds visit all jobs in turn, so that a machine that slows down slows all of them. Nothing here
+// judges: times are handed back, medians and ratios are the caller's.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace apscope::detail {
+
+struct BenchJob {
+    std::string name;     // what is timed, with its format
+    std::string where;    // "L2", "DRAM" or "CPU"
+    std::string floor;    // the name of the job it is held to, at the same `where` and threads; empty: it is a floor
+    int threads = 1;
+    double elements = 0;  // per call
+    double bytes = 0;     // read and written per element; 0 where operations count
+    double operations = 0;  // per element: multiply-adds, additions
+    std::function<void()> run;
+};
+
+struct BenchTimes {
+    BenchJob job;
+    std::vector<double> seconds;  // of one call, one a round
+};
+
+struct BenchSizes {
+    std::size_t l2_elements = std::size_t{1} << 16;    // of fp32: 256 KiB in, 256 KiB out
+    std::size_t dram_elements = std::size_t{1} << 25;  // 128 MiB in, 128 MiB out
+    std::size_t matrix = 192;                          // rows, columns and terms
+    int threads = 1;                                   // the most that DRAM jobs take: 1 and this many
+};
+
+// The jobs and the arrays they work on; those whose name holds `only`, and their floors.
+std::vector<BenchJob> bench_jobs(const BenchSizes& sizes, const std::string& only);
+
+// progress(done, total) in visits; an exception from it stops the run.
+std::vector<BenchTimes> run_bench(std::vector<BenchJob> jobs, int rounds, double visit_seconds,
+                                  const std::function<void(std::size_t, std::size_t)>& progress);
+
+}  // namespace apscope::detail

@@ -1,0 +1,16 @@
+// What kernels are held to: the machine's own copies and multiply-adds.
+#pragma once
+
+#include <span>
+#include <vector>
+
+namespace apscope::detail {
+
+// memcpy in pieces handed to threads, or the same with stores that bypass the caches.
+void copy_in_pieces(const std::vector<float>& in, std::vector<float>& out, int threads, bool streaming);
+
+// `count` fp32 fused multiply-adds in registers, as many independent chains as hide their latency; the
+// instruction set in use, AVX2 and up with FMA. `sink` keeps the compiler from leaving them out.
+void multiply_add_peak(std::vector<float>& sink, int count);
+
+}  // namespace apscope::detail

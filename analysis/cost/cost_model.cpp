@@ -1,0 +1,137 @@
+#include "analysis/cost/cost_model.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <stdexcept>
+#include <string>
+
+#include "emulation/allreduce/topology.h"
+
+namespace apscope::detail {
+
+namespace {
+
+// In the order of Collective.
+constexpr std::array<std::string_view, 7> names{"ring", "tree", "halving", "all_gather", "shards", "hierarchical", "hierarchical_shards"};
+
+double binary_levels(int workers) {  // ceil(log2 W)
+    int levels = 0;
+    while ((1L << levels) < workers) ++levels;
+    return levels;
+}
+
+// The share of a message that leaves a worker when it is scattered over W of them.
+double scattered(int workers) { return static_cast<double>(workers - 1) / workers; }
+
+}  // namespace
+
+std::string_view name_of(Collective collective) { return names[static_cast<std::size_t>(collective)]; }
+
+Collective parse_collective(std::string_view name) {
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) {
+        throw std::invalid_argument("unknown collective '" + std::string(name) +
+                                    "'; use ring, tree, halving, all_gather, shards, hierarchical or hierarchical_shards");
+    }
+    return static_cast<Collective>(found - names.begin());
+}
+
+std::optional<std::pair<Collective, int>> collective_of(std::string_view topology) {
+    if (topology == "ring" || topology == "linear") return {{Collective::ring, 1}};
+    if (topology == "tree") return {{Collective::tree, 1}};
+    if (topology == "vote" || topology == "code_sum" || topology == "two_phase") return {{Collective::shards, 1}};
+    if (topology == "gather" || topology == "sequential" || topology == "sequential+kahan") return {{Collective::all_gather, 1}};
+    if (topology.starts_with("hierarchical:")) return {{Collective::hierarchical, parse_topology(topology).group}};
+    return std::nullopt;
+}
+
+Cost collective_cost(Collective collective, const MessageBytes& b, int workers, int group) {
+    if (workers < 1) throw std::invalid_argument("workers=" + std::to_string(workers) + " is not at least 1");
+    if (group < 1) throw std::invalid_argument("group=" + std::to_string(group) + " is not at least 1");
+    Cost cost;
+    cost.decoded = b.result;
+    if (workers == 1) return cost;
+    const double others = workers - 1, share = scattered(workers), levels = binary_levels(workers);
+    const double partial = b.partial + b.side, result = b.result + b.side;
+    switch (collective) {
+        case Collective::ring:
+            cost.inter = {2.0 * others, share * (partial + result)};
+            cost.added = share * b.partial;
+            break;
+        case Collective::tree:
+            cost.inter = {2.0 * levels, levels * (partial + result)};
+            cost.added = levels * b.partial;
+            break;
+        case Collective::halving:
+            cost.inter = {2.0 * levels, share * (partial + result)};
+            cost.added = share * b.partial;
+            break;
+        case Collective::all_gather:
+            cost.inter = {others, others * (b.sent + b.side)};
+            cost.added = others * (b.sent + b.side);
+            cost.decoded = workers * (b.sent + b.side);
+            break;
+        case Collective::shards:
+            cost.inter = {2.0 * others, share * (b.sent + b.result) + others * b.side};
+            cost.added = share * b.sent;
+            cost.decoded = b.sent + b.result;  // a part of every message, and the result
+            break;
+        case Collective::hierarchical:
+        case Collective::hierarchical_shards: {
+            // A node's workers share what it sends; the last node may have fewest.
+            const int inside = group < workers ? group : workers, nodes = (workers + inside - 1) / inside;
+            const int fewest = workers - (nodes - 1) * inside;
+            const double between = collective == Collective::hierarchical ? partial : b.sent + b.side;
+            cost.intra = {2.0 * (inside - 1), scattered(inside) * (partial + result)};
+            cost.inter = {2.0 * (nodes - 1), scattered(nodes) * (between + result) / fewest};
+            cost.added = scattered(inside) * b.partial + scattered(nodes) * between / fewest;
+            break;
+        }
+    }
+    cost.busiest = cost.inter.bytes;
+    if (collective == Collective::tree) {
+        // The root sends the result on every level. Any other sends its partial sum once, and the result to those below
+        // it: at most on all levels but two, or, the last to join the root, on those of its own part.
+        const int last = workers - (1 << (static_cast<int>(levels) - 1));
+        const double below = std::max(levels - 2.0, binary_levels(last));
+        cost.busiest = std::max(levels * result, partial + std::max(below, 0.0) * result);
+    }
+    return cost;
+}
+
+std::optional<Way> way_of(const Transport& t, std::string_view topology, double values, double payload, double side, int workers) {
+    const auto found = collective_of(topology);
+    if (!found) return std::nullopt;
+    Way way{found->first, found->second, t.rounds, {payload, payload, payload, side}};
+    if (way.collective == Collective::all_gather) return way;
+    if (t.exact_sums) return std::nullopt;
+    if (t.node > 1) {  // each worker of a node sends its part of the codes
+        const double codes = values * t.code_bits / 8.0;
+        way.collective = Collective::hierarchical_shards;
+        way.group = t.node;
+        way.bytes = {codes, values * t.node_bits / 8.0, codes, side};
+    } else if (t.sum_bits) {
+        way.bytes.partial = way.bytes.result = payload / t.code_bits * t.sum_bits(workers);
+    }
+    return way;
+}
+
+Volume volume_of(const Transport& t, std::string_view topology, double values, double payload_bits, double side_bits, int workers) {
+    constexpr double missing = std::numeric_limits<double>::quiet_NaN();
+    if (workers == 1 || values == 0.0 || topology.starts_with("sequential")) return {missing, missing};
+    const double agreed = std::min(side_bits, static_cast<double>(t.agreed_bits)) / 8.0;
+    const std::optional<Way> way = way_of(t, topology, values, payload_bits / 8.0, side_bits / 8.0 - agreed, workers);
+    if (!way) return {missing, missing};
+    const Cost cost = collective_cost(way->collective, way->bytes, workers, way->group);
+    const auto in_ring = [&](double bytes) { return collective_cost(Collective::ring, {bytes, bytes, bytes}, workers).busiest; };
+    const double fp32 = in_ring(4.0 * values);
+    const bool has_nodes = way->collective == Collective::hierarchical || way->collective == Collective::hierarchical_shards;
+    return {(cost.busiest + in_ring(agreed)) / fp32, has_nodes ? cost.intra.bytes / fp32 : missing};
+}
+
+double seconds(const Traffic& traffic, const Link& link) {
+    return traffic.messages * link.latency + traffic.bytes / link.bandwidth;
+}
+
+}  // namespace apscope::detail

@@ -1,0 +1,80 @@
+// What an all-reduce costs, by the alpha-beta-gamma model: every message costs a latency and its bytes
+// over the bandwidth of the link, every pass over memory its bytes times a cost. The formulas are
+// the usual ones of collective algorithms (docs/definitions.md, section 12); no congestion, no
+// overlap with computation. W workers, each with a message of b bytes to add up.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "emulation/schemes/transport.h"
+
+namespace apscope::detail {
+
+// What one worker sends over one level of links, one message after another.
+struct Traffic {
+    double messages = 0.0, bytes = 0.0;
+};
+
+struct Cost {
+    Traffic inter, intra;  // between the nodes; inside a node, used by hierarchies only
+    double added = 0.0;    // bytes that one worker adds up, or counts
+    double decoded = 0.0;  // bytes that one worker decodes: the result, or what it got of the others
+    // Bytes that the worker which sends most sends between the nodes. `inter` has those of the messages that come one
+    // after another; in a tree they are not all one worker's.
+    double busiest = 0.0;
+};
+
+// An element's bytes may change on the way: what workers send, partial sums that travel, the result. `side` goes
+// whole with every message, however small a part of the values it has.
+struct MessageBytes {
+    double sent = 0.0, partial = 0.0, result = 0.0, side = 0.0;
+};
+
+enum class Collective {
+    ring,          // reduce-scatter and all-gather around a ring
+    tree,          // whole messages up a binary tree, and down
+    halving,       // recursive halving, then doubling
+    all_gather,    // every worker gets every message, and adds itself
+    shards,        // worker k gets the k-th part of all messages, reduces and shares it (two-phase, votes, integer sums)
+    hierarchical,  // reduce-scatter inside a node, ring between nodes, all-gather inside
+    hierarchical_shards,  // the same with `shards` between nodes: partial sums are encoded there
+};
+
+// The names above. Throws std::invalid_argument.
+std::string_view name_of(Collective collective);
+Collective parse_collective(std::string_view name);
+
+// `group` is the number of workers in a node; hierarchies only. One worker sends nothing. Throws
+// std::invalid_argument for fewer than one worker or group of one.
+Cost collective_cost(Collective collective, const MessageBytes& bytes, int workers, int group = 1);
+
+// The algorithm that a row's topology stands for, and its group; none for `exact`, which is no algorithm.
+std::optional<std::pair<Collective, int>> collective_of(std::string_view topology);
+
+// How a scheme's messages go, whose payload and travelling side information are so many bytes for so many values; none
+// where no algorithm gives that sum.
+struct Way {
+    Collective collective = Collective::ring;
+    int group = 1, rounds = 1;
+    MessageBytes bytes;
+};
+std::optional<Way> way_of(const Transport& transport, std::string_view topology, double values, double payload, double side, int workers);
+
+// The columns `volume` and `intra_volume`: what the busiest worker sends of one tensor, what is agreed before in a ring
+// included, over what it sends of it in an fp32 ring. Missing is NaN: at the wire, for `exact`, `sequential` and sums
+// without a width, for one worker, for a tensor without elements; `intra` for all that has no nodes.
+struct Volume {
+    double inter, intra;
+};
+Volume volume_of(const Transport& transport, std::string_view topology, double values, double payload_bits, double side_bits, int workers);
+
+// Seconds a message, bytes a second.
+struct Link {
+    double latency = 0.0, bandwidth = 1.0;
+};
+double seconds(const Traffic& traffic, const Link& link);
+
+}  // namespace apscope::detail

@@ -1,0 +1,55 @@
+// Replay: recorded gradients through schemes and topologies, in two passes.
+//
+// Pass 1 reads every selected (step, tensor, worker) once: statistics and exponent histograms.
+// Selection turns them into scales, scheme by scheme, in step order. Pass 2 works on items,
+// (step, tensor) pairs in any order: for every scheme and topology encode, reduce, decode, compare.
+// Schemes that remember elements from step to step go tensor by tensor through all steps in order.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "analysis/replay/row_device.h"
+#include "analysis/statistics/exponent_histogram.h"
+#include "analysis/statistics/result_row.h"
+#include "analysis/trace/trace.h"
+#include "emulation/allreduce/topology.h"
+#include "emulation/schemes/scheme.h"
+
+namespace apscope::detail {
+
+struct ReplayOptions {
+    std::vector<std::size_t> steps;    // indices into the manifest's steps, ascending
+    std::vector<std::size_t> tensors;  // indices into the manifest's tensors, ascending
+    int workers = 0;                   // ranks 0..workers-1
+    std::vector<Scheme> schemes;
+    std::vector<Topology> topologies;
+    std::uint64_t seed = 0;
+    int threads = 0;
+    std::size_t shard = 0, shards = 1;  // items shard, shard + shards, ...
+    std::map<std::string, State> states;  // what schemes remember from an earlier replay; ReplayResult::states
+    int draws = 1;                      // K >= 3: sample what has no closed form
+    RowDevice* device = nullptr;        // does what it can of pass 2; null: the CPU does all
+    std::function<void(std::size_t done, std::size_t total)> progress;  // values visited so far: by pass 1 and by every scheme
+};
+
+struct ItemHistogram {
+    std::size_t step_index, tensor_index;
+    ExponentHistogram histogram;
+};
+
+struct ReplayResult {
+    std::vector<ResultRow> rows;  // by step, tensor, scheme, stage, topology
+    std::vector<ItemHistogram> histograms;
+    std::map<std::string, State> states;  // after the last step: by spec; by spec and tensor where elements are remembered
+};
+
+// Under what name the state of a scheme on a tensor stands in `states`.
+std::string state_key(const Scheme& scheme, std::string_view tensor);
+
+ReplayResult replay(const Trace& trace, const ReplayOptions& options);
+
+}  // namespace apscope::detail

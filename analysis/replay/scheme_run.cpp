@@ -1,0 +1,291 @@
+#include "analysis/replay/scheme_run.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/cost/cost_model.h"
+#include "analysis/statistics/row_kernels.h"
+#include "core/fixed_shape_sum.h"
+#include "emulation/cast/row_moments.h"
+#include "emulation/schemes/uniform_grid.h"
+
+namespace apscope::detail {
+
+SchemeRun::SchemeRun(const Scheme& scheme, const Decision& decision, std::span<const Topology> topologies, const ItemContext& item,
+                     BlockBuffers& buffers)
+    : scheme_(scheme), decision_(decision), item_(item), float_grid_(std::get_if<FloatGrid>(&scheme.grid)),
+      stochastic_(is_stochastic(scheme.grid)), wire_(static_cast<std::size_t>(item.workers)), buffers_(buffers) {
+    if (decision.exponent) inverse_ = std::ldexp(1.0, -*decision.exponent);
+    if (float_grid_ != nullptr) {
+        scale_ = {make_cast<double>(float_grid_->format, float_grid_->projection), decision.scale, 1.0,
+                  float_grid_->format.smallest_normal(), float_grid_->format.largest()};
+    }
+    accumulator_ = make_accumulator(scheme.reduction.accumulate, scheme.reduction.projection);
+    if (const auto* uniform = std::get_if<UniformGrid>(&scheme.grid); uniform != nullptr && !decision.skipped) {
+        for (const std::span<const float> row : item.gradients) norms_.push_back(bucket_norms(row, uniform->bucket));
+    }
+    if (!item.reduces) {
+        choose_fp32();
+        return;
+    }
+    const auto add = [&](Topology topology) {
+        Reduced r;
+        r.topology = topology;
+        const bool exact = topology.kind == Topology::Kind::exact || scheme.reduction.exact;
+        // Gathering narrows the decoded values to fp32 even where there is nothing to add.
+        const bool has_hops = topology.kind == Topology::Kind::gather || (!exact && item.workers > 1);
+        const bool hops_draw = has_hops && is_stochastic(scheme.reduction.projection.rounding);
+        hops_draw_ = hops_draw_ || hops_draw;
+        if (!stochastic_ && !hops_draw) r.moments = Moments::deterministic;
+        else if (!has_hops || hops_draw) r.moments = Moments::closed_form;
+        else r.sampled = true;
+        if (r.sampled && item.draws > 1) r.samples = DrawSamples(static_cast<std::size_t>(item.draws));
+        reduced_.push_back(std::move(r));
+    };
+    add({});
+    if (scheme.reduction.algebra == Algebra::gather) add({Topology::Kind::gather, 0, false});
+    else for (const Topology& t : topologies) if (t.kind != Topology::Kind::exact) add(t);
+    choose_fp32();
+}
+
+void SchemeRun::choose_fp32() {
+    if (float_grid_ == nullptr || !decision_.exponent) return;
+    const std::optional<FloatFormat> grid = scaled_format(float_grid_->format, *decision_.exponent);
+    if (!grid || float_grid_->projection.rounding == RoundingMode::stochastic_exact) return;
+    sent_ = make_row_job(*grid, float_grid_->projection);
+    nearest_ = make_nearest_cast(*grid, float_grid_->projection);
+    smallest_normal_ = static_cast<float>(grid->smallest_normal());
+    largest_ = static_cast<float>(grid->largest());
+    // What is gathered is added as it decodes.
+    const int k = scheme_.reduction.algebra == Algebra::gather ? 0 : *decision_.exponent;
+    const FloatFormat& terms = scheme_.reduction.algebra == Algebra::gather ? *grid : float_grid_->format;
+    sums_ = fp32_sums(terms, scheme_.reduction.accumulate, scheme_.reduction.projection, k, item_.workers);
+    wide_ = std::any_of(reduced_.begin(), reduced_.end(), [&](const Reduced& r) {
+        const bool exact = r.topology.kind == Topology::Kind::exact || scheme_.reduction.exact;
+        return !exact && !sums_;
+    });
+}
+
+void SchemeRun::encode(std::size_t w, std::size_t first, std::size_t count, std::uint32_t draw, bool moments) {
+    const PhiloxKey key = replay_key(item_.seed, item_.tensor, item_.step_number, draw);
+    const std::span<const float> in = item_.gradients[w].subspan(first, count);
+    if (wide_) {
+        buffers_.codes[w].resize(count);
+        buffers_.decoded[w].resize(count);
+    }
+    if (moments) {
+        buffers_.bias.assign(count, 0.0);
+        buffers_.variance.assign(count, 0.0);
+    }
+    if (float_grid_ == nullptr) {
+        const std::span<double> none;
+        quantize_uniform(in, buffers_.decoded[w], std::get<UniformGrid>(scheme_.grid), norms_[w], key, static_cast<std::uint32_t>(w),
+                         first, moments ? std::span(buffers_.bias) : none, moments ? std::span(buffers_.variance) : none);
+        return;
+    }
+    if (sent_) {
+        buffers_.narrow[w].resize(count);
+        const RandomStream wire{key, static_cast<std::uint32_t>(w), stage_and_hop(Stage::wire, 0), scale_.cast.random_bits};
+        round_row(*sent_, in.data(), buffers_.narrow[w].data(), count, wire, first);
+        if (wide_) simd::run<WidenAndScale>(buffers_.narrow[w].data(), buffers_.decoded[w].data(), buffers_.codes[w].data(), decision_.scale, count);
+    } else {
+        encode_row(in, buffers_.codes[w].data(), decision_.scale, scale_.cast, float_grid_->projection.rounding, key,
+                   static_cast<std::uint32_t>(w), first);
+        for (std::size_t i = 0; i < count; ++i) buffers_.decoded[w][i] = decode(buffers_.codes[w][i]);
+    }
+    if (moments) moments_of(w, first, count);
+}
+
+bool SchemeRun::encode_and_add(std::size_t w, std::size_t first, std::size_t count) {
+    if (!nearest_) return false;
+    buffers_.narrow[w].resize(count);
+    return add_nearest(wire_[w], item_.gradients[w].data() + first, buffers_.narrow[w].data(), count, *nearest_, Casted::stored);
+}
+
+void SchemeRun::moments_of(std::size_t w, std::size_t first, std::size_t count) {
+    const std::span<const float> in = item_.gradients[w].subspan(first, count);
+    if (!stochastic_) {
+        for (std::size_t i = 0; i < count; ++i) buffers_.bias[i] = (sent_ ? buffers_.narrow[w][i] : buffers_.decoded[w][i]) - in[i];
+        return;
+    }
+    const bool defined = add_moments(in.data(), count, decision_.scale, scale_.cast, float_grid_->projection.rounding,
+                                     clamps(float_grid_->projection.overflow), buffers_.bias.data(), buffers_.variance.data());
+    wire_moments_defined_ = wire_moments_defined_ && defined;
+    for (std::size_t i = 0; i < count; ++i) {
+        buffers_.bias[i] = decode(buffers_.bias[i]);
+        buffers_.variance[i] = decode(decode(buffers_.variance[i]));
+    }
+}
+
+void SchemeRun::add_wire(std::size_t w, std::size_t first, std::size_t count) {
+    const std::span<const float> x = item_.gradients[w].subspan(first, count);
+    const std::span<const double> none;
+    const std::span<const double> bias = stochastic_ ? std::span<const double>(buffers_.bias) : none;
+    const std::span<const double> variance = stochastic_ ? std::span<const double>(buffers_.variance) : none;
+    if (sent_) {
+        wire_[w].add_block<float>(x, buffers_.narrow[w], &scale_, bias, variance);
+        wire_[w].count_limits(x, buffers_.narrow[w], smallest_normal_, largest_);
+    } else {
+        buffers_.x.assign(x.begin(), x.end());
+        wire_[w].add_block<double>(buffers_.x, buffers_.decoded[w], float_grid_ ? &scale_ : nullptr, bias, variance);
+        if (float_grid_ != nullptr) wire_[w].count_limits(buffers_.x, buffers_.codes[w], scale_);
+    }
+    if (!stochastic_ && !hops_draw_) return;
+    for (std::size_t i = 0; i < count; ++i) {
+        buffers_.wire_bias[i] += buffers_.bias[i];
+        buffers_.wire_variance[i] += buffers_.variance[i];
+    }
+}
+
+void SchemeRun::reduce_into(const Topology& topology, std::size_t first, std::size_t count, std::uint32_t draw,
+                            std::span<double> y, HopMoments* moments) {
+    const bool exact = topology.kind == Topology::Kind::exact || scheme_.reduction.exact;
+    const bool gather = topology.kind == Topology::Kind::gather;
+    const PhiloxKey key = replay_key(item_.seed, item_.tensor, item_.step_number, draw);
+    const double divisor = item_.divide ? item_.workers : 1.0;
+    if (exact && sent_) {
+        std::fill(y.begin(), y.end(), -0.0);  // -0 + x is x
+        for (const std::vector<float>& row : buffers_.narrow) simd::run<AddWidened>(y.data(), row.data(), count);
+        if (item_.divide) simd::run<DivideRow>(y.data(), divisor, count);
+        return;
+    }
+    if (sums_ && !exact) {
+        std::vector<const float*>& rows = buffers_.narrow_rows;
+        rows.clear();
+        for (const std::vector<float>& row : buffers_.narrow) rows.push_back(row.data());
+        buffers_.narrow_sum.resize(count);
+        reduce(topology, rows, first, count, item_.elements, *sums_, key, buffers_.narrow_sum, buffers_.narrow_scratch, moments);
+        simd::run<WidenAndDivide>(buffers_.narrow_sum.data(), y.data(), divisor, count);
+        return;
+    }
+    std::vector<std::vector<double>> narrowed;
+    std::vector<const double*> rows;
+    for (std::size_t w = 0; w < wire_.size(); ++w) {
+        if (gather) {
+            narrowed.emplace_back(count);
+            for (std::size_t i = 0; i < count; ++i) narrowed[w][i] = static_cast<float>(buffers_.decoded[w][i]);
+        }
+        rows.push_back(gather ? narrowed[w].data() : exact ? buffers_.decoded[w].data() : buffers_.codes[w].data());
+    }
+    reduce(exact ? Topology{} : topology, rows, first, count, item_.elements, accumulator_, key, y, buffers_.scratch, moments);
+    for (std::size_t i = 0; i < count; ++i) {
+        if (!exact && !gather) y[i] = decode(y[i]);
+        if (item_.divide) y[i] /= item_.workers;
+    }
+}
+
+void SchemeRun::add_reduced(Reduced& r, std::size_t first, std::span<const double> reference) {
+    const std::size_t count = reference.size();
+    const bool closed_form = r.moments == Moments::closed_form;
+    buffers_.y.resize(count);
+    if (closed_form) {
+        buffers_.hop_bias.assign(count, 0.0);
+        buffers_.hop_variance.assign(count, 0.0);
+    }
+    HopMoments hops{buffers_.hop_bias, buffers_.hop_variance, true};
+    reduce_into(r.topology, first, count, 0, buffers_.y, closed_form ? &hops : nullptr);
+
+    const double divisor = item_.divide ? item_.workers : 1.0;
+    const std::span<const double> none;
+    if (closed_form) {
+        for (std::size_t i = 0; i < count; ++i) {
+            buffers_.hop_bias[i] = (buffers_.wire_bias[i] + decode(buffers_.hop_bias[i])) / divisor;
+            buffers_.hop_variance[i] = (buffers_.wire_variance[i] + decode(decode(buffers_.hop_variance[i]))) / (divisor * divisor);
+        }
+        r.statistics.moments_defined = r.statistics.moments_defined && hops.defined && wire_moments_defined_;
+    }
+    FloatScale scale = scale_;
+    scale.units = divisor;
+    r.statistics.add_block<double>(reference, buffers_.y, float_grid_ ? &scale : nullptr, closed_form ? std::span<const double>(buffers_.hop_bias) : none,
+                           closed_form ? std::span<const double>(buffers_.hop_variance) : none, &known_);
+}
+
+// Draws 0..K-1 of every row without a closed form: per draw the error, per element the variance.
+void SchemeRun::sample(std::size_t first, std::span<const double> reference) {
+    const std::size_t count = reference.size();
+    const auto draws = static_cast<std::size_t>(item_.draws);
+    std::vector<std::vector<double>> values(reduced_.size());
+    for (std::size_t d = 0; d < draws; ++d) {
+        for (std::size_t w = 0; w < wire_.size(); ++w) encode(w, first, count, static_cast<std::uint32_t>(d), false);
+        for (std::size_t r = 0; r < reduced_.size(); ++r) {
+            if (!reduced_[r].sampled) continue;
+            values[r].resize(draws * count);
+            reduce_into(reduced_[r].topology, first, count, static_cast<std::uint32_t>(d), std::span(values[r]).subspan(d * count, count), nullptr);
+        }
+    }
+    for (std::size_t r = 0; r < reduced_.size(); ++r) {
+        if (reduced_[r].sampled) reduced_[r].samples.add_block(reference, [&](std::size_t d) { return values[r].data() + d * count; });
+    }
+}
+
+// Nothing was sent: what is known is the gradients and their sum, each compared with itself.
+void SchemeRun::add_skipped(std::size_t first, std::span<const double> reference) {
+    const std::span<const double> none;
+    for (std::size_t w = 0; w < wire_.size(); ++w) {
+        const std::span<const float> x = item_.gradients[w].subspan(first, reference.size());
+        wire_[w].add_block<float>(x, x, nullptr, none, none);
+    }
+    if (!reduced_.empty()) reduced_[0].statistics.add_block<double>(reference, reference, nullptr, none, none);
+}
+
+void SchemeRun::block(std::size_t first, std::span<const double> reference) {
+    const std::size_t count = reference.size();
+    if (decision_.skipped) {
+        add_skipped(first, reference);
+        return;
+    }
+    const bool moments = stochastic_ || hops_draw_;
+    if (moments) {
+        buffers_.wire_bias.assign(count, 0.0);
+        buffers_.wire_variance.assign(count, 0.0);
+    }
+    for (std::size_t w = 0; w < wire_.size(); ++w) {
+        if (!moments && !wide_ && encode_and_add(w, first, count)) continue;
+        encode(w, first, count, 0, moments);
+        add_wire(w, first, count);
+    }
+    if (!reduced_.empty()) known_ = reference_sums(reference);
+    bool samples = false;
+    for (Reduced& r : reduced_) {
+        add_reduced(r, first, reference);
+        samples = samples || !r.samples.empty();
+    }
+    if (samples) sample(first, reference);
+}
+
+std::vector<ResultRow> SchemeRun::rows() const {
+    std::vector<ResultRow> rows;
+    const auto add = [&](bool wire, const std::string& topology) -> ResultRow& {
+        ResultRow& row = rows.emplace_back();
+        row.wire = wire;
+        row.topology = topology;
+        row.wire_bits = static_cast<std::int64_t>(payload_bits(scheme_.grid, item_.elements));
+        row.side_bits = static_cast<std::int64_t>(scheme_.side_bits(item_.elements));
+        if (float_grid_ != nullptr) row.scale_exponent = decision_.exponent;
+        const Volume volume = volume_of(scheme_.transport, topology, static_cast<double>(item_.elements), static_cast<double>(row.wire_bits),
+                                        static_cast<double>(row.side_bits), item_.workers);
+        row.volume = volume.inter;
+        row.intra_volume = volume.intra;
+        row.skipped = decision_.skipped;
+        row.note = scheme_.note;
+        return row;
+    };
+    ResultRow& wire_row = add(true, "");
+    ErrorStatistics total;
+    for (const ErrorStatistics& worker : wire_) total.merge(worker);
+    total.moments_defined = wire_moments_defined_;
+    if (decision_.skipped) fill_skipped(wire_row, total);
+    else fill_columns(wire_row, total, stochastic_ ? Moments::closed_form : Moments::deterministic, float_grid_ != nullptr);
+    for (const Reduced& r : reduced_) {
+        ResultRow& row = add(false, r.topology.name());
+        if (decision_.skipped) {
+            fill_skipped(row, reduced_[0].statistics);
+            continue;
+        }
+        fill_columns(row, r.statistics, r.moments, float_grid_ != nullptr);
+        r.samples.fill(row);
+    }
+    return rows;
+}
+
+}  // namespace apscope::detail

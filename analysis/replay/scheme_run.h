@@ -1,0 +1,115 @@
+// SchemeRun: one scheme on one item, a (step, tensor) pair, block by block: encode, reduce by every
+// topology, decode, compare.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "analysis/replay/row_device.h"
+#include "analysis/statistics/draw_samples.h"
+#include "analysis/statistics/error_statistics.h"
+#include "analysis/statistics/nearest_statistics.h"
+#include "analysis/statistics/result_row.h"
+#include "emulation/allreduce/reduce.h"
+#include "emulation/schemes/scheme.h"
+
+namespace apscope::detail {
+
+// What all schemes share about an item.
+struct ItemContext {
+    std::string_view tensor;
+    std::int64_t step_number = 0;
+    std::size_t elements = 0;
+    int workers = 0;
+    bool divide = false;      // the reference is divided by the number of workers
+    bool reduces = true;      // false where the trace holds reduced gradients: wire rows only
+    std::uint64_t seed = 0;
+    int draws = 1;
+    std::span<const std::span<const float>> gradients;  // one row a worker
+};
+
+// What a block is worked on in. The schemes of an item share it, one after another: nothing here outlives a call of
+// SchemeRun::block().
+struct BlockBuffers {
+    explicit BlockBuffers(int workers)
+        : narrow(static_cast<std::size_t>(workers)), codes(narrow.size()), decoded(narrow.size()) {}
+
+    std::vector<std::vector<float>> narrow;          // one row a worker
+    std::vector<std::vector<double>> codes, decoded;  // one row a worker
+    std::vector<float> narrow_sum;
+    std::vector<const float*> narrow_rows;
+    ReduceScratch<float> narrow_scratch;
+    ReduceScratch<double> scratch;
+    std::vector<double> bias, variance;               // of one worker's roundings, scaled back
+    std::vector<double> wire_bias, wire_variance;     // their sums over the workers
+    std::vector<double> x, y, hop_bias, hop_variance;
+};
+
+class SchemeRun {
+public:
+    SchemeRun(const Scheme& scheme, const Decision& decision, std::span<const Topology> topologies, const ItemContext& item,
+              BlockBuffers& buffers);
+
+    // Elements first .. first + reference.size() - 1; blocks come in order. reference: R.
+    void block(std::size_t first, std::span<const double> reference);
+    // The same work as a device's task (scheme_task.cpp), instead of block(): for schemes that round to a format of fp32
+    // numbers.
+    bool serves_device() const;
+    RowTask task() const;
+    void take(RowTotals totals);
+    // The rows of this item: wire, exact, then the topologies.
+    std::vector<ResultRow> rows() const;
+
+private:
+    // One reduced row in the making.
+    struct Reduced {
+        Topology topology;
+        Moments moments = Moments::none;
+        bool sampled = false;           // stochastic wire, deterministic hops: needs draws
+        ErrorStatistics statistics;
+        DrawSamples samples;            // empty where none are taken
+    };
+
+    void choose_fp32();
+    // Fills narrow[w], or codes[w] and decoded[w], or all of them; with `moments` those of worker w's
+    // rounding in bias and variance.
+    void encode(std::size_t w, std::size_t first, std::size_t count, std::uint32_t draw, bool moments);
+    // Both at once, into narrow[w] and wire_[w]; false where that way does not serve.
+    bool encode_and_add(std::size_t w, std::size_t first, std::size_t count);
+    void add_wire(std::size_t w, std::size_t first, std::size_t count);
+    void moments_of(std::size_t w, std::size_t first, std::size_t count);
+    // The reduced values of the block as they were encoded, in x's units.
+    void reduce_into(const Topology& topology, std::size_t first, std::size_t count, std::uint32_t draw, std::span<double> y,
+                     HopMoments* moments);
+    void add_skipped(std::size_t first, std::span<const double> reference);
+    void add_reduced(Reduced& reduced, std::size_t first, std::span<const double> reference);
+    void sample(std::size_t first, std::span<const double> reference);
+    double decode(double code) const { return decision_.exponent ? code * inverse_ : code / decision_.scale; }
+
+    const Scheme& scheme_;
+    Decision decision_;
+    ItemContext item_;
+    const FloatGrid* float_grid_;
+    bool stochastic_;        // the wire draws
+    bool hops_draw_ = false;  // some topology's hops draw
+    double inverse_ = 1.0;
+    FloatScale scale_;  // float grids: for the wire's limits and ulps
+    Accumulator accumulator_;
+    // Where fp32 holds what is sent in x's units: the cast that scales by itself, and sums without fp64.
+    std::optional<QuantizeJob<float>> sent_;
+    std::optional<NearestCast> nearest_;  // and its statistics with it
+    std::optional<Fp32Sums> sums_;
+    float smallest_normal_ = 0.0f, largest_ = 0.0f;  // in x's units
+    bool wide_ = true;                               // some row takes codes and decoded
+    std::vector<ErrorStatistics> wire_;  // one a worker
+    ReferenceSums known_;                // of the block at hand
+    std::vector<Reduced> reduced_;
+    std::vector<std::vector<float>> norms_;  // uniform grids: one row a worker
+    BlockBuffers& buffers_;
+    bool wire_moments_defined_ = true;
+};
+
+}  // namespace apscope::detail

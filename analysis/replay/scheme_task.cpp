@@ -1,0 +1,49 @@
+// SchemeRun's work as a device's task, and its totals back.
+#include <algorithm>
+#include <utility>
+
+#include "analysis/replay/scheme_run.h"
+
+namespace apscope::detail {
+
+bool SchemeRun::serves_device() const { return float_grid_ != nullptr && float_grid_->format.fits_fp32() && !decision_.skipped; }
+
+RowTask SchemeRun::task() const {
+    RowTask task;
+    task.wire = scale_;
+    task.projection = float_grid_->projection;
+    task.inverse = decision_.exponent ? inverse_ : 0.0;
+    if (sent_) task.narrow = scaled_format(float_grid_->format, *decision_.exponent);
+    if (sums_ && (sums_->in_hardware || sums_->step)) task.step = sums_->step.value_or(StepCast<float>{});
+    task.accumulator = accumulator_;
+    task.wire_draws = stochastic_;
+    task.wants_moments = stochastic_ || hops_draw_;
+    bool samples = false;
+    for (const Reduced& r : reduced_) {
+        const bool exact = r.topology.kind == Topology::Kind::exact || scheme_.reduction.exact;
+        task.reduced.push_back({r.topology, exact, r.moments == Moments::closed_form, r.sampled});
+        samples = samples || !r.samples.empty();
+    }
+    const int draws = samples ? item_.draws : 1;
+    for (int d = 0; d < draws; ++d) {
+        task.keys.push_back(replay_key(item_.seed, item_.tensor, item_.step_number, static_cast<std::uint32_t>(d)));
+    }
+    return task;
+}
+
+void SchemeRun::take(RowTotals totals) {
+    wire_ = std::move(totals.wire);
+    wire_moments_defined_ = totals.wire_moments_defined;
+    for (std::size_t r = 0; r < reduced_.size(); ++r) {
+        RowTotals::Reduced& from = totals.reduced[r];
+        reduced_[r].statistics = from.statistics;
+        if (reduced_[r].moments == Moments::closed_form) {
+            reduced_[r].statistics.moments_defined = from.statistics.moments_defined && wire_moments_defined_;
+        }
+        reduced_[r].samples.draw_error = std::move(from.draw_error);
+        reduced_[r].samples.left_out = std::move(from.left_out);
+        reduced_[r].samples.variance_sum = from.variance_sum;
+    }
+}
+
+}  // namespace apscope::detail

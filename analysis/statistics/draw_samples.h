@@ -1,0 +1,30 @@
+// DrawSamples: what K draws of one row say of the expectation and the variance of its error, with standard errors
+// (docs/definitions.md, section 5, `--draws`). Draw 0 is the one that the row's other columns speak of.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "analysis/statistics/result_row.h"
+
+namespace apscope::detail {
+
+struct DrawSamples {
+    std::vector<double> draw_error;  // per draw: sum of errors
+    std::vector<double> left_out;    // per draw: sum of variances without that draw
+    double variance_sum = 0.0;       // sum over elements of the sample variance
+
+    DrawSamples() = default;
+    explicit DrawSamples(std::size_t draws) : draw_error(draws, 0.0), left_out(draws, 0.0) {}
+    bool empty() const { return draw_error.empty(); }
+
+    // One block of a tensor, at most 4096 elements: values(d) is what draw d gave.
+    void add_block(std::span<const double> reference, const std::function<const double*(std::size_t d)>& values);
+    void merge(const DrawSamples& next);  // the next worker's
+    // Fills the row's four expected columns; leaves them where a pair was not finite, or a draw overflowed.
+    void fill(ResultRow& row) const;
+};
+
+}  // namespace apscope::detail

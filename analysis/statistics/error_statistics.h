@@ -1,0 +1,55 @@
+// ErrorStatistics: counters and fixed-shape sums of the error of y against x. add_block() takes one
+// block of a tensor (fixed_shape_sum.h), merge() the statistics of the next worker; the columns
+// follow from the totals by the formulas of docs/definitions.md.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/rounding.h"
+
+namespace apscope::detail {
+
+// What the columns that speak of a float format's limits need; absent for other grids.
+struct FloatScale {
+    Cast<double> cast;
+    double scale = 1.0;            // S
+    double units = 1.0;            // W where the reference was divided, else 1: x stands for units x
+    double smallest_normal = 0.0;  // of the format, in scaled units
+    double largest = 0.0;
+};
+
+// What add_block() finds of x alone, for those that compare several results with it. Not finite where x is not.
+struct ReferenceSums {
+    double squared = 0.0, absolute = 0.0;
+    std::uint64_t zeros = 0;
+};
+// Of one block.
+ReferenceSums reference_sums(std::span<const double> x);
+
+struct ErrorStatistics {
+    enum Sum { error, squared_error, squared_reference, absolute_reference, signed_error, product, squared_result,
+               expected_error, expected_variance, sum_count };
+
+    std::uint64_t count = 0, counted = 0, nonzero = 0, underflow = 0, subnormal = 0, saturated = 0, overflow = 0, nan = 0,
+                  infinite = 0;
+    std::array<double, sum_count> sums{};
+    double max_ulp = 0.0;
+    bool moments_defined = true;  // expected_* hold; false once a draw could have overflowed
+
+    // x, y: one block, at most 4096 values, both fp64 or both fp32 numbers. bias and variance: per element, or
+    // empty. `known`, for fp64 numbers: the block's reference_sums(), if the caller has them.
+    template <class Real>
+    void add_block(std::span<const Real> x, std::span<const Real> y, const FloatScale* scale, std::span<const double> bias,
+                   std::span<const double> variance, const ReferenceSums* known = nullptr);
+    // Wire only: `codes` are the scaled, rounded values.
+    void count_limits(std::span<const double> x, std::span<const double> codes, const FloatScale& scale);
+    // The same for y in x's units, whose limits are these.
+    void count_limits(std::span<const float> x, std::span<const float> y, float smallest_normal, float largest);
+    // The statistics of the next worker, in rank order.
+    void merge(const ErrorStatistics& next);
+};
+
+}  // namespace apscope::detail

@@ -1,0 +1,32 @@
+// ExponentHistogram: how many values lie in each binade of fp32; zeros, infinities and NaNs apart.
+// Mergeable: counts add. On the way: the largest finite magnitude.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "core/rounding.h"
+
+namespace apscope::detail {
+
+struct ExponentHistogram {
+    static constexpr int least = -149, most = 127;  // floor(log2 |x|) of fp32's finite values
+    std::array<std::uint64_t, most - least + 1> finite{};
+    std::uint64_t zero = 0, infinite = 0, nan = 0;
+    float amax = 0.0f;
+
+    void add(std::span<const float> values);
+    void add_each(std::span<const float> values);  // the same, value by value
+    void merge(const ExponentHistogram& other) {
+        for (std::size_t i = 0; i < finite.size(); ++i) finite[i] += other.finite[i];
+        zero += other.zero;
+        infinite += other.infinite;
+        nan += other.nan;
+        amax = std::max(amax, other.amax);
+    }
+    std::uint64_t count(int exponent) const { return finite[static_cast<std::size_t>(exponent - least)]; }
+};
+
+}  // namespace apscope::detail

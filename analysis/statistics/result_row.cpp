@@ -1,0 +1,100 @@
+#include "analysis/statistics/result_row.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "analysis/statistics/decibel.h"
+
+namespace apscope::detail {
+
+namespace {
+
+constexpr double missing = std::numeric_limits<double>::quiet_NaN();
+
+double quotient(double numerator, double denominator) { return denominator == 0.0 ? missing : numerator / denominator; }
+
+double cosine_of(const ErrorStatistics& s) {
+    using S = ErrorStatistics;
+    return quotient(s.sums[S::product], std::sqrt(s.sums[S::squared_reference]) * std::sqrt(s.sums[S::squared_result]));
+}
+
+// The least NMSE of a y over factors a, 1 - cosine^2, from the error's own sums: no digits cancel where it is small.
+double rescaled_nmse_of(const ErrorStatistics& s) {
+    using S = ErrorStatistics;
+    const double xx = s.sums[S::squared_reference], ee = s.sums[S::squared_error], yy = s.sums[S::squared_result];
+    if (xx == 0.0) return missing;
+    if (yy == 0.0) return 1.0;
+    const double xe = s.sums[S::product] - xx;
+    return std::clamp((xx * ee - xe * xe) / (xx * yy), 0.0, 1.0);
+}
+
+}  // namespace
+
+ResultRow::ResultRow() {
+    for (double* column : {&underflow_rate, &bias, &relative_bias, &variance, &expected_bias, &expected_variance,
+                           &expected_bias_error, &expected_variance_error, &mse, &nmse, &sqnr_db, &cosine, &rescaled_nmse,
+                           &max_ulp, &sum_error, &sum_squared_error, &sum_squared_reference, &sum_signed_error,
+                           &sum_absolute_reference, &own_nmse, &own_cosine, &volume, &intra_volume}) {
+        *column = missing;
+    }
+}
+
+void fill_columns(ResultRow& row, const ErrorStatistics& s, Moments moments, bool float_grid) {
+    using S = ErrorStatistics;
+    row.count = s.count;
+    row.counted = s.counted;
+    row.nonzero = s.nonzero;
+    row.underflow = s.underflow;
+    row.overflow = s.overflow;
+    row.nan = s.nan;
+    row.infinite = s.infinite;
+    if (row.wire && float_grid) {
+        row.subnormal = s.subnormal;
+        row.saturated = s.saturated;
+    }
+    const double pairs = static_cast<double>(s.counted);
+    row.underflow_rate = quotient(static_cast<double>(s.underflow), static_cast<double>(s.nonzero));
+    row.sum_error = s.sums[S::error];
+    row.sum_squared_error = s.sums[S::squared_error];
+    row.sum_squared_reference = s.sums[S::squared_reference];
+    row.bias = quotient(row.sum_error, pairs);
+    row.sum_signed_error = s.sums[S::signed_error];
+    row.sum_absolute_reference = s.sums[S::absolute_reference];
+    row.relative_bias = quotient(row.sum_signed_error, row.sum_absolute_reference);
+    row.mse = quotient(row.sum_squared_error, pairs);
+    row.variance = s.counted == 0 ? missing : std::max(row.mse - row.bias * row.bias, 0.0);
+    row.nmse = quotient(row.sum_squared_error, row.sum_squared_reference);
+    if (row.sum_squared_reference > 0.0) {
+        row.sqnr_db = row.sum_squared_error == 0.0 ? std::numeric_limits<double>::infinity()
+                                                   : fixed_decibel(row.sum_squared_reference / row.sum_squared_error);
+    }
+    row.cosine = cosine_of(s);
+    row.rescaled_nmse = rescaled_nmse_of(s);
+    if (float_grid && s.counted > 0) row.max_ulp = s.max_ulp;
+    if (s.counted == 0) return;
+    if (moments == Moments::deterministic) {
+        row.expected_bias = row.bias;
+        row.expected_variance = 0.0;
+    } else if (moments == Moments::closed_form && s.moments_defined && s.counted == s.count) {
+        row.expected_bias = s.sums[S::expected_error] / pairs;
+        row.expected_variance = s.sums[S::expected_variance] / pairs;
+    }
+}
+
+void fill_skipped(ResultRow& row, const ErrorStatistics& reference) {
+    using S = ErrorStatistics;
+    row.count = reference.count;
+    row.counted = reference.counted;
+    row.nonzero = reference.nonzero;
+    row.sum_squared_reference = reference.sums[S::squared_reference];
+    row.sum_absolute_reference = reference.sums[S::absolute_reference];
+}
+
+void fill_own(ResultRow& row, const ErrorStatistics& s) {
+    using S = ErrorStatistics;
+    row.own_nmse = quotient(s.sums[S::squared_error], s.sums[S::squared_reference]);
+    row.own_cosine = cosine_of(s);
+}
+
+}  // namespace apscope::detail

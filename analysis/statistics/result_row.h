@@ -1,0 +1,52 @@
+// One row of a RESULTS table and its columns by formula (docs/definitions.md, section 3).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/statistics/error_statistics.h"
+
+namespace apscope::detail {
+
+struct ResultRow {
+    // What the row is about. Texts are the replay's, so rows stay small.
+    std::uint32_t step_index = 0, tensor_index = 0, scheme_index = 0;
+    std::string format;    // the float format, else the grid
+    std::string topology;  // empty at the wire
+    bool wire = false;
+
+    using Count = std::optional<std::int64_t>;
+    Count count, counted, nonzero, underflow, subnormal, saturated, overflow, nan, infinite;
+    // Missing is NaN: no column can be NaN otherwise.
+    double underflow_rate, bias, relative_bias, variance, expected_bias, expected_variance, expected_bias_error,
+        expected_variance_error, mse, nmse, sqnr_db, cosine, rescaled_nmse, max_ulp, sum_error, sum_squared_error,
+        sum_squared_reference, sum_signed_error, sum_absolute_reference;
+    double own_nmse, own_cosine;  // against the scheme's own truth
+    std::int64_t wire_bits = 0, side_bits = 0;
+    double volume, intra_volume;
+    Count scale_exponent;
+    bool skipped = false;
+    std::string note;
+
+    ResultRow();
+};
+
+// How the two expected columns of a row come about.
+enum class Moments {
+    none,           // empty
+    deterministic,  // the bias, and 0
+    closed_form,    // from the statistics' sums
+};
+
+// Fills the columns that follow from the statistics.
+void fill_columns(ResultRow& row, const ErrorStatistics& statistics, Moments moments, bool float_grid);
+
+// Those of a step that the scheme dropped: what follows from the reference alone, compared with itself.
+void fill_skipped(ResultRow& row, const ErrorStatistics& reference);
+
+// The columns of a comparison with the scheme's own truth.
+void fill_own(ResultRow& row, const ErrorStatistics& statistics);
+
+}  // namespace apscope::detail

@@ -1,0 +1,41 @@
+// Small loops over rows of one block, compiled per instruction set by simd::run().
+#pragma once
+
+#include <cstddef>
+
+#include "emulation/machine/simd.h"
+
+namespace apscope::detail {
+
+// sum += row
+struct AddWidened {
+    static APSCOPE_INLINE void run(double* sum, const float* row, std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) sum[i] += row[i];
+    }
+};
+
+// row /= divisor
+struct DivideRow {
+    static APSCOPE_INLINE void run(double* row, double divisor, std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) row[i] /= divisor;
+    }
+};
+
+// out = row / divisor
+struct WidenAndDivide {
+    static APSCOPE_INLINE void run(const float* row, double* out, double divisor, std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) out[i] = row[i] / divisor;
+    }
+};
+
+// decoded = row, codes = scale row
+struct WidenAndScale {
+    static APSCOPE_INLINE void run(const float* row, double* decoded, double* codes, double scale, std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) {
+            decoded[i] = row[i];
+            codes[i] = row[i] * scale;
+        }
+    }
+};
+
+}  // namespace apscope::detail

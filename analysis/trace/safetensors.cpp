@@ -1,0 +1,197 @@
+#include "analysis/trace/safetensors.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
+
+#include "core/float_environment.h"
+
+namespace apscope::detail {
+namespace {
+
+static_assert(std::endian::native == std::endian::little,
+              "safetensors bytes are little-endian and are used in place");
+
+// A view of at least this many bytes drops its pages when it goes. Smaller ones drop them together,
+// a file at a time, once that many bytes, or the whole file, were read: one by one would cost more
+// in page faults than it frees.
+constexpr std::size_t drop_pages_from = std::size_t{1} << 18;
+
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) {
+    throw std::invalid_argument(path.string() + ": " + what);
+}
+
+// s eeeee mmmmmmmmmm: every fp16 value is an fp32 value; NaN payloads keep their leading bits.
+float widen_fp16(std::uint16_t code) {
+    const std::uint32_t sign = std::uint32_t(code & 0x8000u) << 16;
+    const std::uint32_t field = (code >> 10) & 0x1fu, fraction = code & 0x3ffu;
+    if (field == 0) {
+        const float magnitude = std::ldexp(static_cast<float>(fraction), -24);
+        return sign ? -magnitude : magnitude;
+    }
+    const std::uint32_t exponent = field == 0x1f ? 0xffu : field + (127 - 15);
+    return std::bit_cast<float>(sign | exponent << 23 | fraction << 13);
+}
+
+float widen_bf16(std::uint16_t code) { return std::bit_cast<float>(std::uint32_t{code} << 16); }
+
+template <typename T, typename Convert>
+void convert_all(const std::byte* bytes, std::vector<float>& out, Convert convert) {
+    for (std::size_t i = 0; i < out.size(); ++i) {
+        T value;
+        std::memcpy(&value, bytes + i * sizeof(T), sizeof(T));
+        out[i] = convert(value, i);
+    }
+}
+
+// A smaller file is read: its pages would cost more to map than to copy.
+constexpr std::size_t smallest_mapped = std::size_t{1} << 16;
+
+void read_whole(int descriptor, void* into, std::size_t length, const std::filesystem::path& path) {
+    for (std::size_t done = 0; done < length;) {
+        const ::ssize_t got = ::read(descriptor, static_cast<std::byte*>(into) + done, length - done);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) throw std::system_error(errno, std::generic_category(), path.string() + " cannot be read");
+        if (got == 0) refuse(path, "truncated while it was read: " + std::to_string(done) + " bytes of " + std::to_string(length));
+        done += static_cast<std::size_t>(got);
+    }
+}
+
+void drop_pages(const std::byte* begin, std::size_t length) {
+    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    const auto first = (reinterpret_cast<std::uintptr_t>(begin) + page - 1) / page * page;
+    const auto last = (reinterpret_cast<std::uintptr_t>(begin) + length) / page * page;
+    if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+}
+
+}  // namespace
+
+std::shared_ptr<const SafetensorsFile> SafetensorsFile::open(const std::filesystem::path& path, SafetensorsHeaders* seen) {
+    const auto fail = [&path](int code) {
+        throw std::system_error(code, std::generic_category(), path.string() + " cannot be read");
+    };
+    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) fail(errno);
+    struct Closer {
+        int descriptor;
+        ~Closer() { ::close(descriptor); }
+    } closer{descriptor};
+    struct stat status {};
+    if (::fstat(descriptor, &status) != 0) fail(errno);
+    if (!S_ISREG(status.st_mode)) refuse(path, "not a regular file");
+    if (status.st_size < 8)
+        refuse(path, "truncated: " + std::to_string(status.st_size) +
+                         " bytes, fewer than the 8 that give the header's length");
+
+    std::shared_ptr<SafetensorsFile> file(new SafetensorsFile);
+    file->path_ = path;
+    const auto length = static_cast<std::size_t>(status.st_size);
+    file->length_ = length;
+    if (length < smallest_mapped) {
+        file->small_.resize((length + sizeof(double) - 1) / sizeof(double));
+        read_whole(descriptor, file->small_.data(), length, path);
+        file->contents_ = reinterpret_cast<const std::byte*>(file->small_.data());
+    } else {
+        void* mapping = ::mmap(nullptr, length, PROT_READ, MAP_SHARED, descriptor, 0);
+        if (mapping == MAP_FAILED) fail(errno);
+        file->contents_ = static_cast<const std::byte*>(mapping);
+    }
+    file->parse(seen);
+    return file;
+}
+
+SafetensorsFile::~SafetensorsFile() {
+    if (contents_ != nullptr && small_.empty()) ::munmap(const_cast<std::byte*>(contents_), length_);
+}
+
+void SafetensorsFile::parse(SafetensorsHeaders* seen) {
+    std::uint64_t header_length = 0;
+    std::memcpy(&header_length, contents_, 8);
+    if (header_length > max_safetensors_header)
+        refuse(path_, "the header's length is " + std::to_string(header_length) +
+                          " bytes, above the format's limit of " + std::to_string(max_safetensors_header));
+    if (header_length > length_ - 8)
+        refuse(path_, "truncated: the header needs " + std::to_string(8 + header_length) +
+                          " bytes, the file has " + std::to_string(length_));
+    const std::string_view text(reinterpret_cast<const char*>(contents_) + 8, header_length);
+    const std::uint64_t data_length = length_ - 8 - header_length;
+    header_ = seen != nullptr ? seen->header(text, data_length, path_) : parse_safetensors_header(text, data_length, path_);
+    data_ = contents_ + 8 + header_length;
+}
+
+const SafetensorsEntry& SafetensorsFile::entry(const std::string& name) const {
+    const auto found = entries().find(name);
+    if (found == entries().end()) refuse(path_, "no tensor '" + name + "' in this file");
+    return found->second;
+}
+
+std::span<const std::byte> SafetensorsFile::bytes(const std::string& name) const {
+    const SafetensorsEntry& found = entry(name);
+    return {data_ + found.begin, static_cast<std::size_t>(found.end - found.begin)};
+}
+
+// Pages that another view still uses come back when it touches them: the file is unchanged.
+void SafetensorsFile::count_small_view(std::size_t length) const {
+    if (!small_.empty()) return;
+    const std::size_t most = std::min(length_, drop_pages_from);
+    if (small_views_.fetch_add(length, std::memory_order_relaxed) + length < most) return;
+    small_views_.store(0, std::memory_order_relaxed);
+    drop_pages(contents_, length_);
+}
+
+TensorView SafetensorsFile::read(const std::string& name) const {
+    const SafetensorsEntry& entry = this->entry(name);
+    const std::byte* bytes = data_ + entry.begin;
+    const std::size_t length = entry.end - entry.begin;
+    // When the bytes were read for the last time.
+    const auto let_go = [file = shared_from_this(), bytes, length] {
+        if (length < drop_pages_from) file->count_small_view(length);
+        else drop_pages(bytes, length);
+    };
+    TensorView view;
+    view.shape = entry.shape;
+
+    if (entry.dtype == "F32" && reinterpret_cast<std::uintptr_t>(bytes) % alignof(float) == 0) {
+        view.values = {reinterpret_cast<const float*>(bytes), entry.size};
+        view.owner = std::shared_ptr<const void>(bytes, [let_go](const void*) { let_go(); });
+        return view;
+    }
+
+    auto copy = std::make_shared<std::vector<float>>(entry.size);
+    if (entry.dtype == "F32") {
+        if (length > 0) std::memcpy(copy->data(), bytes, length);
+    } else if (entry.dtype == "F16") {
+        convert_all<std::uint16_t>(bytes, *copy, [](std::uint16_t v, std::size_t) { return widen_fp16(v); });
+    } else if (entry.dtype == "BF16") {
+        convert_all<std::uint16_t>(bytes, *copy, [](std::uint16_t v, std::size_t) { return widen_bf16(v); });
+    } else if (entry.dtype == "F64") {
+        const FloatEnvironment environment;  // fp32 subnormals are fp32 values
+        convert_all<double>(bytes, *copy, [&](double v, std::size_t i) {
+            // A double beyond fp32's range is no fp32 value, and its conversion would be undefined.
+            const bool in_range = std::isfinite(v) ? std::fabs(v) <= double{3.40282346638528859812e38f} : true;
+            if (!std::isnan(v) && (!in_range || double{static_cast<float>(v)} != v))
+                refuse(path_, "tensor '" + name + "' is F64 and its element " + std::to_string(i) +
+                                  " is no fp32 value; convert the trace with --round-to-fp32");
+            return static_cast<float>(v);
+        });
+    } else {
+        refuse(path_, "tensor '" + name + "' has dtype " + entry.dtype +
+                          "; gradients must be F32, F16, BF16 or F64");
+    }
+    let_go();
+    view.values = {copy->data(), copy->size()};
+    view.owner = std::move(copy);
+    return view;
+}
+
+}  // namespace apscope::detail

@@ -1,0 +1,72 @@
+// One safetensors file, memory-mapped (a small one is read) and checked before anything in it is used.
+//
+// A safetensors file is an 8-byte little-endian header length, a JSON header (safetensors_header.h) and the
+// tensors' bytes. Opening checks all of it; every failure is one sentence that names the file and the field.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analysis/trace/safetensors_header.h"
+
+namespace apscope::detail {
+
+// The format's own limit; a header beyond it is a damaged length, not a big file.
+inline constexpr std::uint64_t max_safetensors_header = 100'000'000;
+
+// fp32 values that somebody else owns. Copies are cheap; the values stay valid, whatever happens
+// to the file object or the trace they came from, as long as one copy lives.
+struct TensorView {
+    std::span<const float> values;
+    std::vector<std::int64_t> shape;
+    std::shared_ptr<const void> owner;
+};
+
+class SafetensorsFile : public std::enable_shared_from_this<SafetensorsFile> {
+public:
+    // Throws std::invalid_argument for a malformed file, std::system_error for one that cannot be
+    // opened. A mapped file must not shrink while it is open. A header that was `seen` is not parsed again.
+    static std::shared_ptr<const SafetensorsFile> open(const std::filesystem::path& path, SafetensorsHeaders* seen = nullptr);
+    ~SafetensorsFile();
+    SafetensorsFile(const SafetensorsFile&) = delete;
+    SafetensorsFile& operator=(const SafetensorsFile&) = delete;
+
+    const std::filesystem::path& path() const { return path_; }
+    std::size_t length() const { return length_; }  // of the file, in bytes
+    const std::map<std::string, SafetensorsEntry>& entries() const { return *header_.tensors; }
+    const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
+
+    // The tensor's bytes as they lie in the file; valid while this object lives. Throws
+    // std::invalid_argument for a tensor that is not there.
+    std::span<const std::byte> bytes(const std::string& name) const;
+
+    // The tensor as fp32: F32 without a copy (where its bytes are aligned); F16 and BF16 widened,
+    // which is exact; F64 only where every value is an fp32 value. Throws std::invalid_argument
+    // for other dtypes and for a tensor that is not there. When the last copy of a view goes, its
+    // pages are dropped from this process's memory, those of small views some time later, so that
+    // at most some 256 KiB of a file stay. Safe to call from several threads.
+    TensorView read(const std::string& name) const;
+
+private:
+    SafetensorsFile() = default;
+    void parse(SafetensorsHeaders* seen);
+    const SafetensorsEntry& entry(const std::string& name) const;
+    void count_small_view(std::size_t length) const;
+
+    std::filesystem::path path_;
+    const std::byte* contents_ = nullptr;  // of the file: mapped, or, of a small one, read into `small_`
+    std::vector<double> small_;            // aligned as any tensor's numbers
+    std::size_t length_ = 0;
+    const std::byte* data_ = nullptr;  // behind the header
+    SafetensorsHeader header_;
+    mutable std::atomic<std::size_t> small_views_{0};  // bytes of small views gone since pages were dropped
+};
+
+}  // namespace apscope::detail

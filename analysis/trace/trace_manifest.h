@@ -1,0 +1,64 @@
+// manifest.json: what it says, its checks, and the names of the files a step may have.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace apscope::detail {
+
+inline constexpr int trace_schema_version = 1;
+
+struct TensorInfo {
+    std::string name;
+    std::vector<std::int64_t> shape;
+    std::string role;  // conv, linear, attention, norm, bias, embedding, head or other
+    std::size_t size() const;
+};
+
+struct FileInfo {
+    std::string name;  // inside the step's folder
+    std::uint64_t bytes = 0;
+    std::string sha256;  // lower-case hexadecimal
+};
+
+struct StepInfo {
+    std::int64_t number = 0;  // the training step, counted from 0
+    std::optional<double> loss, learning_rate;
+    std::optional<double> loss_scale;  // the factor still in the recorded gradients; empty: none
+    std::vector<FileInfo> files;
+};
+
+struct Manifest {
+    int schema_version = trace_schema_version;
+    std::string name;   // the folder's name where the manifest gives none
+    std::string model;  // free text
+    std::vector<TensorInfo> tensors;
+    std::vector<StepInfo> steps;  // by ascending number
+    int workers = 0;
+    std::string stage;      // "local", "reduced" or "clipped"
+    std::string reduction;  // "sum" or "mean": what training did with the workers' gradients
+    bool loss_divided_by_workers = false;
+    std::map<std::string, std::string> metadata;  // how it was recorded; free text
+};
+
+// What may be recorded at a step. Weights and the full-batch gradient exist once a step, the
+// others once a worker. Activations are named after layers, the others after tensors.
+enum class Kind { gradient, weights, full_batch, activation_gradient, layer_input };
+std::string_view to_string(Kind kind);
+Kind parse_kind(std::string_view name);  // throws std::invalid_argument
+
+// "step_00000100", "worker_0003.safetensors" and so on.
+std::string step_folder(std::int64_t number);
+std::string file_name(Kind kind, int worker);
+
+// Reads `bytes` (the manifest at `path`); throws std::invalid_argument with one sentence that
+// names the file and the field. Unknown fields are refused: they may change what the rest means.
+Manifest parse_manifest(std::string_view bytes, const std::filesystem::path& path);
+
+}  // namespace apscope::detail

@@ -1,0 +1,142 @@
+// quantize, encode, decode and allreduce on contiguous NumPy arrays. The package's arrays.py checks
+// shapes, dtypes and contiguity before it calls these.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <array>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "bindings/module/guarded.h"
+#include "core/named_formats.h"
+#include "emulation/allreduce/reduce.h"
+#include "emulation/cast/quantize.h"
+#include "emulation/machine/simd.h"
+
+namespace py = pybind11;
+using namespace apscope;
+using namespace apscope::detail;
+
+namespace {
+
+template <class T>
+std::span<const T> in_span(const py::array_t<T>& a) {
+    return {a.data(), static_cast<std::size_t>(a.size())};
+}
+template <class T>
+std::span<T> out_span(py::array_t<T>& a) {
+    return {a.mutable_data(), static_cast<std::size_t>(a.size())};
+}
+
+// The settings that quantize and encode share, as the package's checks.py lists them.
+struct Settings {
+    Projection projection;
+    RandomSource random;
+    int threads;
+};
+using Words = std::optional<py::array_t<std::uint64_t>>;
+
+Settings make_settings(const FloatFormat& format, const std::string& rounding, const std::string& overflow, const std::string& underflow,
+                       bool keep_payload, std::uint64_t seed, int random_bits, const Words& random, int threads) {
+    const Projection p{parse_rounding(rounding), parse_overflow(overflow), random_bits, parse_underflow(underflow), keep_payload};
+    validate(p, format);
+    RandomSource source{seed, 0, {}};
+    if (random) source.words = in_span(*random);
+    return {p, source, threads};
+}
+
+template <class T>
+void define_quantize(apscope::python::Module& m) {
+    m.def("quantize", [](const py::array_t<T>& x, py::array_t<T>& out, const FloatFormat& format, const std::string& rounding,
+                         const std::string& overflow, const std::string& underflow, bool keep_payload, std::uint64_t seed,
+                         int random_bits, const Words& random, int threads) {
+        const Settings s = make_settings(format, rounding, overflow, underflow, keep_payload, seed, random_bits, random, threads);
+        const auto in = in_span(x);
+        const auto result = out_span(out);
+        const py::gil_scoped_release release;
+        quantize(in, result, format, s.projection, s.random, s.threads);
+    }, py::arg("x").noconvert(), py::arg("out").noconvert(), py::arg("format"), py::arg("rounding"), py::arg("overflow"),
+       py::arg("underflow"), py::arg("keep_payload"), py::arg("seed"), py::arg("random_bits"), py::arg("random").noconvert(),
+       py::arg("threads"));
+}
+
+template <class T, class Code>
+void define_codes(apscope::python::Module& m) {
+    m.def("encode", [](const py::array_t<T>& x, py::array_t<Code>& out, const FloatFormat& format, const std::string& rounding,
+                       const std::string& overflow, const std::string& underflow, bool keep_payload, std::uint64_t seed,
+                       int random_bits, const Words& random, int threads, std::optional<std::uint64_t> nan) {
+        const Settings s = make_settings(format, rounding, overflow, underflow, keep_payload, seed, random_bits, random, threads);
+        const auto in = in_span(x);
+        const auto result = out_span(out);
+        const py::gil_scoped_release release;
+        encode<T, Code>(in, result, format, s.projection, nan, s.random, s.threads);
+    }, py::arg("x").noconvert(), py::arg("out").noconvert(), py::arg("format"), py::arg("rounding"), py::arg("overflow"),
+       py::arg("underflow"), py::arg("keep_payload"), py::arg("seed"), py::arg("random_bits"), py::arg("random").noconvert(),
+       py::arg("threads"), py::arg("nan"));
+    m.def("decode", [](const py::array_t<Code>& codes, py::array_t<T>& out, const FloatFormat& format, bool keep_payload, int threads) {
+        const auto in = in_span(codes);
+        const auto result = out_span(out);
+        const py::gil_scoped_release release;
+        decode<Code, T>(in, result, format, keep_payload, threads);
+    }, py::arg("codes").noconvert(), py::arg("out").noconvert(), py::arg("format"), py::arg("keep_payload"), py::arg("threads"));
+}
+
+}  // namespace
+
+void bind_arrays(apscope::python::Module& m) {
+    define_quantize<float>(m);
+    define_quantize<double>(m);
+    define_codes<float, std::uint8_t>(m);
+    define_codes<float, std::uint16_t>(m);
+    define_codes<float, std::uint32_t>(m);
+    define_codes<double, std::uint8_t>(m);
+    define_codes<double, std::uint16_t>(m);
+    define_codes<double, std::uint32_t>(m);
+    define_codes<double, std::uint64_t>(m);
+
+    m.def("quantize_path", [](const FloatFormat& format, const std::string& rounding, const std::string& overflow, const std::string& underflow,
+                              bool keep_payload, int random_bits, bool in_float64) {
+        constexpr std::array names = {"addition", "split", "rule", "stochastic", "digits"};
+        const Projection p = make_settings(format, rounding, overflow, underflow, keep_payload, 0, random_bits, {}, 1).projection;
+        return names[static_cast<std::size_t>(in_float64 ? quantize_path<double>(format, p) : quantize_path<float>(format, p))];
+    }, py::arg("format"), py::arg("rounding"), py::arg("overflow"), py::arg("underflow"), py::arg("keep_payload"), py::arg("random_bits"),
+       py::arg("in_float64"));
+    m.def("widen", [](const py::array_t<float>& x, py::array_t<double>& out) { widen(in_span(x), out_span(out)); },
+          py::arg("x").noconvert(), py::arg("out").noconvert());
+    m.def("narrow", [](const py::array_t<double>& x, py::array_t<float>& out) { narrow(in_span(x), out_span(out)); },
+          py::arg("x").noconvert(), py::arg("out").noconvert());
+
+    m.def("allreduce", [](const py::array_t<float>& x, py::array_t<double>& out, const FloatFormat& format,
+                          const std::string& topology, const std::string& rounding, const std::string& overflow,
+                          std::optional<FloatFormat> accumulate, std::optional<std::string> hop_rounding, bool input_cast,
+                          std::uint64_t seed, int random_bits, int threads) {
+        AllReduceOptions options;
+        options.topology = parse_topology(topology);
+        require_fp32(format, "allreduce");
+        if (accumulate) require_fp32(*accumulate, "allreduce");
+        options.projection = {parse_rounding(rounding), parse_overflow(overflow), random_bits};
+        validate(options.projection, format);
+        options.accumulate = accumulate;
+        if (hop_rounding) options.hop_rounding = parse_rounding(*hop_rounding);
+        options.input_cast = input_cast;
+        options.seed = seed;
+        options.threads = threads;
+        const auto in = in_span(x);
+        const auto result = out_span(out);
+        const auto workers = static_cast<std::size_t>(x.shape(0));
+        const py::gil_scoped_release release;
+        all_reduce(in, workers, result, format, options);
+    }, py::arg("x").noconvert(), py::arg("out").noconvert(), py::arg("format"), py::arg("topology"), py::arg("rounding"),
+       py::arg("overflow"), py::arg("accumulate"), py::arg("hop_rounding"), py::arg("input_cast"), py::arg("seed"),
+       py::arg("random_bits"), py::arg("threads"));
+
+    m.def("stream_seed", [](std::uint64_t seed, std::int64_t number) {
+        const PhiloxKey key = replay_key(seed, "", number);
+        return std::uint64_t{key.high} << 32 | key.low;
+    }, py::arg("seed"), py::arg("number"));
+    m.def("simd_level", [] { return std::string(to_string(simd_level())); });
+    m.def("best_simd_level", [] { return std::string(to_string(best_simd_level())); });
+    m.def("set_simd_level", [](const std::string& level) { set_simd_level(parse_simd_level(level)); }, py::arg("level"));
+}

@@ -1,0 +1,169 @@
+// BlockFormat, the block casts and packing. The package's blocks.py checks shapes and dtypes first.
+#include <pybind11/numpy.h>
+#include <pybind11/operators.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+
+#include "bindings/module/guarded.h"
+#include "core/block_format.h"
+#include "core/named_formats.h"
+#include "emulation/blocks/blocks.h"
+#include "emulation/cast/packing.h"
+
+namespace py = pybind11;
+using namespace apscope;
+using namespace apscope::detail;
+
+namespace {
+
+using Bytes = py::array_t<std::uint8_t>;
+using Shape = std::tuple<std::size_t, std::size_t, std::size_t>;
+
+template <class T>
+std::span<const T> in_span(const py::array_t<T>& a) {
+    return {a.data(), static_cast<std::size_t>(a.size())};
+}
+template <class T>
+std::span<T> out_span(py::array_t<T>& a) {
+    return {a.mutable_data(), static_cast<std::size_t>(a.size())};
+}
+BlockShape block_shape(const Shape& shape) { return {std::get<0>(shape), std::get<1>(shape), std::get<2>(shape)}; }
+
+BlockFormat from_fields(const FloatFormat& element, const FloatFormat& scale, int block_size, const std::string& rule,
+                        bool twos_complement, bool tensor_scale) {
+    const BlockFormat f{element, twos_complement, scale, block_size, parse_scale_rule(rule), tensor_scale};
+    validate(f);
+    return f;
+}
+
+py::dict fields(const BlockFormat& f) {
+    py::dict d;
+    d["element"] = f.element.name();
+    d["scale"] = f.scale.name();
+    d["block_size"] = f.block_size;
+    d["rule"] = to_string(f.rule);
+    d["twos_complement"] = f.twos_complement;
+    d["tensor_scale"] = f.tensor_scale;
+    return d;
+}
+
+// The inverse of fields(); the last four keys may be missing.
+BlockFormat from_dict(const py::object& value) {
+    if (!py::isinstance<py::dict>(value)) throw std::invalid_argument("a block format's JSON is an object with 'element' and 'scale'");
+    const py::dict d = value;
+    const py::dict known = fields(BlockFormat{});
+    for (const auto& item : d) {
+        if (!known.contains(item.first)) {
+            throw std::invalid_argument("a block format's JSON has no key '" + py::str(item.first).cast<std::string>() + "'");
+        }
+    }
+    const auto text = [&](const char* key, const char* otherwise) {
+        if (!d.contains(key) && otherwise) return std::string(otherwise);
+        if (!d.contains(key) || !py::isinstance<py::str>(d[key])) {
+            throw std::invalid_argument("a block format's JSON needs a string as '" + std::string(key) + "'");
+        }
+        return d[key].cast<std::string>();
+    };
+    const auto flag = [&](const char* key) { return d.contains(key) && d[key].cast<bool>(); };
+    const FloatFormat element = parse_format(text("element", nullptr)), scale = parse_format(text("scale", nullptr));
+    return from_fields(element, scale,
+                       d.contains("block_size") ? d["block_size"].cast<int>() : 32, text("rule", "floor"), flag("twos_complement"),
+                       flag("tensor_scale"));
+}
+
+template <class Real>
+void define_casts(apscope::python::Module& m) {
+    m.def("quantize_blocks", [](const py::array_t<Real>& x, py::array_t<Real>& out, const Shape& shape, const BlockFormat& format,
+                                const std::string& rounding, const std::string& overflow, std::uint64_t seed, int random_bits, int threads) {
+        const Projection p{parse_rounding(rounding), parse_overflow(overflow), random_bits};
+        const auto in = in_span(x);
+        const auto result = out_span(out);
+        const py::gil_scoped_release release;
+        quantize_blocks(in, result, block_shape(shape), format, p, seed, threads);
+    }, py::arg("x").noconvert(), py::arg("out").noconvert(), py::arg("shape"), py::arg("format"), py::arg("rounding"),
+       py::arg("overflow"), py::arg("seed"), py::arg("random_bits"), py::arg("threads"));
+    m.def("encode_blocks", [](const py::array_t<Real>& x, Bytes& codes, Bytes& scales, const Shape& shape, const BlockFormat& format,
+                              const std::string& rounding, const std::string& overflow, std::uint64_t seed, int random_bits, int threads) {
+        const Projection p{parse_rounding(rounding), parse_overflow(overflow), random_bits};
+        const auto in = in_span(x);
+        const auto element_codes = out_span(codes), scale_codes = out_span(scales);
+        const py::gil_scoped_release release;
+        return static_cast<double>(encode_blocks(in, element_codes, scale_codes, block_shape(shape), format, p, seed, threads));
+    }, py::arg("x").noconvert(), py::arg("codes").noconvert(), py::arg("scales").noconvert(), py::arg("shape"), py::arg("format"),
+       py::arg("rounding"), py::arg("overflow"), py::arg("seed"), py::arg("random_bits"), py::arg("threads"));
+}
+
+}  // namespace
+
+void bind_blocks(apscope::python::Module& m) {
+    python::Class<BlockFormat>(m, "BlockFormat", R"(Elements that share a scale, as a value.
+
+`name`: mxfp8_e4m3, mxfp8_e5m2, mxfp6_e3m2, mxfp6_e2m3, mxfp4, mxint8, nvfp4, bfp:<bits>:<block> or
+blocks:<element>, each followed by any of ,scale=<format> ,block=<size> ,rule=<rule> ,tensor. Or the
+fields by keyword: `element` and `scale` (formats of at most 8 bits), `block_size`, `rule` (floor, ceil,
+rceil, even: powers of two; ratio: amax over the largest element), `twos_complement` (element codes are
+two's complement integers), `tensor_scale` (one float32 scale more for the whole array).)")
+        .def(py::init([](const std::string& name) { return parse_block_format(name); }), py::arg("name"))
+        .def(py::init(&from_fields), py::kw_only(), py::arg("element"), py::arg("scale"), py::arg("block_size") = 32,
+             py::arg("rule") = "floor", py::arg("twos_complement") = false, py::arg("tensor_scale") = false)
+        .def_property_readonly("name", &BlockFormat::name)
+        .def_readonly("element", &BlockFormat::element)
+        .def_readonly("scale", &BlockFormat::scale)
+        .def_readonly("block_size", &BlockFormat::block_size)
+        .def_property_readonly("rule", [](const BlockFormat& f) { return to_string(f.rule); })
+        .def_readonly("twos_complement", &BlockFormat::twos_complement)
+        .def_readonly("tensor_scale", &BlockFormat::tensor_scale)
+        .def_property_readonly("bits_per_element", &BlockFormat::bits_per_element)
+        .def("to_dict", &fields)
+        .def("to_json", [](const BlockFormat& f) { return py::module_::import("json").attr("dumps")(fields(f)).cast<std::string>(); })
+        .def_static("from_json", [](const std::string& text) {
+            return from_dict(py::module_::import("json").attr("loads")(text));
+        }, py::arg("text"))
+        .def(py::self == py::self)
+        .def("__hash__", &BlockFormat::hash)
+        .def("__str__", &BlockFormat::name)
+        .def("__repr__", [](const BlockFormat& f) { return "BlockFormat('" + f.name() + "')"; })
+        .def(py::pickle([](const BlockFormat& f) { return f.name(); }, [](const std::string& name) { return parse_block_format(name); }));
+
+    m.def("named_block_formats", [] {
+        py::list rows;
+        for (const NamedBlockFormat& row : named_block_formats()) {
+            py::dict d;
+            d["name"] = row.name;
+            d["origin"] = row.origin;
+            d["format"] = row.format;
+            rows.append(d);
+        }
+        return rows;
+    });
+
+    define_casts<float>(m);
+    define_casts<double>(m);
+    m.def("decode_blocks", [](const Bytes& codes, const Bytes& scales, double tensor_scale, py::array_t<float>& out, const Shape& shape,
+                              const BlockFormat& format, int threads) {
+        const auto element_codes = in_span(codes), scale_codes = in_span(scales);
+        const auto result = out_span(out);
+        const py::gil_scoped_release release;
+        decode_blocks(element_codes, scale_codes, static_cast<float>(tensor_scale), result, block_shape(shape), format, threads);
+    }, py::arg("codes").noconvert(), py::arg("scales").noconvert(), py::arg("tensor_scale"), py::arg("out").noconvert(),
+       py::arg("shape"), py::arg("format"), py::arg("threads"));
+
+    m.def("packed_size", &packed_size, py::arg("count"), py::arg("bits"));
+    m.def("pack", [](const Bytes& codes, Bytes& bytes, std::size_t lines, int bits) {
+        const auto in = in_span(codes);
+        const auto result = out_span(bytes);
+        const py::gil_scoped_release release;
+        pack(in, result, lines, bits);
+    }, py::arg("codes").noconvert(), py::arg("bytes").noconvert(), py::arg("lines"), py::arg("bits"));
+    m.def("unpack", [](const Bytes& bytes, Bytes& codes, std::size_t lines, int bits) {
+        const auto in = in_span(bytes);
+        const auto result = out_span(codes);
+        const py::gil_scoped_release release;
+        unpack(in, result, lines, bits);
+    }, py::arg("bytes").noconvert(), py::arg("codes").noconvert(), py::arg("lines"), py::arg("bits"));
+}

@@ -1,0 +1,213 @@
+// One exchange of a scheme on arrays, and schemes whose parts are Python functions.
+#include <memory>
+
+#include "bindings/module/exchange_types.h"
+#include "bindings/module/guarded.h"
+#include "emulation/schemes/as_tensor.h"
+#include "emulation/schemes/scheme.h"
+
+using namespace apscope;
+using namespace apscope::detail;
+using namespace apscope::python;
+
+namespace {
+
+// A Python function that C++ keeps and any thread may drop.
+using Function = std::shared_ptr<py::object>;
+Function keep(py::object f) {
+    return {new py::object(std::move(f)), [](py::object* held) {
+                const py::gil_scoped_acquire acquire;
+                delete held;
+            }};
+}
+
+// Writes what a part changed in a dict of arrays back to the state.
+void read_back(State& state, const py::dict& d) { state = to_state(d); }
+
+void set_parts(TensorScheme& t, const py::dict& parts, int bits) {
+    const auto part = [&](const char* name) -> Function { return parts.contains(name) ? keep(parts[name]) : nullptr; };
+    if (const Function f = part("compensate")) {
+        t.compensate = [f](const TensorStep& step, State& state, Rows& rows) {
+            const py::gil_scoped_acquire acquire;
+            const py::dict d = to_dict(state);
+            rows = to_rows((*f)(step, d, to_array(rows)).cast<Array>(), rows.size(), "compensate");
+            read_back(state, d);
+        };
+    }
+    if (const Function f = part("forward")) {
+        t.forward = [f](const TensorStep& step, const State& state, const Rows& rows) {
+            const py::gil_scoped_acquire acquire;
+            return to_rows((*f)(step, to_dict(state), to_array(rows)).cast<Array>(), rows.size(), "forward");
+        };
+        t.inverse_variance = {};
+    }
+    if (const Function f = part("inverse")) {
+        t.inverse = [f](const TensorStep& step, const State& state, const Row& row) {
+            const py::gil_scoped_acquire acquire;
+            return to_row((*f)(step, to_dict(state), to_array(row)).cast<Array>());
+        };
+    }
+    if (const Function f = part("select")) {
+        t.select = [f](const TensorStep& step, State& state, const Rows& rows) {
+            const py::gil_scoped_acquire acquire;
+            const py::dict d = to_dict(state);
+            const State theta = to_state((*f)(step, d, to_array(rows)).cast<py::dict>());
+            read_back(state, d);
+            return theta;
+        };
+    }
+    if (const Function f = part("encode")) {
+        t.encode = [f, bits](const TensorStep& step, const State& theta, std::span<const double> x, int worker) {
+            const py::gil_scoped_acquire acquire;
+            py::object made = (*f)(step, to_dict(theta), to_array(x), worker);
+            Message m;
+            m.payload_bits = x.size() * static_cast<std::uint64_t>(bits);
+            if (py::isinstance<py::tuple>(made)) {
+                const auto pair = made.cast<py::tuple>();
+                m.values = to_row(pair[0].cast<Array>());
+                const auto payload = pair[1].cast<std::string>();
+                m.payload.assign(payload.begin(), payload.end());
+                m.payload_bits = 8 * payload.size();
+            } else {
+                m.values = to_row(made.cast<Array>());
+            }
+            return m;
+        };
+        t.draws = true;  // it may have drawn; its moments are not known
+        t.limits.reset();
+        t.transport = {};
+        if (t.crosses_topologies && !parts.contains("reduce")) {  // values of its own are not numbers of the base's format
+            t.crosses_topologies = false;
+            t.reduce = {};
+        }
+    }
+    if (const Function f = part("reduce")) {
+        t.crosses_topologies = false;
+        t.is_exact_sum = false;
+        t.reduction_draws = t.draws;
+        t.reduce = [f](const TensorStep& step, State& state, const State& theta, const std::vector<Message>& sent, const Topology&) {
+            const py::gil_scoped_acquire acquire;
+            Rows values;
+            for (const Message& m : sent) values.push_back(m.values);
+            const py::dict d = to_dict(state);
+            Row sum = to_row((*f)(step, d, to_dict(theta), to_array(values)).cast<Array>());
+            read_back(state, d);
+            return sum;
+        };
+    }
+    if (const Function f = part("update")) {
+        t.update = [f](const TensorStep& step, State& state, const Exchange& e) {
+            const py::gil_scoped_acquire acquire;
+            Rows values;
+            for (const Message& m : e.sent) values.push_back(m.values);
+            const py::dict d = to_dict(state);
+            (*f)(step, d, to_array(e.asked), to_array(values), e.reduced.empty() ? Array(0) : to_array(e.reduced[0]));
+            read_back(state, d);
+        };
+    }
+}
+
+py::dict run_exchange(const std::string& spec, const py::array_t<float, py::array::c_style>& x, const TensorStep& given,
+                      const py::dict& earlier, const std::string& topology, py::object weights, py::object full_batch) {
+    using Floats = py::array_t<float, py::array::c_style | py::array::forcecast>;
+    const Scheme scheme = parse_scheme(spec);
+    const TensorScheme tensor = as_tensor_scheme(scheme);
+    TensorStep step = given;
+    step.workers = static_cast<int>(x.shape(0));
+    Floats w, b;
+    if (!weights.is_none()) { w = weights.cast<Floats>(); step.weights = {w.data(), static_cast<std::size_t>(w.size())}; }
+    if (!full_batch.is_none()) { b = full_batch.cast<Floats>(); step.full_batch = {b.data(), static_cast<std::size_t>(b.size())}; }
+    std::vector<std::span<const float>> rows;
+    const auto n = static_cast<std::size_t>(x.shape(1));
+    for (py::ssize_t i = 0; i < x.shape(0); ++i) rows.emplace_back(x.data() + static_cast<std::size_t>(i) * n, n);
+    State state = to_state(earlier);
+    const std::vector<Topology> topologies{parse_topology(topology)};
+    Exchange e;
+    {
+        const py::gil_scoped_release release;
+        e = exchange(tensor, step, state, rows, topologies);
+    }
+    py::dict d;
+    Rows values, bias, variance;
+    py::list payload, payload_bits, side_bits;
+    for (Message& m : e.sent) {
+        payload.append(py::bytes(reinterpret_cast<const char*>(m.payload.data()), m.payload.size()));
+        payload_bits.append(m.payload_bits);
+        side_bits.append(m.side_bits);
+        if (!m.variance.empty()) {
+            bias.push_back(std::move(m.bias));
+            variance.push_back(std::move(m.variance));
+        }
+        values.push_back(std::move(m.values));
+    }
+    d["asked"] = to_array(e.asked);
+    d["sent"] = to_array(values);
+    d["bias"] = bias.size() == values.size() ? py::object(to_array(bias)) : py::none();
+    d["variance"] = variance.size() == values.size() ? py::object(to_array(variance)) : py::none();
+    d["reduced"] = to_array(e.reduced.at(0));
+    d["reduction"] = tensor.crosses_topologies ? topologies[0].name() : tensor.topology;
+    d["payload"] = payload;
+    d["payload_bits"] = payload_bits;
+    d["side_bits"] = side_bits;
+    d["scale_exponent"] = e.scale_exponent;
+    d["skipped"] = e.skipped;
+    d["draws"] = tensor.draws;
+    d["state"] = to_dict(state);
+    return d;
+}
+
+}  // namespace
+
+void bind_exchange(apscope::python::Module& m) {
+    python::Class<TensorStep>(m, "TensorStep")
+        .def(py::init([](const std::string& tensor, const std::string& role, std::vector<std::int64_t> shape, std::int64_t number,
+                         std::size_t index, std::uint64_t seed, double loss, double learning_rate) {
+                 TensorStep step;
+                 step.shape = std::move(shape);
+                 step.number = number;
+                 step.index = index;
+                 step.key = replay_key(seed, tensor, number);
+                 step.loss = loss;
+                 step.learning_rate = learning_rate;
+                 step.packs = true;
+                 // Names live as long as the interpreter: a step only views them.
+                 step.tensor = py::cast<std::string_view>(py::module_::import("sys").attr("intern")(tensor).inc_ref());
+                 step.role = py::cast<std::string_view>(py::module_::import("sys").attr("intern")(role).inc_ref());
+                 return step;
+             }),
+             py::arg("tensor"), py::arg("role"), py::arg("shape"), py::arg("number"), py::arg("index"), py::arg("seed"), py::arg("loss"),
+             py::arg("learning_rate"))
+        .def_property_readonly("tensor", [](const TensorStep& s) { return std::string(s.tensor); })
+        .def_property_readonly("role", [](const TensorStep& s) { return std::string(s.role); })
+        .def_readonly("shape", &TensorStep::shape)
+        .def_readonly("number", &TensorStep::number)
+        .def_readonly("index", &TensorStep::index)
+        .def_readonly("workers", &TensorStep::workers)
+        .def_readonly("loss", &TensorStep::loss)
+        .def_readonly("learning_rate", &TensorStep::learning_rate)
+        .def("random", [](const TensorStep& s, int worker, std::size_t count, int bits, std::uint32_t hop) {
+            if (bits < 1 || bits > 64) throw py::value_error("bits=" + std::to_string(bits) + " is not between 1 and 64");
+            py::array_t<std::uint64_t> words(static_cast<py::ssize_t>(count));
+            const RandomStream stream = s.stream(worker, bits, hop);
+            for (std::size_t i = 0; i < count; ++i) words.mutable_data()[i] = stream.at(i) >> (64 - bits);
+            return words;
+        }, py::arg("worker"), py::arg("count"), py::arg("bits") = 32, py::arg("hop") = 0,
+           "Random integers of `bits` bits for the elements 0..count-1 of a worker, the same for every call.");
+
+    m.def("exchange", &run_exchange, py::arg("scheme"), py::arg("x"), py::arg("step"), py::arg("state"), py::arg("topology"),
+          py::arg("weights"), py::arg("full_batch"));
+
+    m.def("make_scheme", [](const std::string& name, const std::string& base, const py::dict& parts, std::optional<bool> keeps_state,
+                            bool compares_asked, int bits, const std::string& grid) {
+        Scheme scheme = parse_scheme(base);
+        TensorScheme tensor = as_tensor_scheme(scheme);
+        set_parts(tensor, parts, bits);
+        if (keeps_state) tensor.keeps_state = *keeps_state;
+        tensor.compares_asked = tensor.compares_asked || compares_asked;
+        if (!grid.empty()) tensor.grid = grid;
+        scheme.spec = scheme.name = name;
+        scheme.family = "other";
+        scheme.tensor = std::make_shared<const TensorScheme>(std::move(tensor));
+        add_made_scheme(std::move(scheme));
+    }, py::arg("name"), py::arg("base"), py::arg("parts"), py::arg("keeps_state"), py::arg("compares_asked"), py::arg("bits"), py::arg("grid"));
+}

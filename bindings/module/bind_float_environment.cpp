@@ -1,0 +1,30 @@
+// The environment that entry points compute in, for parts of the package that compute with NumPy.
+#include <pybind11/pybind11.h>
+
+#include <optional>
+
+#include "bindings/module/guarded.h"
+#include "core/float_environment.h"
+
+namespace py = pybind11;
+using namespace apscope;
+using namespace apscope::detail;
+
+namespace {
+
+// Of the thread that enters it; may be entered again inside.
+struct Scope {
+    std::optional<FloatEnvironment> environment;
+};
+
+}  // namespace
+
+void bind_float_environment(python::Module& m);
+
+void bind_float_environment(python::Module& m) {
+    // Not a python::Class, whose guard would undo what entering does.
+    py::class_<Scope>(m, "FloatEnvironment")
+        .def(py::init<>())
+        .def("__enter__", [](Scope& s) { s.environment.emplace(); })
+        .def("__exit__", [](Scope& s, const py::args&) { s.environment.reset(); });
+}

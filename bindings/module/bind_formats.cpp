@@ -1,0 +1,182 @@
+// FloatFormat and the table of named formats.
+#include <pybind11/operators.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <array>
+#include <optional>
+#include <stdexcept>
+
+#include "bindings/module/guarded.h"
+#include "core/codec.h"
+#include "core/named_formats.h"
+#include "core/projection.h"
+
+namespace py = pybind11;
+using namespace apscope;
+using namespace apscope::detail;
+
+namespace {
+
+constexpr std::array<const char*, 3> zero_names = {"both_signs", "single", "none"};
+
+Zero parse_zero(const std::string& name) {
+    for (std::size_t i = 0; i < zero_names.size(); ++i) {
+        if (name == zero_names[i]) return static_cast<Zero>(i);
+    }
+    throw std::invalid_argument("unknown zero '" + name + "'; use both_signs, single or none");
+}
+
+FloatFormat from_fields(int exponent_bits, int mantissa_bits, std::optional<int> bias, const std::string& specials,
+                        bool is_signed, std::optional<bool> subnormals, std::optional<int> subnormal_exponent,
+                        std::optional<std::string> zero, std::optional<std::uint64_t> nan_codes, std::optional<bool> has_infinity,
+                        std::optional<bool> nan_at_negative_zero, std::optional<bool> even_code_ties) {
+    FloatFormat f = make_format(exponent_bits, mantissa_bits, parse_specials(specials), is_signed);
+    if (bias) {
+        f.subnormal_exponent += f.bias - *bias;
+        f.bias = *bias;
+    }
+    if (subnormals) f.subnormals = *subnormals;
+    if (subnormal_exponent) f.subnormal_exponent = *subnormal_exponent;
+    if (!f.subnormals) f.subnormal_exponent = 1 - f.bias;  // there is no field 0 to have it
+    if (zero) f.zero = parse_zero(*zero);
+    if (nan_codes) f.nan_codes = *nan_codes;
+    if (has_infinity) f.has_infinity = *has_infinity;
+    if (nan_at_negative_zero) f.nan_at_negative_zero = *nan_at_negative_zero;
+    if (even_code_ties) f.even_code_ties = *even_code_ties;
+    validate(f);
+    return f;
+}
+
+py::dict fields(const FloatFormat& f) {
+    py::dict d;
+    d["exponent_bits"] = f.exponent_bits;
+    d["mantissa_bits"] = f.mantissa_bits;
+    d["bias"] = f.bias;
+    d["is_signed"] = f.is_signed;
+    d["subnormals"] = f.subnormals;
+    d["subnormal_exponent"] = f.subnormal_exponent;
+    d["zero"] = zero_names[static_cast<std::size_t>(f.zero)];
+    d["nan_codes"] = f.nan_codes;
+    d["has_infinity"] = f.has_infinity;
+    d["nan_at_negative_zero"] = f.nan_at_negative_zero;
+    d["even_code_ties"] = f.even_code_ties;
+    return d;
+}
+
+}  // namespace
+
+void bind_formats(apscope::python::Module& m) {
+    python::Class<FloatFormat>(m, "FloatFormat", R"(A floating-point number system as a value.
+
+FloatFormat("e4m3fn") reads a name: a row of `apscope formats`, an alias, a P3109 name such as
+binary8p3se, or e<E>m<M>[fn|fnuz|finite][u][b<bias>]. FloatFormat(exponent_bits=4, mantissa_bits=3,
+...) takes the fields; those left out follow from `specials`. FloatFormat(dtype) is the format of a floating-point
+dtype of NumPy, ml_dtypes or torch.
+
+Parameters
+----------
+exponent_bits : int, 0 to 11
+mantissa_bits : int, 0 to 52
+    Stored significand bits: the precision less one.
+bias : int, optional
+    Value = 2^(field - bias) (1 + fraction).
+specials : str
+    ieee (infinities and NaNs in the top exponent field), fn (the top code is NaN, no infinity),
+    fnuz (NaN at the code of -0, one zero), finite, e8m0, p3109, p3109_finite.
+is_signed : bool
+subnormals : bool, optional
+    False: exponent field 0 is an ordinary binade.
+subnormal_exponent : int, optional
+    1 - bias, or -bias.
+zero : str, optional
+    both_signs, single or none.
+nan_codes : int, optional
+    Codes per sign, from the top, that are NaN.
+has_infinity, nan_at_negative_zero, even_code_ties : bool, optional
+
+Raises
+------
+ValueError
+    An unknown or ambiguous name; fields that contradict each other; a format with values that fp64
+    does not hold.
+TypeError
+    Neither a name nor a floating-point dtype.
+
+Notes
+-----
+Immutable, hashable, equal by its fields; str() gives the shortest name that reads back the same,
+to_json() and from_json() the fields.)")
+        .def(py::init([](const std::string& name) { return parse_format(name); }), py::arg("name"))
+        .def(py::init(&from_fields), py::kw_only(), py::arg("exponent_bits"), py::arg("mantissa_bits"),
+             py::arg("bias") = py::none(), py::arg("specials") = "ieee", py::arg("is_signed") = true,
+             py::arg("subnormals") = py::none(), py::arg("subnormal_exponent") = py::none(), py::arg("zero") = py::none(),
+             py::arg("nan_codes") = py::none(), py::arg("has_infinity") = py::none(),
+             py::arg("nan_at_negative_zero") = py::none(), py::arg("even_code_ties") = py::none())
+        .def(py::init([](const py::object& dtype) {  // of NumPy, ml_dtypes or torch, which C++ knows nothing of; else a sentence
+                 return py::module_::import("apscope._arrays.inputs").attr("as_format")(dtype).cast<FloatFormat>();
+             }),
+             py::arg("dtype"))
+        .def_property_readonly("name", &FloatFormat::name)
+        .def_readonly("exponent_bits", &FloatFormat::exponent_bits)
+        .def_readonly("mantissa_bits", &FloatFormat::mantissa_bits)
+        .def_readonly("bias", &FloatFormat::bias)
+        .def_readonly("is_signed", &FloatFormat::is_signed)
+        .def_readonly("subnormals", &FloatFormat::subnormals)
+        .def_readonly("subnormal_exponent", &FloatFormat::subnormal_exponent)
+        .def_property_readonly("zero", [](const FloatFormat& f) { return zero_names[static_cast<std::size_t>(f.zero)]; })
+        .def_readonly("nan_codes", &FloatFormat::nan_codes)
+        .def_readonly("has_infinity", &FloatFormat::has_infinity)
+        .def_readonly("nan_at_negative_zero", &FloatFormat::nan_at_negative_zero)
+        .def_readonly("even_code_ties", &FloatFormat::even_code_ties)
+        .def_property_readonly("has_nan", &FloatFormat::has_nan)
+        .def_property_readonly("fits_fp32", &FloatFormat::fits_fp32)
+        .def_property_readonly("storage_bits", &FloatFormat::storage_bits)
+        .def_property_readonly("precision", &FloatFormat::precision)
+        .def_property_readonly("emin", &FloatFormat::emin)
+        .def_property_readonly("emax", &FloatFormat::emax)
+        .def_property_readonly("largest", &FloatFormat::largest)
+        .def_property_readonly("smallest_normal", &FloatFormat::smallest_normal)
+        .def_property_readonly("smallest_positive", &FloatFormat::smallest_positive)
+        .def_property_readonly("nan_code", &FloatFormat::nan_code)
+        .def_property_readonly("infinity_code", &FloatFormat::infinity_code)
+        .def("to_dict", &fields)
+        .def("to_json", [](const FloatFormat& f) { return py::module_::import("json").attr("dumps")(fields(f)).cast<std::string>(); })
+        .def_static("from_json", [](const std::string& text) {
+            const py::dict d = py::module_::import("json").attr("loads")(text);
+            return py::type::of<FloatFormat>()(**d);
+        }, py::arg("text"))
+        .def(py::self == py::self)
+        .def("__hash__", &FloatFormat::hash)
+        .def("__str__", &FloatFormat::name)
+        .def("__repr__", [](const FloatFormat& f) { return "FloatFormat('" + f.name() + "')"; })
+        .def(py::pickle([](const FloatFormat& f) { return f.name(); }, [](const std::string& name) { return parse_format(name); }));
+
+    m.def("named_formats", [] {
+        py::list rows;
+        for (const NamedFormat& row : named_formats()) {
+            py::dict d;
+            d["name"] = row.name;
+            d["aliases"] = row.aliases;
+            d["origin"] = row.origin;
+            d["format"] = row.format;
+            rows.append(d);
+        }
+        return rows;
+    });
+    m.def("rounding_modes", [] {
+        std::vector<std::string> names;
+        for (int i = 0; i < rounding_mode_count; ++i) names.emplace_back(to_string(static_cast<RoundingMode>(i)));
+        return names;
+    });
+    m.def("underflow_modes", [] {
+        std::vector<std::string> names;
+        for (int i = 0; i < underflow_count; ++i) names.emplace_back(to_string(static_cast<Underflow>(i)));
+        return names;
+    });
+    m.def("overflow_modes", [] {
+        std::vector<std::string> names;
+        for (int i = 0; i < overflow_count; ++i) names.emplace_back(to_string(static_cast<Overflow>(i)));
+        return names;
+    });
+}

@@ -1,0 +1,130 @@
+// Replay, its rows as columns.
+#include <pybind11/functional.h>
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <array>
+#include <chrono>
+#include <string>
+
+#include "analysis/replay/replay.h"
+#include "bindings/module/columns.h"
+#include "bindings/module/exchange_types.h"
+#include "bindings/module/guarded.h"
+#include "bindings/module/result_columns.h"
+#include "bindings/module/row_device_capsule.h"
+
+namespace py = pybind11;
+using namespace apscope;
+using namespace apscope::detail;
+
+namespace {
+
+const std::string& name_of(const TensorInfo& t) { return t.name; }
+const std::string& role_of(const TensorInfo& t) { return t.role; }
+
+py::dict columns(const Trace& trace, const ReplayOptions& options, const std::vector<ResultRow>& rows) {
+    const Manifest& manifest = trace.manifest();
+    const python::Texts names(manifest.tensors, name_of), roles(manifest.tensors, role_of), specs(options.schemes, [](const Scheme& s) { return s.spec; });
+    const python::Texts stages(std::array{"reduced", "wire"}, [](const char* stage) { return stage; });
+    python::TextPool formats, topologies, notes;
+    python::Columns<ResultRow> c(rows);
+    c.integers("step", [&](const ResultRow& r) { return std::optional(manifest.steps[r.step_index].number); });
+    c.texts("tensor", [&](const ResultRow& r) { return names[r.tensor_index]; });
+    c.texts("role", [&](const ResultRow& r) { return roles[r.tensor_index]; });
+    c.texts("scheme", [&](const ResultRow& r) { return specs[r.scheme_index]; });
+    c.texts("format", [&](const ResultRow& r) { return formats(r.format); });
+    c.texts("topology", [&](const ResultRow& r) { return topologies(r.topology); });
+    c.integers("workers", [&](const ResultRow&) { return std::optional<std::int64_t>(options.workers); });
+    c.texts("stage", [&](const ResultRow& r) { return stages[r.wire ? 1 : 0]; });
+#define APSCOPE_COUNT(name) c.integers(#name, [](const ResultRow& r) { return r.name; });
+#define APSCOPE_REAL(name) c.plain<double>(#name, [](const ResultRow& r) { return r.name; });
+    APSCOPE_STATISTICS_COLUMNS(APSCOPE_COUNT, APSCOPE_REAL)
+    APSCOPE_REAL(own_nmse)
+    APSCOPE_REAL(own_cosine)
+    c.integers("wire_bits", [](const ResultRow& r) { return std::optional(r.wire_bits); });
+    c.integers("side_bits", [](const ResultRow& r) { return std::optional(r.side_bits); });
+    APSCOPE_REAL(volume)
+    APSCOPE_REAL(intra_volume)
+#undef APSCOPE_COUNT
+#undef APSCOPE_REAL
+    c.integers("scale_exponent", [](const ResultRow& r) { return r.scale_exponent; });
+    c.plain<bool>("skipped", [](const ResultRow& r) { return r.skipped; });
+    c.texts("note", [&](const ResultRow& r) { return notes(r.note); });
+    return c.take();
+}
+
+// Columns step, tensor, role, kind, exponent and count of the bins that are not empty.
+py::dict histogram_columns(const Trace& trace, const std::vector<ItemHistogram>& items) {
+    struct Bin {
+        const ItemHistogram* item;
+        const char* kind;
+        std::optional<int> exponent;
+        std::uint64_t count;
+    };
+    const Manifest& manifest = trace.manifest();
+    std::vector<Bin> bins;
+    for (const ItemHistogram& item : items) {
+        const auto add = [&](const char* kind, std::optional<int> exponent, std::uint64_t count) {
+            if (count != 0) bins.push_back({&item, kind, exponent, count});
+        };
+        const ExponentHistogram& h = item.histogram;
+        for (int e = ExponentHistogram::least; e <= ExponentHistogram::most; ++e) add("finite", e, h.count(e));
+        add("zero", {}, h.zero);
+        add("infinite", {}, h.infinite);
+        add("nan", {}, h.nan);
+    }
+    const python::Texts names(manifest.tensors, name_of), roles(manifest.tensors, role_of);
+    python::TextPool kinds;
+    python::Columns<Bin> c(bins);
+    c.plain<std::int64_t>("step", [&](const Bin& b) { return manifest.steps[b.item->step_index].number; });
+    c.texts("tensor", [&](const Bin& b) { return names[b.item->tensor_index]; });
+    c.texts("role", [&](const Bin& b) { return roles[b.item->tensor_index]; });
+    c.texts("kind", [&](const Bin& b) { return kinds(b.kind); });
+    c.integers("exponent", [](const Bin& b) { return std::optional<std::int64_t>(b.exponent); });
+    c.plain<std::int64_t>("count", [](const Bin& b) { return static_cast<std::int64_t>(b.count); });
+    return c.take();
+}
+
+}  // namespace
+
+void bind_replay(apscope::python::Module& m) {
+    m.def("replay", [](const Trace& trace, const std::vector<std::string>& schemes, const std::vector<std::string>& topologies,
+                       std::vector<std::size_t> steps, std::vector<std::size_t> tensors, int workers, std::uint64_t seed,
+                       int threads, std::size_t shard, std::size_t shards, int draws, const py::dict& states, const py::object& progress,
+                       const py::object& device) {
+        ReplayOptions options;
+        for (const std::string& s : schemes) options.schemes.push_back(parse_scheme(s));
+        for (const std::string& t : topologies) options.topologies.push_back(parse_topology(t));
+        options.steps = std::move(steps);
+        options.tensors = std::move(tensors);
+        options.workers = workers;
+        options.seed = seed;
+        options.threads = threads;
+        options.shard = shard;
+        options.shards = shards;
+        options.draws = draws;
+        options.device = python::from_capsule(device);
+        for (const auto& [key, state] : states) options.states[key.cast<std::string>()] = python::to_state(state.cast<py::dict>());
+        // Not at every item: Python takes longer over it than small ones do.
+        options.progress = [&progress, next = std::chrono::steady_clock::time_point{}](std::size_t done, std::size_t total) mutable {
+            const auto now = std::chrono::steady_clock::now();
+            if (done < total && now < next) return;
+            next = now + std::chrono::milliseconds(20);
+            const py::gil_scoped_acquire acquire;
+            if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+            if (!progress.is_none()) progress(done, total);
+        };
+        ReplayResult result;
+        {
+            const py::gil_scoped_release release;
+            result = replay(trace, options);
+        }
+        py::dict after;
+        for (const auto& [key, state] : result.states) after[py::str(key)] = python::to_dict(state);
+        return py::make_tuple(columns(trace, options, result.rows), histogram_columns(trace, result.histograms), after);
+    }, py::arg("trace"), py::arg("schemes"), py::arg("topologies"), py::arg("steps"), py::arg("tensors"), py::arg("workers"),
+       py::arg("seed"), py::arg("threads"), py::arg("shard"), py::arg("shards"), py::arg("draws"), py::arg("states"), py::arg("progress"),
+       py::arg("device") = py::none());
+}

@@ -1,0 +1,52 @@
+// The scheme registry and the parser of scheme specs.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "bindings/module/guarded.h"
+#include "emulation/allreduce/topology.h"
+#include "emulation/schemes/scheme.h"
+
+namespace py = pybind11;
+using namespace apscope;
+using namespace apscope::detail;
+
+void bind_schemes(apscope::python::Module& m) {
+    m.def("scheme_definitions", [] {
+        py::list rows;
+        for (const SchemeDefinition& d : scheme_definitions()) {
+            py::list keys;
+            for (const SchemeKey& key : d.keys) keys.append(py::make_tuple(key.name, key.default_value, key.meaning));
+            py::dict row;
+            row["name"] = d.name;
+            row["class_name"] = d.class_name;
+            row["summary"] = d.summary;
+            row["source"] = d.source;
+            row["needs"] = d.needs;
+            row["family"] = d.family;
+            row["takes_format"] = d.takes_format;
+            row["keys"] = keys;
+            row["body"] = d.body == SchemeDefinition::Body::none ? "" : d.body == SchemeDefinition::Body::scheme ? "scheme" : "policy";
+            rows.append(row);
+        }
+        return rows;
+    });
+    m.def("parse_scheme", [](const std::string& spec) {
+        const Scheme s = parse_scheme(spec);
+        py::dict d;
+        d["spec"] = s.spec;
+        d["name"] = s.name;
+        d["family"] = s.family;
+        d["format"] = s.format;
+        d["keys"] = s.keys;
+        d["grid"] = s.grid_name();
+        const std::size_t open = s.spec.find('('), close = s.spec.rfind(')');
+        d["body"] = open == std::string::npos ? "" : s.spec.substr(open + 1, close - open - 1);
+        d["keeps_state"] = s.keeps_state || (s.tensor && s.tensor->keeps_state);
+        d["needs"] = s.tensor ? s.tensor->needs : std::vector<std::string>{};
+        py::list branches;
+        for (const PolicyBranch& branch : s.policy) branches.append(py::make_tuple(branch.condition, branch.scheme->spec));
+        d["branches"] = branches;
+        return d;
+    }, py::arg("spec"));
+    m.def("parse_topology", [](const std::string& name) { return parse_topology(name).name(); }, py::arg("name"));
+}

@@ -1,0 +1,222 @@
+// The optional module behind arrays in a GPU's memory. Arrays are addresses, streams are CUDA's handles as
+// numbers; the package's cuda.py checks shapes and dtypes before it calls these. Formats go by their names,
+// so that this module stands without _core.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "analysis/cuda/error_cuda.h"
+#include "analysis/cuda/replay_cuda.h"
+#include "bindings/module/guarded.h"
+#include "bindings/module/row_device_capsule.h"
+#include "bindings/module/statistics_dict.h"
+#include "core/named_formats.h"
+#include "emulation/cuda/allreduce/reduce_cuda.h"
+#include "emulation/cuda/arithmetic/matmul_cuda.h"
+#include "emulation/cuda/blocks/blocks_cuda.h"
+#include "emulation/cuda/cast/quantize_cuda.h"
+#include "emulation/cuda/machine/device.h"
+
+namespace py = pybind11;
+using namespace apscope;
+using namespace apscope::detail;
+
+namespace {
+
+using Address = std::uintptr_t;
+
+template <class T>
+T* at(Address address) {
+    return reinterpret_cast<T*>(address);
+}
+
+// Where a call runs: a device made current, and a stream of it.
+struct Queue {
+    CurrentDevice device;
+    CUstream_st* stream;
+    Queue(int number, Address handle) : device(number), stream(at<CUstream_st>(handle)) {}
+};
+
+// How values are rounded, in the order of the package's checks.py.
+struct Rounding {
+    FloatFormat format;
+    Projection projection;
+    std::uint64_t seed;
+};
+Rounding make_rounding(const std::string& format, const std::string& rounding, const std::string& overflow, const std::string& underflow,
+                       bool keep_payload, std::uint64_t seed, int random_bits) {
+    Rounding r{parse_format(format), {parse_rounding(rounding), parse_overflow(overflow), random_bits, parse_underflow(underflow), keep_payload}, seed};
+    validate(r.projection, r.format);
+    return r;
+}
+
+[[noreturn]] void refuse_width(const char* what, int bytes) {
+    throw std::invalid_argument(std::string(what) + " of " + std::to_string(bytes) + " bytes are not served on a GPU");
+}
+
+// Calls f with a null pointer to the type of codes.
+template <class F>
+void with_code(int bytes, F&& f) {
+    switch (bytes) {
+        case 1: return f(static_cast<std::uint8_t*>(nullptr));
+        case 2: return f(static_cast<std::uint16_t*>(nullptr));
+        case 4: return f(static_cast<std::uint32_t*>(nullptr));
+        default: refuse_width("codes", bytes);
+    }
+}
+
+BlockShape as_shape(const std::array<std::size_t, 3>& s) { return {s[0], s[1], s[2]}; }
+
+void define_arrays(apscope::python::Module& m) {
+    m.def("quantize", [](Address in, Address out, std::size_t n, int bytes, const std::string& format, const std::string& rounding,
+                         const std::string& overflow, const std::string& underflow, bool keep_payload, std::uint64_t seed, int random_bits,
+                         int device, Address stream) {
+        const Rounding r = make_rounding(format, rounding, overflow, underflow, keep_payload, seed, random_bits);
+        const Queue q(device, stream);
+        if (bytes == 4) quantize_on_device(at<const float>(in), at<float>(out), n, r.format, r.projection, seed, q.stream);
+        else if (bytes == 8) quantize_on_device(at<const double>(in), at<double>(out), n, r.format, r.projection, seed, q.stream);
+        else refuse_width("numbers", bytes);
+    });
+    m.def("encode", [](Address in, Address out, std::size_t n, int bytes, int code_bytes, const std::string& format, const std::string& rounding,
+                       const std::string& overflow, const std::string& underflow, bool keep_payload, std::uint64_t seed, int random_bits,
+                       std::optional<std::uint64_t> nan, int device, Address stream) {
+        const Rounding r = make_rounding(format, rounding, overflow, underflow, keep_payload, seed, random_bits);
+        const Queue q(device, stream);
+        const py::gil_scoped_release release;
+        if (bytes == 8 && code_bytes == 8) {
+            return encode_on_device(at<const double>(in), at<std::uint64_t>(out), n, r.format, r.projection, nan, seed, q.stream);
+        }
+        with_code(code_bytes, [&]<class Code>(Code*) {
+            if (bytes == 4) encode_on_device(at<const float>(in), at<Code>(out), n, r.format, r.projection, nan, seed, q.stream);
+            else encode_on_device(at<const double>(in), at<Code>(out), n, r.format, r.projection, nan, seed, q.stream);
+        });
+    });
+    m.def("decode", [](Address in, Address out, std::size_t n, int code_bytes, int bytes, const std::string& format, bool keep_payload, int device,
+                       Address stream) {
+        const FloatFormat f = parse_format(format);
+        const Queue q(device, stream);
+        const py::gil_scoped_release release;
+        if (bytes == 8 && code_bytes == 8) return decode_on_device(at<const std::uint64_t>(in), at<double>(out), n, f, keep_payload, q.stream);
+        with_code(code_bytes, [&]<class Code>(Code*) {
+            if (bytes == 4) decode_on_device(at<const Code>(in), at<float>(out), n, f, keep_payload, q.stream);
+            else decode_on_device(at<const Code>(in), at<double>(out), n, f, keep_payload, q.stream);
+        });
+    });
+    m.def("cast_statistics", [](Address in, Address out, std::size_t n, const std::string& format, const std::string& rounding,
+                                const std::string& overflow, std::uint64_t seed, int random_bits, int device, Address stream) {
+        const Rounding r = make_rounding(format, rounding, overflow, "gradual", false, seed, random_bits);
+        const Queue q(device, stream);
+        ResultRow row;
+        {
+            const py::gil_scoped_release release;
+            row = cast_statistics_on_device(at<const float>(in), at<float>(out), n, r.format, r.projection, seed, q.stream);
+        }
+        return python::statistics_dict(row);
+    });
+    m.def("allreduce", [](Address in, std::size_t workers, Address out, std::size_t n, const std::string& format, const std::string& topology,
+                          const std::string& rounding, const std::string& overflow, const std::optional<std::string>& accumulate,
+                          const std::optional<std::string>& hop_rounding, bool input_cast, std::uint64_t seed, int random_bits, int device,
+                          Address stream) {
+        const Rounding r = make_rounding(format, rounding, overflow, "gradual", false, seed, random_bits);
+        require_fp32(r.format, "allreduce");
+        AllReduceOptions options;
+        options.topology = parse_topology(topology);
+        options.projection = r.projection;
+        if (accumulate) {
+            options.accumulate = parse_format(*accumulate);
+            require_fp32(*options.accumulate, "allreduce");
+        }
+        if (hop_rounding) options.hop_rounding = parse_rounding(*hop_rounding);
+        options.input_cast = input_cast;
+        options.seed = seed;
+        const Queue q(device, stream);
+        all_reduce_on_device(at<const float>(in), workers, at<double>(out), n, r.format, options, {}, q.stream);
+    });
+    m.def("matmul", [](Address a, Address b, Address out, std::size_t batches, std::size_t rows, std::size_t terms, std::size_t columns,
+                       const std::string& format, const std::string& order, const std::optional<std::string>& accumulate,
+                       const std::optional<std::string>& product, const std::string& rounding, const std::string& overflow,
+                       const std::string& underflow, std::uint64_t seed, int random_bits, int device, Address stream) {
+        const Rounding r = make_rounding(format, rounding, overflow, underflow, false, seed, random_bits);
+        SumOptions options;
+        options.order = parse_sum_order(order);
+        options.format = r.format;
+        if (accumulate) options.accumulate = parse_format(*accumulate);
+        if (product) options.product = parse_format(*product);
+        options.projection = r.projection;
+        options.seed = seed;
+        const Queue q(device, stream);
+        matmul_on_device(at<const float>(a), at<const float>(b), at<float>(out), batches, rows, terms, columns, options, q.stream);
+    });
+}
+
+void define_blocks(apscope::python::Module& m) {
+    using Shape = std::array<std::size_t, 3>;
+    m.def("quantize_blocks", [](Address in, Address out, const Shape& shape, const std::string& format, const std::string& rounding,
+                                const std::string& overflow, std::uint64_t seed, int random_bits, int device, Address stream) {
+        const Projection p{parse_rounding(rounding), parse_overflow(overflow), random_bits};
+        const Queue q(device, stream);
+        quantize_blocks_on_device(at<const float>(in), at<float>(out), as_shape(shape), parse_block_format(format), p, seed, q.stream);
+    });
+    m.def("encode_blocks", [](Address in, Address codes, Address scales, const Shape& shape, const std::string& format, const std::string& rounding,
+                              const std::string& overflow, std::uint64_t seed, int random_bits, int device, Address stream) {
+        const Projection p{parse_rounding(rounding), parse_overflow(overflow), random_bits};
+        const Queue q(device, stream);
+        const py::gil_scoped_release release;
+        return static_cast<double>(encode_blocks_on_device(at<const float>(in), at<std::uint8_t>(codes), at<std::uint8_t>(scales), as_shape(shape),
+                                                           parse_block_format(format), p, seed, q.stream));
+    });
+    m.def("decode_blocks", [](Address codes, Address scales, double tensor_scale, Address out, const Shape& shape, const std::string& format, int device,
+                              Address stream) {
+        const Queue q(device, stream);
+        const py::gil_scoped_release release;
+        decode_blocks_on_device(at<const std::uint8_t>(codes), at<const std::uint8_t>(scales), static_cast<float>(tensor_scale), at<float>(out), as_shape(shape),
+                                parse_block_format(format), q.stream);
+    });
+}
+
+// DLPack's structures, as its specification lays them out: a consumer reads them where they are.
+struct DlTensor {
+    void* data;
+    std::int32_t device_type, device_id;
+    std::int32_t dimensions;
+    std::uint8_t type_code, type_bits;
+    std::uint16_t lanes;
+    std::int64_t *shape, *strides;
+    std::uint64_t byte_offset;
+};
+
+}  // namespace
+
+PYBIND11_MODULE(_cuda, plain) {
+    apscope::python::Module m(plain);
+    m.doc() = "Kernels on a GPU; built with -DAPSCOPE_CUDA=ON.";
+    m.def("device_count", &device_count);
+    m.def("require_device", &require_device);
+    m.def("row_device", [](int device) { return python::to_capsule(make_row_device(device)); });
+    m.def("device_of", [](Address address) { return device_of(at<const void>(address)); });
+    m.def("allocate", [](std::size_t bytes, int device) {
+        const CurrentDevice current(device);
+        return reinterpret_cast<Address>(allocate_on_device(bytes));
+    });
+    m.def("release", [](Address address) { release_on_device(at<void>(address)); });
+    m.def("to_host", [](Address address, py::array_t<std::uint8_t>& out, int device) {
+        const CurrentDevice current(device);
+        copy_to_host(at<const void>(address), out.mutable_data(), static_cast<std::size_t>(out.size()));
+    });
+    // What a capsule of DLPack holds: address, shape, strides in elements or None, type code, bits, lanes, device type and number.
+    m.def("read_dlpack", [](const py::capsule& capsule) {
+        const auto* t = static_cast<const DlTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
+        if (t == nullptr) throw py::error_already_set();
+        const std::vector<std::int64_t> shape(t->shape, t->shape + t->dimensions);
+        std::optional<std::vector<std::int64_t>> strides;
+        if (t->strides != nullptr) strides.emplace(t->strides, t->strides + t->dimensions);
+        return py::make_tuple(reinterpret_cast<Address>(t->data) + t->byte_offset, shape, strides, int{t->type_code}, int{t->type_bits},
+                              int{t->lanes}, t->device_type, t->device_id);
+    });
+    define_arrays(m);
+    define_blocks(m);
+}

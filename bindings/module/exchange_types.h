@@ -1,0 +1,54 @@
+// Rows and states of a TensorScheme as NumPy arrays, and back.
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+
+#include "emulation/schemes/tensor_scheme.h"
+
+namespace apscope::python {
+
+using namespace detail;
+
+namespace py = pybind11;
+using Array = py::array_t<double, py::array::c_style | py::array::forcecast>;
+
+inline Array to_array(std::span<const double> row) { return Array(static_cast<py::ssize_t>(row.size()), row.data()); }
+
+inline Array to_array(const Rows& rows) {
+    const std::size_t n = rows.empty() ? 0 : rows[0].size();
+    Array a({rows.size(), n});
+    for (std::size_t w = 0; w < rows.size(); ++w) std::copy(rows[w].begin(), rows[w].end(), a.mutable_data() + w * n);
+    return a;
+}
+
+inline Row to_row(const Array& a) { return Row(a.data(), a.data() + a.size()); }
+
+// One row a worker, from an array whose first axis is the workers.
+inline Rows to_rows(const Array& a, std::size_t workers, const std::string& part) {
+    if (a.ndim() == 0 || static_cast<std::size_t>(a.shape(0)) != workers) {
+        throw py::value_error(part + " gave an array of shape " + std::string(py::str(a.attr("shape"))) + "; its first axis must be the " +
+                              std::to_string(workers) + " workers");
+    }
+    const std::size_t n = static_cast<std::size_t>(a.size()) / workers;
+    Rows rows;
+    for (std::size_t w = 0; w < workers; ++w) rows.emplace_back(a.data() + w * n, a.data() + (w + 1) * n);
+    return rows;
+}
+
+inline py::dict to_dict(const State& state) {
+    py::dict d;
+    for (const auto& [name, row] : state) d[py::str(name)] = to_array(row);
+    return d;
+}
+
+inline State to_state(const py::dict& d) {
+    State state;
+    for (const auto& [name, value] : d) state[name.cast<std::string>()] = to_row(value.cast<Array>());
+    return state;
+}
+
+}  // namespace apscope::python

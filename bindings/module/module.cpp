@@ -1,0 +1,41 @@
+// The extension module: one register function a concept, no logic.
+#include <pybind11/pybind11.h>
+
+#include "bindings/module/guarded.h"
+
+namespace py = pybind11;
+
+void bind_arithmetic(apscope::python::Module& m);
+void bind_arrays(apscope::python::Module& m);
+void bind_blocks(apscope::python::Module& m);
+void bind_cost(apscope::python::Module& m);
+void bind_bench(apscope::python::Module& m);
+void bind_cast_statistics(apscope::python::Module& m);
+void bind_exchange(apscope::python::Module& m);
+void bind_float_environment(apscope::python::Module& m);
+void bind_formats(apscope::python::Module& m);
+void bind_levels(apscope::python::Module& m);
+void bind_pooled(apscope::python::Module& m);
+void bind_replay(apscope::python::Module& m);
+void bind_schemes(apscope::python::Module& m);
+void bind_trace(apscope::python::Module& m);
+
+PYBIND11_MODULE(_core, plain) {
+    apscope::python::Module m(plain);
+    m.doc() = "apscope's C++ core; use the apscope package.";
+    m.attr("__version__") = APSCOPE_VERSION;
+    bind_float_environment(m);
+    bind_formats(m);
+    bind_arrays(m);
+    bind_arithmetic(m);
+    bind_blocks(m);
+    bind_trace(m);
+    bind_schemes(m);
+    bind_exchange(m);
+    bind_cast_statistics(m);
+    bind_levels(m);
+    bind_replay(m);
+    bind_pooled(m);
+    bind_cost(m);
+    bind_bench(m);
+}

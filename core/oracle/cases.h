@@ -1,0 +1,26 @@
+// The inputs at which a cast to a format can go wrong, made from the format's own fields.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/float_format.h"
+
+namespace apscope::detail::oracle {
+
+// Formats up to this many bits are checked at every value and midpoint.
+inline constexpr int full_storage_bits = 19;
+
+// Numbers of Real, fp32 or fp64, sorted by bit pattern, without repetition, of both signs:
+// - up to 19 storage bits: every value, every midpoint of two neighbours (that above the largest
+//   included) and the numbers next to each of those; wider: the same at the significands near the
+//   ends and the middle of every binade. In fp64 the numbers 2^-40 of a value away too;
+// - the numbers around the smallest and the largest value, around Real's own limits, Real's
+//   subnormals, both zeros, infinities, and NaNs of both signs, quiet and signalling, with every
+//   single payload bit, with all but one and with mixed ones;
+// - `random_cases` random bit patterns, the same for the same `seed`. In fp64 every other one has
+//   its exponent near the format's range, where few patterns of 64 bits fall by themselves.
+template <class Real>
+std::vector<Real> cases(const FloatFormat& format, std::size_t random_cases, std::uint64_t seed);
+
+}  // namespace apscope::detail::oracle

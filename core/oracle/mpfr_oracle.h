@@ -1,0 +1,71 @@
+// The first truth: a cast to any format by MPFR and plain decisions, slow and obvious.
+//
+// MPFR supplies exact numbers and exact comparisons, never a rounding to the format: it has no
+// ties away, no round to odd and no stochastic rounding, and its own subnormal handling is easy to
+// misuse. A number enters as MPFR's truncation (MPFR_RNDZ) and a flag that says whether something
+// was cut off, which is enough for every mode when the truncation keeps N + 2 bits more than the
+// format. Nothing here shares code with core's rounding rule: the two must agree by themselves.
+#pragma once
+
+#include <mpfr.h>
+
+#include <string>
+
+#include <cstdint>
+
+#include "core/float_format.h"
+#include "core/projection.h"
+
+namespace apscope::detail::oracle {
+
+std::string version_of_mpfr();  // of the library that runs
+
+class MpfrOracle {
+public:
+    // The most significant bits that a number given to project() may have.
+    static constexpr mpfr_prec_t most_precision = 192;
+    __extension__ using Count = unsigned __int128;
+
+    // Throws std::invalid_argument if the format cannot do what the projection asks.
+    MpfrOracle(const FloatFormat& format, const Projection& projection);
+    ~MpfrOracle();
+    MpfrOracle(const MpfrOracle&) = delete;
+    MpfrOracle& operator=(const MpfrOracle&) = delete;
+
+    // x as the format holds it. `random` carries the N random bits of stochastic rounding in its
+    // top bits, or all of R1 for stochastic_exact, whose further words are zeros; the other modes
+    // ignore it. The float must hold the format's values.
+    float project(float x, std::uint64_t random);
+    double project(double x, std::uint64_t random);
+    // The same for a real number whose truncation towards zero is `truncated`; `inexact` says that
+    // the number's magnitude is larger than that. Needs precision m + N + 3 or more (N = 64 for
+    // stochastic_exact), at most most_precision. A NaN gives the canonical one.
+    double project(mpfr_srcptr truncated, bool inexact, std::uint64_t random);
+    // How many of the random integers round |x| away from zero: the last `count` of the 2^N, or of
+    // stochastic_exact's 2^64 words the first.
+    Count up_count(double x);
+
+private:
+    struct Step {
+        bool lower_is_odd;
+        bool exact;        // the magnitude is the lower neighbour itself
+        int against_half;  // the magnitude against the midpoint: -1, 0, 1; deterministic modes only
+        Count up_count;    // stochastic modes only
+    };
+    // Sets lower_ and upper_ to the neighbours of magnitude_, with no upper limit to the exponent.
+    Step bracket(bool inexact);
+    Count count_of(bool inexact);
+    bool rounds_away(const Step& step, bool negative, std::uint64_t random) const;
+    double overflowed(bool negative, bool infinite_input) const;
+    double below_an_unsigned_format(bool infinite_input) const;
+    double to_double(mpfr_srcptr value, bool negative) const;
+    void set_to_code(mpfr_ptr value, std::uint64_t code) const;
+
+    FloatFormat format_;
+    Projection projection_;
+    bool has_gap_ = false;  // one step near zero is wider than its neighbours
+    bool gap_lower_is_odd_ = false;
+    mpfr_t gap_lower_, gap_upper_, smallest_, smallest_normal_, largest_, magnitude_, lower_, upper_, scratch_, width_;
+};
+
+}  // namespace apscope::detail::oracle

@@ -1,0 +1,62 @@
+#include "emulation/allreduce/fp32_sums.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/named_formats.h"
+
+namespace apscope::detail {
+
+namespace {
+
+int quantum_exponent(const FloatFormat& f) { return std::min(f.emin(), f.subnormals ? f.subnormal_exponent : f.emin()) - f.mantissa_bits; }
+
+// Is the rounding of fp32's own addition the one that is asked for?
+bool is_fp32_addition(const FloatFormat& accumulate, const Projection& p) {
+    static const FloatFormat fp32 = parse_format("fp32");
+    return accumulate == fp32 && p.rounding == RoundingMode::ties_to_even && p.overflow == Overflow::ieee && p.underflow == Underflow::gradual &&
+           !p.keep_payload;
+}
+
+}  // namespace
+
+std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& accumulate, const Projection& projection, int k, int workers) {
+    const std::optional<FloatFormat> terms = scaled_format(sent, k);
+    if (!terms || projection.rounding == RoundingMode::toward_negative || projection.rounding == RoundingMode::stochastic_exact) return std::nullopt;
+    if (projection.underflow != Underflow::gradual || projection.keep_payload) return std::nullopt;
+    constexpr double room = 0x1p126;  // no sum, and nothing on the way of a compensated one, overflows fp32
+    if (is_fp32_addition(accumulate, projection)) {
+        // Scaled, the same sums as long as they meet neither end of fp32.
+        const double most = 8.0 * workers * std::max(sent.largest(), terms->largest());
+        if (k != 0 && most > room) return std::nullopt;
+        Fp32Sums sums;
+        sums.in_hardware = true;
+        return sums;
+    }
+    const std::optional<FloatFormat> grid = scaled_format(accumulate, k);
+    if (!grid) return std::nullopt;
+    const QuantizeJob<float> job = make_row_job(*grid, projection);
+    const int finest = std::min(quantum_exponent(*terms), quantum_exponent(*grid));
+    const bool exact = std::max(terms->emax(), grid->emax()) + 2 - finest <= 24;
+    const RoundingMode mode = projection.rounding;
+    const bool nearest = mode == RoundingMode::ties_to_even || mode == RoundingMode::ties_to_away || mode == RoundingMode::ties_to_zero;
+    // An fp32 sum that overflows is an infinity, and so is what the format makes of a sum so large.
+    const bool same_overflow = nearest && job.cast.overflow_positive == infinity_bits<float> && job.cast.overflow_negative == (infinity_bits<float> | sign_bit<float>) &&
+                               job.cast.infinite_positive == job.cast.overflow_positive && job.cast.infinite_negative == job.cast.overflow_negative;
+    if (std::max(terms->largest(), grid->largest()) > room && !same_overflow) return std::nullopt;
+    Fp32Sums sums;
+    sums.step = make_step<float>(*grid, projection);
+    if (sums.step && sums.step->step == Step::none) sums.step = std::nullopt;
+    sums.job = job;
+    sums.zero_sign = job.cast.negative_zero;
+    sums.random_bits = projection.drawn_bits();
+    sums.accumulator = make_cast<double>(accumulate, projection);
+    sums.saturates = clamps(projection.overflow);
+    sums.scale = std::ldexp(1.0, k);
+    const bool innocuous = nearest && sums.job.cast.gap_high == 0 && terms->precision() <= grid->precision() && 2 * grid->precision() + 2 <= 24 &&
+                           quantum_exponent(*terms) >= quantum_exponent(*grid);
+    if (!exact && !innocuous) return std::nullopt;
+    return sums;
+}
+
+}  // namespace apscope::detail

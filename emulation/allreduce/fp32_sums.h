@@ -1,0 +1,39 @@
+// Sums of values of a format in fp32: an addition in hardware, then one cast. Two steps that are one
+// rounding where a theorem says so:
+//
+//   exact      fp32 holds every sum of two values: they are multiples of the finest quantum, and the largest
+//              sum spans at most 24 bits of it. Any rounding.
+//   innocuous  the terms are values of the accumulator's grid of precision p, 24 >= 2p + 2, the cast is to
+//              nearest: an inexact fp32 sum lies next to a value of the grid, never at a midpoint
+//              (Figueroa, SIGNUM Newsletter 30(3), 1995)
+//   fp32       the accumulator is fp32 itself
+//
+// Else the sums of emulation/allreduce/reduce.h, rounded to odd in fp64, serve.
+#pragma once
+
+#include <optional>
+
+#include "core/float_format.h"
+#include "core/projection.h"
+#include "emulation/arithmetic/rounding_steps.h"
+#include "emulation/cast/scaled_format.h"
+
+namespace apscope::detail {
+
+struct Fp32Sums {
+    bool in_hardware = false;  // the addition is the rounding
+    std::optional<StepCast<float>> step;  // ties to even: what follows it, in the same registers
+    QuantizeJob<float> job{};  // else what follows it
+    std::uint32_t zero_sign = sign_bit<float>;  // the sign bit, if the accumulator has a -0
+    int random_bits = 0;
+    // For the moments of stochastic sums: the unscaled accumulator, and 2^k.
+    Cast<double> accumulator{};
+    bool saturates = false;
+    double scale = 1.0;
+};
+
+// Sums of up to `workers` rows of values of `sent`, partial sums in `accumulate`, all times 2^-k. Rounding
+// towards negative is left out: it has a zero of its own for x - x.
+std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& accumulate, const Projection& projection, int k, int workers);
+
+}  // namespace apscope::detail

@@ -1,0 +1,210 @@
+#include "emulation/allreduce/reduce.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "core/float_environment.h"
+#include "emulation/arithmetic/reduce_kernels.h"
+#include "emulation/allreduce/reduce_walk.h"
+#include "emulation/cast/row_moments.h"
+#include "emulation/machine/parallel.h"
+
+namespace apscope::detail {
+
+namespace {
+
+struct SumToOdd {
+    static APSCOPE_INLINE void run(const double* target, const double* source, double sign, double* out, std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) out[i] = add_to_odd(target[i], sign * source[i]);
+    }
+};
+
+// One rounded addition of rows, with the moments of its draws.
+class RowAdder {
+public:
+    RowAdder(const Accumulator& accumulator, PhiloxKey key, std::size_t first, std::size_t count, HopMoments* moments,
+             std::size_t moments_offset)
+        : accumulator_(accumulator), key_(key), first_(first), count_(count), moments_(moments), offset_(moments_offset) {}
+
+    // target = round(a + sign * b), drawing at `hop`; `target` may be `a`.
+    void add(double* target, const double* a, const double* source, double sign, std::uint32_t hop) {
+        if (a != target) std::copy_n(a, count_, target);
+        const RandomStream stream{key_, 0, stage_and_hop(Stage::reduce, hop), accumulator_.cast.random_bits};
+        if (moments_ != nullptr && is_stochastic(accumulator_.rounding)) note_moments(target, source, sign);
+        dispatch(accumulator_.rounding, [&]<RoundingMode M>() {
+            const std::uint64_t first = first_;
+            is_plain(accumulator_.cast) ? simd::run<AddRow<M, true>>(target, source, sign, count_, &accumulator_.cast, &stream, first)
+                                        : simd::run<AddRow<M, false>>(target, source, sign, count_, &accumulator_.cast, &stream, first);
+        });
+    }
+
+private:
+    void note_moments(const double* target, const double* source, double sign) {
+        // To odd keeps every bit that the random bits can see, and the sticky one.
+        odd_.resize(count_);
+        simd::run<SumToOdd>(target, source, sign, odd_.data(), count_);
+        const bool defined = add_moments(odd_.data(), count_, 1.0, accumulator_.cast, accumulator_.rounding, accumulator_.saturates,
+                                         moments_->bias.data() + offset_, moments_->variance.data() + offset_);
+        moments_->defined = moments_->defined && defined;
+    }
+
+    const Accumulator& accumulator_;
+    PhiloxKey key_;
+    std::size_t first_, count_;
+    HopMoments* moments_;
+    std::size_t offset_;
+    std::vector<double> odd_;
+};
+
+// The same in fp32, where a theorem covers it.
+struct AddFp32 {
+    static APSCOPE_INLINE void run(float* target, const float* a, const float* b, float sign, std::size_t count) {
+#pragma GCC ivdep  // rows of their own, or the same
+        for (std::size_t i = 0; i < count; ++i) target[i] = a[i] + sign * b[i];
+    }
+};
+// The sum and its rounding in the same registers.
+template <Step S>
+struct AddAndRound {
+    static APSCOPE_INLINE void run(float* target, const float* a, const float* b, float sign, std::size_t count, const StepCast<float>* given) {
+        const StepCast<float> step = *given;
+#pragma GCC ivdep  // rows of their own, or the same
+        for (std::size_t i = 0; i < count; ++i) target[i] = round_step<S>(a[i] + sign * b[i], step);
+    }
+};
+class Fp32Adder {
+public:
+    Fp32Adder(Fp32Sums& sums, PhiloxKey key, std::size_t first, std::size_t count, HopMoments* moments, std::size_t moments_offset)
+        : sums_(sums), key_(key), first_(first), count_(count), moments_(moments), offset_(moments_offset) {}
+    // target = round(a + sign * b), drawing at `hop`; `target` may be `a`.
+    void add(float* target, const float* a, const float* b, float sign, std::uint32_t hop) {
+        if (sums_.step && sums_.step->step == Step::addition) return simd::run<AddAndRound<Step::addition>>(target, a, b, sign, count_, &*sums_.step);
+        if (sums_.step && sums_.step->step == Step::bits) return simd::run<AddAndRound<Step::bits>>(target, a, b, sign, count_, &*sums_.step);
+        simd::run<AddFp32>(target, a, b, sign, count_);
+        if (sums_.in_hardware) return;
+        if (moments_ != nullptr && is_stochastic(sums_.job.mode)) {
+            const bool defined = add_moments(target, count_, sums_.scale, sums_.accumulator, sums_.job.mode, sums_.saturates,
+                                             moments_->bias.data() + offset_, moments_->variance.data() + offset_);
+            moments_->defined = moments_->defined && defined;
+        }
+        round_row(sums_.job, target, target, count_, {key_, 0, stage_and_hop(Stage::reduce, hop), sums_.random_bits}, first_);
+    }
+
+private:
+    Fp32Sums& sums_;
+    PhiloxKey key_;
+    std::size_t first_, count_;
+    HopMoments* moments_;
+    std::size_t offset_;
+};
+
+// Every NaN and zero as the rule writes it: the processor's own NaNs have a sign, zeros one that the format may lack.
+struct PutRight {
+    static APSCOPE_INLINE void run(float* row, std::size_t count, std::uint32_t zero_sign) {
+        for (std::size_t i = 0; i < count; ++i) row[i] = put_right(row[i], zero_sign);
+    }
+};
+
+}  // namespace
+
+Accumulator make_accumulator(const FloatFormat& format, const Projection& projection) {
+    require_counted(projection.rounding, "sums");
+    return {make_cast<double>(format, projection), projection.rounding, clamps(projection.overflow)};
+}
+
+void encode_row(std::span<const float> in, double* out, double scale, const Cast<double>& cast, RoundingMode rounding,
+                PhiloxKey key, std::uint32_t worker, std::uint64_t first) {
+    const RandomStream stream{key, worker, stage_and_hop(Stage::wire, 0), cast.random_bits};
+    dispatch(rounding, [&]<RoundingMode M>() {
+        is_plain(cast) ? simd::run<EncodeRow<M, true>>(in.data(), out, in.size(), scale, &cast, &stream, first)
+                       : simd::run<EncodeRow<M, false>>(in.data(), out, in.size(), scale, &cast, &stream, first);
+    });
+}
+
+void reduce(const Topology& topology, std::span<const double* const> rows, std::size_t first, std::size_t count, std::size_t n,
+            const Accumulator& accumulator, PhiloxKey key, std::span<double> out, ReduceScratch<double>& scratch,
+            HopMoments* moments) {
+    if (topology.kind == Topology::Kind::exact) {
+        std::copy_n(rows[0], count, out.data());
+        for (std::size_t w = 1; w < rows.size(); ++w) {
+            for (std::size_t i = 0; i < count; ++i) out[i] += rows[w][i];
+        }
+        return;
+    }
+    reduce_walk<double>(topology, rows, first, count, n, out.data(), scratch, [&](std::size_t at, std::size_t size) {
+        return RowAdder(accumulator, key, at, size, moments, at - first);
+    });
+}
+
+void reduce(const Topology& topology, std::span<const float* const> rows, std::size_t first, std::size_t count, std::size_t n,
+            Fp32Sums& sums, PhiloxKey key, std::span<float> out, ReduceScratch<float>& scratch, HopMoments* moments) {
+    reduce_walk<float>(topology, rows, first, count, n, out.data(), scratch, [&](std::size_t at, std::size_t size) {
+        return Fp32Adder(sums, key, at, size, moments, at - first);
+    });
+    // The code of one worker passes as it is: nothing was added.
+    if (rows.size() > 1 && (sums.in_hardware || sums.step)) simd::run<PutRight>(out.data(), count, sums.zero_sign);
+}
+
+HopTarget checked_hops(std::size_t workers, const FloatFormat& format, const AllReduceOptions& options) {
+    if (workers == 0) throw std::invalid_argument("an all-reduce needs at least one worker; the first axis of x is empty");
+    HopTarget hops{options.accumulate.value_or(format), options.projection};
+    if (options.hop_rounding) hops.projection.rounding = *options.hop_rounding;
+    require_counted(options.projection.rounding, "all-reduces");
+    validate(options.projection, format);
+    validate(hops.projection, hops.format);
+    return hops;
+}
+
+void all_reduce(std::span<const float> in, std::size_t workers, std::span<double> out, const FloatFormat& format,
+                const AllReduceOptions& options) {
+    const HopTarget hops = checked_hops(workers, format, options);
+    const std::size_t n = out.size();
+    if (in.size() != workers * n) throw std::invalid_argument("the workers' rows and the result differ in length");
+    const Accumulator accumulator = make_accumulator(hops.format, hops.projection);
+    const Cast<double> cast = make_cast<double>(format, options.projection);
+    const PhiloxKey key = seed_key(options.seed);
+
+    // Rows that enter as they are may hold anything.
+    const std::optional<Fp32Sums> sums = options.input_cast && options.topology.kind != Topology::Kind::exact
+                                             ? fp32_sums(format, hops.format, hops.projection, 0, static_cast<int>(workers))
+                                             : std::nullopt;
+    const auto narrow = [&](std::size_t first, std::size_t count) {
+        std::vector<float> values(workers * count), sum(count);
+        ReduceScratch<float> scratch;
+        std::vector<const float*> rows(workers);
+        QuantizeJob<float> sent = make_row_job(format, options.projection);
+        for (std::size_t w = 0; w < workers; ++w) {
+            float* row = values.data() + w * count;
+            rows[w] = row;
+            const RandomStream wire{key, static_cast<std::uint32_t>(w), stage_and_hop(Stage::wire, 0), cast.random_bits};
+            round_row(sent, in.data() + w * n + first, row, count, wire, first);
+        }
+        Fp32Sums own = *sums;
+        reduce(options.topology, rows, first, count, n, own, key, sum, scratch);
+        std::copy_n(sum.data(), count, out.data() + first);
+    };
+    const auto wide = [&](std::size_t first, std::size_t count) {
+        std::vector<double> values(workers * count);
+        ReduceScratch<double> scratch;
+        std::vector<const double*> rows(workers);
+        for (std::size_t w = 0; w < workers; ++w) {
+            double* row = values.data() + w * count;
+            const float* source = in.data() + w * n + first;
+            rows[w] = row;
+            if (!options.input_cast) {
+                std::copy_n(source, count, row);
+                continue;
+            }
+            encode_row({source, count}, row, 1.0, cast, options.projection.rounding, key, static_cast<std::uint32_t>(w), first);
+        }
+        reduce(options.topology, rows, first, count, n, accumulator, key, out.subspan(first, count), scratch);
+    };
+    constexpr std::size_t block = 4096;
+    parallel_for((n + block - 1) / block, options.threads, [&](std::size_t b) {
+        const std::size_t first = b * block, count = std::min(block, n - first);
+        sums ? narrow(first, count) : wide(first, count);
+    });
+}
+
+}  // namespace apscope::detail

@@ -1,0 +1,71 @@
+// All-reduce over rows of fp64 values that lie in a format (or are about to be rounded to it): the
+// hops of a topology, each addition rounded once into the accumulator.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/philox.h"
+#include "core/projection.h"
+#include "core/rounding.h"
+#include "emulation/allreduce/fp32_sums.h"
+#include "emulation/allreduce/reduce_scratch.h"
+#include "emulation/allreduce/topology.h"
+
+namespace apscope::detail {
+
+// The number system sums are rounded into.
+struct Accumulator {
+    Cast<double> cast;
+    RoundingMode rounding = RoundingMode::ties_to_even;
+    bool saturates = false;
+};
+Accumulator make_accumulator(const FloatFormat& format, const Projection& projection);
+
+// What one worker sends: out[i] = round(scale in[i]), drawn at element first + i of the wire's
+// stream. `scale` is an fp32 number or a power of two, so that the product is exact in fp64.
+void encode_row(std::span<const float> in, double* out, double scale, const Cast<double>& cast, RoundingMode rounding,
+                PhiloxKey key, std::uint32_t worker, std::uint64_t first);
+
+// Per element, what the stochastic hops of the drawn path add to the sum's bias and variance.
+struct HopMoments {
+    std::span<double> bias, variance;
+    bool defined = true;  // false once a draw could have overflowed
+};
+
+// Sums elements first .. first + count - 1 of rows of length n into `out` (count values).
+// rows[w] points at element `first` of worker w's row. Scratch grows as needed and may be reused.
+// Kind::exact adds in fp64 without rounding to a format. `moments`, if given, is added to.
+void reduce(const Topology& topology, std::span<const double* const> rows, std::size_t first, std::size_t count, std::size_t n,
+            const Accumulator& accumulator, PhiloxKey key, std::span<double> out, ReduceScratch<double>& scratch,
+            HopMoments* moments = nullptr);
+
+// The same in fp32 where fp32_sums() allows it, not for Kind::exact. The moments are those of the unscaled sums.
+void reduce(const Topology& topology, std::span<const float* const> rows, std::size_t first, std::size_t count, std::size_t n,
+            Fp32Sums& sums, PhiloxKey key, std::span<float> out, ReduceScratch<float>& scratch, HopMoments* moments = nullptr);
+
+// The same for whole fp32 arrays, as apscope.allreduce does it: rows of n values each, one after
+// another; rounded to the format first if input_cast. The result is in the accumulator's format.
+struct AllReduceOptions {
+    Topology topology;
+    Projection projection;
+    std::optional<FloatFormat> accumulate;  // the format itself if not given
+    std::optional<RoundingMode> hop_rounding;
+    bool input_cast = true;
+    std::uint64_t seed = 0;
+    int threads = 1;
+};
+// What the partial sums are rounded to: `options` checked against the format. Throws std::invalid_argument.
+struct HopTarget {
+    FloatFormat format;
+    Projection projection;
+};
+HopTarget checked_hops(std::size_t workers, const FloatFormat& format, const AllReduceOptions& options);
+
+void all_reduce(std::span<const float> in, std::size_t workers, std::span<double> out, const FloatFormat& format,
+                const AllReduceOptions& options);
+
+}  // namespace apscope::detail

@@ -1,0 +1,39 @@
+// What calls of reduce() (emulation/allreduce/reduce.h) keep for the next one: rows of scratch, and the programs of the
+// topologies they ran.
+#pragma once
+
+#include <vector>
+
+#include "emulation/allreduce/topology.h"
+
+namespace apscope::detail {
+
+template <class Real>
+class ReduceScratch {
+public:
+    // reduction_program() of chunk 0; valid until the next call.
+    const ReductionProgram& program(const Topology& topology, int workers) {
+        for (const Known& k : known_) {
+            if (k.topology == topology && k.workers == workers) return k.program;
+        }
+        known_.push_back({topology, workers, reduction_program(topology, workers, 0)});
+        return known_.back().program;
+    }
+    // At least `size` numbers, of any value.
+    Real* rows(std::size_t size) {
+        if (rows_.size() < size) rows_.resize(size);
+        return rows_.data();
+    }
+    std::vector<const Real*> read;  // where each row is read
+
+private:
+    struct Known {
+        Topology topology;
+        int workers;
+        ReductionProgram program;
+    };
+    std::vector<Known> known_;
+    std::vector<Real> rows_;
+};
+
+}  // namespace apscope::detail

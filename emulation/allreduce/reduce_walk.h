@@ -1,0 +1,99 @@
+// The walk of an all-reduce: chunks, tiles that stay in cache, hops. What an addition is, is the caller's.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "emulation/allreduce/reduce_scratch.h"
+
+namespace apscope::detail {
+
+// Elements reduced at a time: the workers' rows stay in the first-level cache, and a tile is never so small
+// that the calls show.
+template <class Real>
+std::size_t tile_of(std::size_t workers) {
+    constexpr std::size_t cache = 24576, least = 256, most = 2048;
+    return std::clamp(cache / (sizeof(Real) * std::max<std::size_t>(workers, 1)) / 64 * 64, least, most);
+}
+
+// Kahan's sum, every operation rounded: y = c - e; t = s + y; e = (t - s) - y; s = t. `sum` may be `out`.
+template <class Real, class Adder>
+void kahan_hop(Adder& adder, Real* out, const Real* sum, Real* compensation, const Real* addend, Real* y, Real* t, std::size_t count,
+               std::uint32_t hop) {
+    adder.add(y, addend, compensation, Real{-1}, hop);
+    adder.add(t, sum, y, Real{1}, hop + 1);
+    adder.add(compensation, t, sum, Real{-1}, hop + 2);
+    adder.add(compensation, compensation, y, Real{-1}, hop + 3);
+    std::copy_n(t, count, out);
+}
+
+// The hops of one tile. at[r] is where row r is read, which is changed as rows of partial sums take their place:
+// they lie in `partial`, and the last one, which is the result, in `out`.
+template <class Real, class Adder>
+void reduce_tile(const Topology& topology, const ReductionProgram& program, std::span<const Real*> at, std::size_t count, Adder& adder,
+                 Real* out, Real* partial, std::size_t stride) {
+    const std::size_t workers = at.size();
+    const auto row = [&](std::size_t r) { return partial + r * stride; };
+    const auto result = static_cast<std::size_t>(program.result);
+    std::uint32_t hop_number = 0;
+    for (const Hop& hop : program.hops) {
+        const std::size_t target = static_cast<std::size_t>(hop.target), source = static_cast<std::size_t>(hop.source);
+        const bool last = &hop == &program.hops.back() && target == result;
+        Real* sum = last ? out : row(target);
+        if (topology.kahan) {
+            if (hop.starts_accumulator) std::fill_n(row(workers + target), count, Real{0});
+            kahan_hop<Real>(adder, sum, at[target], row(workers + target), at[source], row(2 * workers), row(2 * workers + 1), count, hop_number);
+        } else {
+            adder.add(sum, at[target], at[source], Real{1}, hop_number);
+        }
+        at[target] = sum;
+        hop_number += static_cast<std::uint32_t>(program.additions_per_hop);
+    }
+    if (at[result] != out) std::copy_n(at[result], count, out);
+}
+
+// Elements first .. first + count - 1 of rows of length n, into out; make_adder(at, count) gives what adds
+// elements at .. at + count - 1.
+//
+// Chunk c of a ring runs the program of chunk 0 on ranks that are c further on, so that all chunks run it at once on
+// rows put together from theirs:
+//
+//      row r of the scratch      | rank r, chunk 0 | rank r + 1, chunk 1 | rank r + 2, chunk 2 | ...
+//
+// A tile within one chunk reads the rows where they are.
+template <class Real, class MakeAdder>
+void reduce_walk(const Topology& topology, std::span<const Real* const> rows, std::size_t first, std::size_t count, std::size_t n,
+                 Real* out, ReduceScratch<Real>& scratch, MakeAdder&& make_adder) {
+    const int workers = static_cast<int>(rows.size());
+    const std::size_t tile = tile_of<Real>(rows.size()), stride = (std::min(tile, count) + 15) / 16 * 16;
+    const ReductionProgram& program = scratch.program(topology, workers);
+    // Rows put together, or partial sums; Kahan's compensations, y and t.
+    Real* partial = scratch.rows((rows.size() + (topology.kahan ? rows.size() + 2 : 0)) * stride);
+    std::vector<const Real*>& read = scratch.read;
+    read.resize(rows.size());
+    int chunk = 0;  // the one that the tile begins in
+    for (std::size_t at = first; at < first + count; at += tile) {
+        const std::size_t end = std::min(at + tile, first + count);
+        const auto chunk_end = [&](int c) { return chunk_begin(topology, workers, c + 1, n); };
+        const auto rank = [&](std::size_t r, int c) { return rows[(r + static_cast<std::size_t>(c)) % rows.size()]; };
+        while (chunk_end(chunk) <= at) ++chunk;
+        if (chunk_end(chunk) >= end) {
+            for (std::size_t r = 0; r < rows.size(); ++r) read[r] = rank(r, chunk) + (at - first);
+        } else {
+            int c = chunk;
+            for (std::size_t begin = at; begin < end; ++c) {
+                const std::size_t size = std::min(end, chunk_end(c)) - begin;
+                for (std::size_t r = 0; r < rows.size(); ++r) std::copy_n(rank(r, c) + (begin - first), size, partial + r * stride + (begin - at));
+                begin += size;
+            }
+            for (std::size_t r = 0; r < rows.size(); ++r) read[r] = partial + r * stride;
+        }
+        auto adder = make_adder(at, end - at);
+        reduce_tile<Real>(topology, program, read, end - at, adder, out + (at - first), partial, stride);
+    }
+}
+
+}  // namespace apscope::detail

@@ -1,0 +1,63 @@
+// The loops of arithmetic over rows of fp64 numbers. Two steps that are vector code each: the operation,
+// exact or rounded to odd, then the one rounding; or one step on wide numbers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/exact_arithmetic.h"
+#include "core/philox.h"
+#include "emulation/arithmetic/reduce_kernels.h"
+#include "emulation/machine/simd.h"
+
+namespace apscope::detail {
+
+// An operand below the smallest normal number counts as a zero of its sign. A floor of 0 changes nothing.
+APSCOPE_HD double flush_operand(double x, double floor) {
+    const std::uint64_t bits = bits_cast<std::uint64_t>(x), sign = bits & sign_bit<double>;
+    return bits_cast<double>(select(bits_cast<double>(bits ^ sign) < floor, sign, bits));
+}
+
+// out = a op b (op c), rounded to odd; out may be any of the operands' rows.
+template <Operation Op, bool Flush>
+struct OperateToOdd {
+    static APSCOPE_INLINE void run(const double* a, const double* b, const double* c, double* out, std::size_t count, bool down,
+                                   double floor) {
+#pragma GCC ivdep  // out is a row of its own or exactly an operand's
+        for (std::size_t i = 0; i < count; ++i) {
+            if constexpr (Flush) {
+                out[i] = to_odd<Op>(flush_operand(a[i], floor), flush_operand(b[i], floor), flush_operand(c[i], floor), down);
+            } else {
+                out[i] = to_odd<Op>(a[i], b[i], c[i], down);
+            }
+        }
+    }
+};
+
+// row = round(row).
+template <RoundingMode M, bool Plain>
+struct RoundRow {
+    static APSCOPE_INLINE void run(double* row, std::size_t count, const Cast<double>* given, const RandomStream* stream,
+                                   std::uint64_t first) {
+        const Cast<double> cast = known<Plain>(*given);
+        if constexpr (is_stochastic(M)) {
+            RandomWords words(*stream);
+            for (std::size_t i = 0; i < count; ++i) row[i] = round_to_format<M, double>(row[i], cast, words.at(first + i));
+        } else {
+            for (std::size_t i = 0; i < count; ++i) row[i] = round_to_format<M, double>(row[i], cast, std::uint64_t{0});
+        }
+    }
+};
+
+// out = round(a op b (op c)) on wide numbers; no vector code.
+template <Operation Op, RoundingMode M>
+void operate_wide_row(const double* a, const double* b, const double* c, double* out, std::size_t count, const Cast<double>& cast,
+                      double floor, const RandomStream& stream, std::uint64_t first) {
+    RandomWords words(stream);
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::uint64_t random = is_stochastic(M) ? words.at(first + i) : 0;
+        out[i] = operate_wide<Op, M>(flush_operand(a[i], floor), flush_operand(b[i], floor), flush_operand(c[i], floor), cast, random);
+    }
+}
+
+}  // namespace apscope::detail

@@ -1,0 +1,60 @@
+// Sums, dot products and matrix products with a stated order of additions: every product and every
+// addition is one rounding, in formats that may differ, or the sum is exact and rounded once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "core/projection.h"
+#include "emulation/arithmetic/arithmetic.h"
+
+namespace apscope::detail {
+
+// Terms t0, t1, ... enter exactly; round() is a rounding into the accumulator.
+struct SumOrder {
+    enum class Kind {
+        sequential,  // s = round(t0); s = round(s + t) for every further term
+        pairwise,    // neighbours are added, then the sums' neighbours; an odd last one passes up
+        chunked,     // `chunk` consecutive terms sequentially, then the chunks' sums sequentially
+        kahan,       // y = round(t - e), u = round(s + y), e = round(round(u - s) - y), s = u
+        exact,       // the exact sum, rounded once
+    };
+    Kind kind = Kind::sequential;
+    std::size_t chunk = 0;
+};
+// sequential, pairwise, chunked:N, kahan or exact; throws std::invalid_argument.
+SumOrder parse_sum_order(std::string_view text);
+
+struct SumOptions {
+    SumOrder order;
+    FloatFormat format;                     // of the result
+    std::optional<FloatFormat> accumulate;  // of partial sums, if not the result's
+    std::optional<FloatFormat> product;     // products are exact if not given
+    Projection projection;                  // of all roundings
+    std::uint64_t seed = 0;
+    int threads = 1;
+    bool registers = true;                  // false: the general path even where a faster one gives the same bits
+};
+
+// Stochastic rounding draws for output i (flat): product k at stage wire, hop k; the additions, in
+// order, at stage reduce, hops 0, 1, ...; the last rounding, to `format`, at stage quantize.
+
+// Numbers are fp32 or fp64; fp32 arrays need formats that fp32 holds. Without a product format, products
+// enter exactly: every step is a fused multiply-add. Pairwise, where two products meet, takes fp32
+// numbers and no flushed input then (std::invalid_argument).
+
+// out[j] = the sum over k of x[k][j]; x holds `terms` rows of out.size() numbers.
+template <class Real>
+void ordered_sum(std::span<const Real> x, std::size_t terms, std::span<Real> out, const SumOptions& options);
+// out[j] = the sum over k of a[k][j] b[k][j].
+template <class Real>
+void ordered_dot(std::span<const Real> a, std::span<const Real> b, std::size_t terms, std::span<Real> out, const SumOptions& options);
+// out[h][i][j] = the sum over k of a[h][i][k] b[h][k][j]; `batches` matrices of `rows` rows each.
+template <class Real>
+void ordered_matmul(std::span<const Real> a, std::span<const Real> b, std::size_t batches, std::size_t rows, std::size_t terms,
+                    std::span<Real> out, const SumOptions& options);
+
+}  // namespace apscope::detail

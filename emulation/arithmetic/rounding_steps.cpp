@@ -1,0 +1,92 @@
+#include "emulation/arithmetic/rounding_steps.h"
+
+#include <type_traits>
+
+#include "core/float_environment.h"
+
+namespace apscope::detail {
+
+namespace {
+
+// fp32 itself, as the hardware rounds to it.
+bool is_fp32(const FloatFormat& f) { return f == make_format(8, 23, Specials::ieee); }
+
+// Discarded quanta above which a magnitude is rounded up: never, always, or as the sign has it.
+template <class Real>
+bool set_thresholds(StepCast<Real>& s, RoundingMode mode) {
+    const Real never = 2, half = Real(0.5);
+    const Real below_half = bits_cast<Real>(bits_cast<BitsOf<Real>>(half) - 1);
+    const auto set = [&](Real positive, Real negative) {
+        s.up_positive = bits_cast<BitsOf<Real>>(positive);
+        s.up_negative = bits_cast<BitsOf<Real>>(negative);
+        return true;
+    };
+    switch (mode) {
+        case RoundingMode::ties_to_away: return set(below_half, below_half);
+        case RoundingMode::ties_to_zero: return set(half, half);
+        case RoundingMode::toward_zero: return set(never, never);
+        case RoundingMode::toward_positive: return set(0, never);
+        case RoundingMode::toward_negative: return set(never, 0);
+        case RoundingMode::away_from_zero: return set(0, 0);
+        default: return false;
+    }
+}
+
+}  // namespace
+
+template <class Real>
+std::optional<StepCast<Real>> make_step(const FloatFormat& f, const Projection& p) {
+    using Bits = BitsOf<Real>;
+    constexpr int fraction_bits = Layout<Real>::fraction_bits, bias = Layout<Real>::bias;
+    const FloatEnvironment environment;  // limits may be fp32 subnormals, which a caller may flush
+    if (is_stochastic(p.rounding) || p.underflow != Underflow::gradual || p.keep_payload || !f.is_signed || f.zero == Zero::none || !f.fits_fp32()) return {};
+    if (std::is_same_v<Real, float> && p.rounding != RoundingMode::ties_to_even) return {};
+    const Cast<Real> cast = make_cast<Real>(f, p);
+    if (cast.gap_high != 0 || cast.even_code_ties || f.emax() < cast.emin) return {};
+    const auto magnitude = [](Bits bits) { return bits & ~sign_bit<Real>; };
+    const bool one_overflow = magnitude(cast.overflow_positive) == magnitude(cast.infinite_positive);
+
+    StepCast<Real> s;
+    s.largest = cast.largest;
+    s.overflow_positive = magnitude(cast.overflow_positive);
+    s.overflow_negative = magnitude(cast.overflow_negative);
+    s.infinite_positive = magnitude(cast.infinite_positive);
+    s.infinite_negative = magnitude(cast.infinite_negative);
+    s.down_sign = p.rounding == RoundingMode::toward_negative ? sign_bit<Real> : 0;
+    s.zero_sign = cast.negative_zero;
+    if (p.rounding == RoundingMode::ties_to_even && !one_overflow) return {};
+    if constexpr (std::is_same_v<Real, float>) {
+        if (is_fp32(f)) return s.overflow_positive == infinity_bits<float> ? std::optional(s) : std::nullopt;
+        if (cast.emin == 1 - bias && f.mantissa_bits < fraction_bits) {
+            s.step = Step::bits;
+            s.shift = fraction_bits - f.mantissa_bits;
+            s.rest = (Bits{1} << s.shift) - 1;
+            return s;
+        }
+    }
+    // c and the quantum are normal numbers, for all that does not overflow anyway.
+    if (f.mantissa_bits >= fraction_bits || cast.emin - f.mantissa_bits < 2 - bias || f.emax() + 1 + fraction_bits - f.mantissa_bits > bias - 1) return {};
+    s.least_c = static_cast<Bits>(cast.emin + bias) << fraction_bits;
+    s.lift = static_cast<Bits>(fraction_bits - f.mantissa_bits) << fraction_bits;
+    if (p.rounding == RoundingMode::ties_to_even) {
+        s.step = Step::addition;
+        // Largest + half a quantum rounds past the end (the tie too when the largest is odd).
+        const Real half_quantum =
+            bits_cast<Real>((cast.largest & infinity_bits<Real>) - (static_cast<Bits>(f.mantissa_bits + 1) << fraction_bits));
+        const bool largest_odd = (cast.largest >> (fraction_bits - f.mantissa_bits) & 1) != 0 || f.mantissa_bits == 0;
+        const Bits from = bits_cast<Bits>(bits_cast<Real>(cast.largest) + half_quantum);
+        s.overflow_from = bits_cast<Real>(from + (largest_odd ? 0 : 1));
+    } else if (p.rounding == RoundingMode::to_odd) {
+        s.step = Step::odd;
+    } else if (set_thresholds(s, p.rounding)) {
+        s.step = Step::threshold;
+    } else {
+        return {};
+    }
+    return s;
+}
+
+template std::optional<StepCast<float>> make_step<float>(const FloatFormat&, const Projection&);
+template std::optional<StepCast<double>> make_step<double>(const FloatFormat&, const Projection&);
+
+}  // namespace apscope::detail

@@ -1,0 +1,130 @@
+// The rounding of one computed number as a few operations on registers, without shifts by counts that differ
+// from lane to lane: what the sums and matrix products run after every operation. The bits are those of
+// round_to_format() (core/rounding.h), but for two things that no later step can see and put_right() mends
+// at the end: the sign and payload of a NaN, and the sign of a zero in formats without -0.
+//
+//      c = 2^(max(exponent(x), emin) + f - m)      f = 23 in fp32, 52 in fp64
+//      r = (|x| + c) - c                           |x| rounded to the format's quantum, ties to even
+//
+// The other deterministic modes correct r by one quantum; what decides is |x| - r, which is exact.
+#pragma once
+
+#include <optional>
+
+#include "core/rounding.h"
+#include "emulation/machine/simd.h"
+
+namespace apscope::detail {
+
+enum class Step {
+    none,       // the number is as it should be: exact, or fp32 by the hardware
+    addition,   // ties to even by the addition of c
+    bits,       // ties to even on the bits of fp32, for formats with fp32's emin, where c has no room
+    threshold,  // up from a fraction of the quantum on, which may depend on the sign
+    odd,        // the odd neighbour
+};
+
+template <class Real>
+struct StepCast {
+    using Bits = BitsOf<Real>;
+    Step step = Step::none;
+    Bits least_c = 0, lift = 0;               // 2^emin, and from there to c
+    Real overflow_from = 0;                   // first magnitude that rounds past the largest
+    Bits largest = 0;
+    Bits overflow_positive = 0, overflow_negative = 0, infinite_positive = 0, infinite_negative = 0;
+    int shift = 0;                            // bits: of the discarded ones
+    Bits rest = 0;
+    Bits up_positive = 0, up_negative = 0;    // threshold: up if more than this many quanta (a Real's bits) are discarded
+    Bits down_sign = 0;                       // an exact zero of operands of two signs is -0: toward_negative
+    Bits zero_sign = 0;                       // the sign bit, if the format has a -0
+};
+
+// x rounded; S is s.step.
+template <Step S, class Real>
+APSCOPE_HD Real round_step(Real x, const StepCast<Real>& s) {
+    using Bits = BitsOf<Real>;
+    constexpr Bits infinity = infinity_bits<Real>;
+    constexpr int fraction_bits = Layout<Real>::fraction_bits;
+    if constexpr (S == Step::none) return x;
+    const Bits bits = bits_cast<Bits>(x), magnitude = bits & ~sign_bit<Real>, sign = bits & sign_bit<Real>;
+    if constexpr (S == Step::bits) {
+        const Bits half = (s.rest >> 1) + 1;
+        Bits rounded = (magnitude + (half - 1) + (magnitude >> s.shift & 1)) & ~s.rest;
+        rounded = rounded > s.largest ? s.overflow_positive : rounded;
+        rounded = magnitude > infinity ? magnitude : rounded;
+        return bits_cast<Real>(rounded | sign);
+    }
+    const Real value = bits_cast<Real>(magnitude);
+    Bits c_bits = magnitude & infinity;
+    c_bits = (c_bits > s.least_c ? c_bits : s.least_c) + s.lift;  // of an infinity or NaN: something finite
+    const Real c = bits_cast<Real>(c_bits), lifted = value + c, even = lifted - c;
+    if constexpr (S == Step::addition) {
+        const Bits rounded = value >= s.overflow_from ? s.overflow_positive : bits_cast<Bits>(even);  // no NaN is
+        return bits_cast<Real>(rounded | sign);
+    } else {
+        const Bits quantum = c_bits - (Bits{fraction_bits} << fraction_bits), none = 0;
+        const Bits negative = Bits{0} - (sign >> (sizeof(Bits) * 8 - 1));
+        const auto by_sign = [negative](Bits positive_one, Bits negative_one) { return positive_one ^ ((positive_one ^ negative_one) & negative); };
+        Real rounded;
+        if constexpr (S == Step::threshold) {
+            const Bits excess = value < even ? quantum : none;
+            const Real below = even - bits_cast<Real>(excess);
+            const Real least = bits_cast<Real>(by_sign(s.up_positive, s.up_negative)) * bits_cast<Real>(quantum);
+            const Bits more = value - below > least ? quantum : none;
+            rounded = below + bits_cast<Real>(more);
+        } else {
+            const Bits step = quantum & ((bits_cast<Bits>(lifted) & 1) - 1);
+            const Bits up = value > even ? step : none, down = value < even ? step : none;
+            rounded = (even + bits_cast<Real>(up)) - bits_cast<Real>(down);
+        }
+        const Bits overflow = by_sign(s.overflow_positive, s.overflow_negative), infinite = by_sign(s.infinite_positive, s.infinite_negative);
+        Bits result = rounded > bits_cast<Real>(s.largest) ? overflow : bits_cast<Bits>(rounded);
+        result = value == bits_cast<Real>(infinity) ? infinite : result;
+        return bits_cast<Real>(result | sign);
+    }
+}
+
+// A rounded result moved to odd, if the exact one is another: cut off towards zero, then sticky. `error` is not
+// zero then, and its sign differs from that of `like` where the exact result is nearer to zero. The error of an
+// infinity is NaN, and not above zero.
+template <class Real>
+APSCOPE_HD Real moved_to_odd(Real result, Real error, Real like) {
+    using Bits = BitsOf<Real>;
+    const Bits bits = bits_cast<Bits>(result), error_bits = bits_cast<Bits>(error);
+    const Bits nearer = (bits_cast<Bits>(like) ^ error_bits) >> (sizeof(Bits) * 8 - 1);
+    const Bits odd = (bits - nearer) | 1;
+    return bits_cast<Real>(bits_cast<Real>(error_bits & ~sign_bit<Real>) > 0 ? odd : bits);
+}
+
+// a + b for round_step<S>: as the hardware has it, or rounded to odd in fp64's 53 bits.
+template <bool Odd, Step S, class Real>
+APSCOPE_HD Real add_for_step(Real a, Real b, const StepCast<Real>& s) {
+    using Bits = BitsOf<Real>;
+    Real sum = a + b;
+    if constexpr (Odd) {
+        const Real b_seen = sum - a;
+        sum = moved_to_odd(sum, (a - (sum - b_seen)) + (b - b_seen), sum);
+    }
+    if constexpr (S == Step::threshold) {
+        const Bits sign = (bits_cast<Bits>(a) | bits_cast<Bits>(b)) & s.down_sign;
+        sum = bits_cast<Real>(bits_cast<Bits>(sum) | (sum == 0 ? sign : Bits{0}));
+    }
+    return sum;
+}
+
+// What neither steps nor sums care for.
+template <class Real>
+APSCOPE_HD Real put_right(Real x, BitsOf<Real> zero_sign) {
+    using Bits = BitsOf<Real>;
+    const Bits bits = bits_cast<Bits>(x), magnitude = bits & ~sign_bit<Real>;
+    Bits result = magnitude == 0 ? bits & zero_sign : bits;
+    result = magnitude > infinity_bits<Real> ? nan_bits<Real> : result;
+    return bits_cast<Real>(result);
+}
+
+// The step that rounds computed numbers of type Real as this cast does, if there is one. In fp32: ties to even
+// only. Host only; the projection must be validated.
+template <class Real>
+std::optional<StepCast<Real>> make_step(const FloatFormat& format, const Projection& projection);
+
+}  // namespace apscope::detail

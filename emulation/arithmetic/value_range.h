@@ -1,0 +1,47 @@
+// What is known of a set of numbers without looking at each: how many significant bits, which quantum, how
+// large. The theorems that let a sum or product run in fp32 or fp64 registers ask for nothing else.
+#pragma once
+
+#include <span>
+
+#include "core/float_format.h"
+
+namespace apscope::detail {
+
+// Every finite number of the set has at most `precision` significant bits, is a multiple of 2^quantum and
+// smaller than 2^(top + 1). Infinities and NaN may be there. No number but zeros: precision 0.
+struct ValueRange {
+    int precision = 0, quantum = 1 << 20, top = -(1 << 20);
+    bool only_zeros() const { return precision == 0; }
+};
+
+// The values of a format.
+ValueRange range_of(const FloatFormat& format);
+// Those of an array, in one pass.
+ValueRange range_of(std::span<const float> values);
+// The exact products of two sets, and both sets together.
+ValueRange product_range(const ValueRange& a, const ValueRange& b);
+ValueRange union_range(const ValueRange& a, const ValueRange& b);
+
+// A binary floating-point type that computes: fp32 or fp64.
+struct Hardware {
+    int precision, quantum, top;
+};
+inline constexpr Hardware fp32_hardware{24, -149, 127}, fp64_hardware{53, -1074, 1023};
+
+// Is every number of the set one of the type's?
+bool holds(const Hardware& hardware, const ValueRange& values);
+// Is every sum of two numbers of the set one of the type's? Sums are multiples of the set's quantum below
+// 2^(top + 2).
+bool sums_are_exact(const Hardware& hardware, const ValueRange& terms);
+// Is RN_p(RN_hardware(x + y)) = RN_p(x + y) for numbers x, y of the set, with any rule for ties of RN_p? So it
+// is if 2p + 1 <= the hardware's precision and all x, y are numbers of the format with unbounded range above
+// (Figueroa, 1995; Flocq, Double_rounding.v, round_round_plus_FLT). An inexact hardware sum has a larger operand
+// x on the format's grid and a smaller one below a quarter of its quantum: both sides are x.
+bool sum_rounds_twice_safely(const Hardware& hardware, const ValueRange& terms, int precision, int quantum);
+// The same for products, with ties to even: P = the factors' bits together fit the hardware, and its quantum is
+// at most 2^(q - P). A product of at least 2^(q - 1), half the least number, is then exact. A smaller one
+// must become 0, and does: no rounding takes it past the tie, and the tie goes to the even 0.
+bool product_rounds_twice_safely(const Hardware& hardware, const ValueRange& a, const ValueRange& b, int quantum);
+
+}  // namespace apscope::detail

@@ -1,0 +1,36 @@
+// A block format and a projection made ready for the loops of block_kernels.h, if they serve them.
+#pragma once
+
+#include <cstdint>
+
+#include "emulation/blocks/block_kernels.h"
+#include "emulation/blocks/block_rule.h"
+
+namespace apscope::detail {
+
+template <class Real>
+struct BlockJob {
+    BlockEncoder encoder;
+    // Whether the loops serve any block; which ones, the kernels of the scales tell.
+    bool served = false;
+    bool ratio = false, few = true, draws = false;
+    BlockCast<Real> cast{};
+    PowerScaleRule<Real> power{};
+    RatioScaleRule ratio_rule{};
+    int least_scale_code = 0;  // of 2^power.least; each power of two has the next code
+};
+
+// The encoder's tensor scale must have been set.
+template <class Real>
+BlockJob<Real> make_block_job(BlockEncoder encoder);
+
+// Rounds `count` elements that the loops serve: those of blocks of `steps` times block_step elements, with a
+// scale a block, or, with steps = 0, any, with a scale an element. Which loop: block_loops.h.
+template <class Real>
+void round_block_elements(const BlockJob<Real>& job, const Real* in, Real* out, std::size_t count, std::size_t steps,
+                          const BlockScales<Real>& scales, const std::uint32_t* drawn);
+template <class Real>
+void encode_block_elements(const BlockJob<Real>& job, const Real* in, std::uint8_t* out, std::size_t count, std::size_t steps,
+                           const BlockScales<Real>& scales, const std::uint32_t* drawn);
+
+}  // namespace apscope::detail

@@ -1,0 +1,342 @@
+// The loops of the block casts, one struct each with a static run(), compiled per instruction set by
+// simd::run(). They round where the element lies: the limits are moved by the block's scale 2^k, never the
+// elements, so that nothing is multiplied.
+//
+//      c = 2^(max(exponent(x), emin + k) + f - m)       f = 23 in fp32, 52 in fp64
+//      r = (|x| + c) - c                                |x| to nearest, ties to even, in units of
+//      q = c 2^-f                                       q; r - |x| and |x| - r are exact
+//
+// The other roundings take one q more or less than r. (Rule ratio multiplies, as it is defined, and rounds
+// with k = 0.) What these loops do not serve goes to block_rule.h: see BlockCast.
+#pragma once
+
+#include <cfloat>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "core/bits.h"
+#include "core/host_device.h"
+#include "core/projection.h"
+#include "emulation/draws/narrow_draws.h"
+#include "emulation/machine/simd.h"
+
+namespace apscope::detail {
+
+// Elements that share one scale are served in steps of this many.
+inline constexpr std::size_t block_step = 16;
+
+// A format that values are rounded to, moved by 2^k: `shift` is k in the place of the exponent field.
+template <class Real>
+struct MovableFormat {
+    using Bits = BitsOf<Real>;
+    Bits least;    // 2^emin, of k = 0 like all that follow
+    Bits lift;     // f - m in the exponent's place
+    Bits largest;
+    Bits code_offset;  // of the normal numbers' codes
+    int code_shift;    // f - m
+};
+
+// What the element loops need of a format and a projection.
+template <class Real>
+struct BlockCast {
+    using Bits = BitsOf<Real>;
+    MovableFormat<Real> element;
+    Bits over_positive, over_negative;    // what larger numbers become
+    Bits moves_positive, moves_negative;  // all ones where that is a number, which moves with the scale
+    Bits negative_zero;
+    Bits flip, add, mask, zero_code;      // a negative element's code: ((code ^ flip) + add) & mask
+    Bits over_code_positive, over_code_negative;
+    Real bound, tensor_scale;             // rule ratio: the largest element
+};
+
+// A scale for each block, or for each element: k (see MovableFormat), or what an element is multiplied by and
+// what its rounded value is.
+template <class Real>
+struct BlockScales {
+    const BitsOf<Real>* shift;
+    const Real* multiply;
+    const Real* value;
+};
+
+// A magnitude to multiples of the quantum, with no end above. `drawn` is left-aligned in 32 bits.
+template <RoundingMode M, bool Few, class Real>
+APSCOPE_HD BitsOf<Real> round_by_addition(BitsOf<Real> magnitude, bool negative, const MovableFormat<Real>& f, BitsOf<Real> shift,
+                                          std::uint32_t drawn) {
+    using Bits = BitsOf<Real>;
+    constexpr int fraction_bits = Layout<Real>::fraction_bits, bias = Layout<Real>::bias;
+    const Bits field = magnitude & infinity_bits<Real>, least = f.least + shift;
+    const Bits c_bits = (field > least ? field : least) + f.lift;
+    const Real c = bits_cast<Real>(c_bits), a = bits_cast<Real>(magnitude);
+    const Real q = bits_cast<Real>(c_bits - (Bits{fraction_bits} << fraction_bits));
+    const Real r = (a + c) - c;
+    if constexpr (M == RoundingMode::ties_to_even) return bits_cast<Bits>(r);
+    if constexpr (M == RoundingMode::ties_to_away) return bits_cast<Bits>((a - r) + (a - r) >= q ? r + q : r);
+    if constexpr (M == RoundingMode::ties_to_zero) return bits_cast<Bits>((r - a) + (r - a) >= q ? r - q : r);
+    if constexpr (M == RoundingMode::toward_positive) {
+        const Real up = r < a ? r + q : r, down = r > a ? r - q : r;
+        return select(negative, bits_cast<Bits>(down), bits_cast<Bits>(up));
+    }
+    if constexpr (M == RoundingMode::toward_negative) {
+        const Real up = r < a ? r + q : r, down = r > a ? r - q : r;
+        return select(negative, bits_cast<Bits>(up), bits_cast<Bits>(down));
+    }
+    if constexpr (M == RoundingMode::away_from_zero) return bits_cast<Bits>(r < a ? r + q : r);
+    const Real down = r > a ? r - q : r;
+    const Real rest = a - down;
+    if constexpr (M == RoundingMode::to_odd) {
+        const Real step = (bits_cast<Bits>(down + c) & 1) != 0 ? Real{0} : q;  // the low bit counts quanta
+        return bits_cast<Bits>(rest != 0 ? down + step : down);
+    }
+    if constexpr (M == RoundingMode::stochastic_equal) return bits_cast<Bits>(((rest != 0) & (drawn >> 31 != 0)) ? down + q : down);
+    if constexpr (M == RoundingMode::stochastic && Few) {
+        // floor(rest / q 2^N) + R >= 2^N, at most 24 bits: rest >= q (1 - R / 2^N), which is exact.
+        const Real threshold = Real{1} - static_cast<Real>(static_cast<std::int32_t>(drawn >> 8)) * Real{0x1p-24};
+        return bits_cast<Bits>(rest >= q * threshold ? down + q : down);
+    }
+    if constexpr (M == RoundingMode::stochastic && !Few) {
+        // The first 32 binary digits of rest / q, sixteen at a time, which fits a signed conversion.
+        const Real above = rest * bits_cast<Real>((Bits{2 * bias} << fraction_bits) - bits_cast<Bits>(q)) * Real{0x1p16};
+        const auto high = static_cast<std::int32_t>(above);
+        const auto low = static_cast<std::int32_t>((above - static_cast<Real>(high)) * Real{0x1p16});
+        const std::uint32_t count = static_cast<std::uint32_t>(high) << 16 | static_cast<std::uint32_t>(low);
+        return bits_cast<Bits>(count + drawn < count ? down + q : down);
+    }
+    return bits_cast<Bits>(down);  // toward_zero
+}
+
+// The code of a rounded magnitude that is at most the largest.
+template <class Real>
+APSCOPE_HD BitsOf<Real> movable_code(BitsOf<Real> rounded, const MovableFormat<Real>& f, BitsOf<Real> shift) {
+    using Bits = BitsOf<Real>;
+    const Bits least = f.least + shift, c = least + f.lift;
+    const Bits quanta = bits_cast<Bits>(bits_cast<Real>(rounded) + bits_cast<Real>(c)) - c;
+    return select(rounded < least, quanta, ((rounded - shift) >> f.code_shift) - f.code_offset);
+}
+
+// One element: its value times its block's scale, or its code.
+template <RoundingMode M, bool Few, bool Ratio, bool Encodes, class Real>
+APSCOPE_HD auto block_element(Real x, const BlockCast<Real>& cast, BitsOf<Real> shift, Real multiply, Real value, std::uint32_t drawn) {
+    using Bits = BitsOf<Real>;
+    if constexpr (Ratio) {
+        x *= multiply;
+        x = x < -cast.bound ? -cast.bound : x;
+        x = cast.bound < x ? cast.bound : x;
+        shift = 0;
+    }
+    const Bits bits = bits_cast<Bits>(x), sign = bits & sign_bit<Real>;
+    const bool negative = sign != 0;
+    const Bits rounded = round_by_addition<M, Few, Real>(bits ^ sign, negative, cast.element, shift, drawn);
+    const bool over = !Ratio && rounded > cast.element.largest + shift;
+    if constexpr (Encodes) {
+        const Bits code = movable_code<Real>(rounded, cast.element, shift);
+        const Bits below = select(code == 0, cast.zero_code, ((code ^ cast.flip) + cast.add) & cast.mask);
+        return select(over, select(negative, cast.over_code_negative, cast.over_code_positive), select(negative, below, code));
+    } else {
+        Bits result = rounded | (sign & select(rounded == 0, cast.negative_zero, sign_bit<Real>));
+        if constexpr (Ratio) {
+            return bits_cast<Real>(result) * value / cast.tensor_scale;
+        } else {
+            const Bits beyond = select(negative, cast.over_negative + (shift & cast.moves_negative), cast.over_positive + (shift & cast.moves_positive));
+            result = select(over, beyond, result);
+            return bits_cast<Real>(result);
+        }
+    }
+}
+
+// A run of blocks, each of `steps` times block_step elements.
+template <RoundingMode M, bool Few, bool Ratio, bool Encodes, class Real>
+struct RoundBlocksInSteps {
+    using Out = std::conditional_t<Encodes, std::uint8_t, Real>;
+    static APSCOPE_INLINE void run(const Real* __restrict in, Out* __restrict out, std::size_t blocks, std::size_t steps,
+                                   const BlockCast<Real>* given, const BlockScales<Real>* given_scales, const std::uint32_t* __restrict drawn) {
+        using Result = std::conditional_t<Encodes, BitsOf<Real>, Real>;
+        const BlockCast<Real> cast = *given;
+        const BlockScales<Real> scales = *given_scales;
+        for (std::size_t b = 0; b < blocks; ++b) {
+            const BitsOf<Real> shift = Ratio ? 0 : scales.shift[b];
+            const Real multiply = Ratio ? scales.multiply[b] : Real{0}, value = Ratio ? scales.value[b] : Real{0};
+            for (std::size_t step = 0; step < steps; ++step, in += block_step, out += block_step) {
+                Result results[block_step];
+                for (std::size_t j = 0; j < block_step; ++j) {
+                    results[j] = block_element<M, Few, Ratio, Encodes, Real>(in[j], cast, shift, multiply, value, is_stochastic(M) ? drawn[j] : 0);
+                }
+                for (std::size_t j = 0; j < block_step; ++j) out[j] = static_cast<Out>(results[j]);
+                if (is_stochastic(M)) drawn += block_step;
+            }
+        }
+    }
+};
+
+// A run of elements, each with a scale of its own.
+template <RoundingMode M, bool Few, bool Ratio, bool Encodes, class Real>
+struct RoundBlockElements {
+    using Out = std::conditional_t<Encodes, std::uint8_t, Real>;
+    static APSCOPE_INLINE void run(const Real* __restrict in, Out* __restrict out, std::size_t count, const BlockCast<Real>* given,
+                                   const BlockScales<Real>* given_scales, const std::uint32_t* __restrict drawn) {
+        const BlockCast<Real> cast = *given;
+        const BlockScales<Real> scales = *given_scales;
+        for (std::size_t i = 0; i < count; ++i) {
+            out[i] = static_cast<Out>(block_element<M, Few, Ratio, Encodes, Real>(
+                in[i], cast, Ratio ? 0 : scales.shift[i], Ratio ? scales.multiply[i] : Real{0}, Ratio ? scales.value[i] : Real{0},
+                is_stochastic(M) ? drawn[i] : 0));
+        }
+    }
+};
+
+// The largest magnitude of each block, as bits: an infinity or a NaN shows. Size 0: of counts[b] elements, or counts[0]
+// all of them.
+template <class Real, std::size_t Size>
+struct BlockMaxima {
+    static APSCOPE_INLINE void run(const Real* in, BitsOf<Real>* maxima, std::size_t blocks, const std::uint32_t* counts, bool uniform) {
+        for (std::size_t b = 0; b < blocks; ++b) {
+            const std::size_t count = Size != 0 ? Size : counts[uniform ? 0 : b];
+            BitsOf<Real> largest = 0;
+            for (std::size_t j = 0; j < count; ++j) {
+                const BitsOf<Real> magnitude = bits_cast<BitsOf<Real>>(in[j]) & ~sign_bit<Real>;
+                largest = largest > magnitude ? largest : magnitude;
+            }
+            maxima[b] = largest;
+            in += count;
+        }
+    }
+};
+
+// The same of `columns` blocks side by side, whose elements are `stride` apart.
+template <class Real>
+struct ColumnMaxima {
+    static APSCOPE_INLINE void run(const Real* in, BitsOf<Real>* maxima, std::size_t columns, std::size_t rows, std::size_t stride) {
+        for (std::size_t c = 0; c < columns; ++c) maxima[c] = 0;
+        for (std::size_t row = 0; row < rows; ++row, in += stride) {
+            for (std::size_t c = 0; c < columns; ++c) {
+                const BitsOf<Real> magnitude = bits_cast<BitsOf<Real>>(in[c]) & ~sign_bit<Real>;
+                maxima[c] = maxima[c] > magnitude ? maxima[c] : magnitude;
+            }
+        }
+    }
+};
+
+// The power-of-two rules on the bits of amax, and the blocks that the loops above serve.
+template <class Real>
+struct PowerScaleRule {
+    using Bits = BitsOf<Real>;
+    std::int64_t offset;            // k = exponent field - offset, and one more
+    Bits more_from;                 // from this fraction on
+    std::int64_t least, most;       // the scale format's exponents
+    std::int64_t lowest, highest;   // the k served
+    Bits limit;                     // the first amax not served
+};
+template <class Real>
+struct PowerScales {
+    static APSCOPE_INLINE void run(const BitsOf<Real>* maxima, std::size_t blocks, const PowerScaleRule<Real>* given,
+                                   std::int32_t* exponents, BitsOf<Real>* shifts, std::uint8_t* served) {
+        using Bits = BitsOf<Real>;
+        using Signed = std::make_signed_t<Bits>;
+        constexpr int fraction_bits = Layout<Real>::fraction_bits;
+        const PowerScaleRule<Real> rule = *given;
+        const auto offset = static_cast<Signed>(rule.offset), least = static_cast<Signed>(rule.least), most = static_cast<Signed>(rule.most);
+        const auto lowest = static_cast<Signed>(rule.lowest), highest = static_cast<Signed>(rule.highest);
+        for (std::size_t b = 0; b < blocks; ++b) {
+            const Bits amax = maxima[b], fraction = amax & ((Bits{1} << fraction_bits) - 1);
+            Signed k = static_cast<Signed>(amax >> fraction_bits) - offset + (fraction >= rule.more_from ? 1 : 0);
+            k = k < least ? least : k;
+            k = k > most ? most : k;
+            k = amax == 0 ? least : k;
+            exponents[b] = static_cast<std::int32_t>(k);
+            const bool inside = (amax >= Bits{1} << fraction_bits) & (amax < rule.limit) & (k >= lowest) & (k <= highest);
+            served[b] = static_cast<std::uint8_t>(inside | (amax == 0));
+            k = k < lowest ? lowest : k;  // zeros are zeros under any scale
+            k = k > highest ? highest : k;
+            shifts[b] = static_cast<Bits>(k) << fraction_bits;
+        }
+    }
+};
+
+// Rule ratio: NVFP4's order of fp32 operations (see choose_scale in block_rule.cpp).
+struct RatioScaleRule {
+    MovableFormat<float> scale;
+    float element_largest, scale_largest, tensor_scale, tensor_scale_inverse, stretch;
+    bool divides_first;
+};
+struct RatioScales {
+    static APSCOPE_INLINE void run(const std::uint32_t* maxima, std::size_t blocks, const RatioScaleRule* given, float* multiply,
+                                   float* values, std::uint8_t* codes, std::uint8_t* served) {
+        const RatioScaleRule rule = *given;
+        const float factor = rule.tensor_scale * (1.0f / rule.element_largest);
+        for (std::size_t b = 0; b < blocks; ++b) {
+            const float amax = bits_cast<float>(maxima[b]);
+            const float ratio = (rule.divides_first ? amax / rule.element_largest * rule.tensor_scale : amax * factor) * rule.stretch;
+            const float clipped = ratio < rule.scale_largest ? ratio : rule.scale_largest;
+            const std::uint32_t rounded =
+                round_by_addition<RoundingMode::ties_to_even, true, float>(bits_cast<std::uint32_t>(clipped), false, rule.scale, 0, 0);
+            const float divisor = bits_cast<float>(rounded) * rule.tensor_scale_inverse;
+            const float inverse = 1.0f / divisor;
+            values[b] = bits_cast<float>(rounded);
+            multiply[b] = FLT_MAX < inverse ? FLT_MAX : inverse;
+            codes[b] = static_cast<std::uint8_t>(movable_code<float>(rounded, rule.scale, 0));
+            // No infinity or NaN among the elements, none on the way, no negative ratio.
+            const bool plain = (maxima[b] < infinity_bits<float>) & (bits_cast<std::uint32_t>(ratio) <= infinity_bits<float>);
+            served[b] = static_cast<std::uint8_t>(plain & (bits_cast<std::uint32_t>(inverse) <= infinity_bits<float>));
+        }
+    }
+};
+
+// The largest finite magnitude, as bits.
+struct FiniteMaximum {
+    static APSCOPE_INLINE void run(const float* in, std::size_t count, std::uint32_t* largest) {
+        std::uint32_t found = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+            std::uint32_t magnitude = bits_cast<std::uint32_t>(in[i]) & ~sign_bit<float>;
+            magnitude = select(magnitude < infinity_bits<float>, magnitude, 0u);
+            found = found > magnitude ? found : magnitude;
+        }
+        *largest = found;
+    }
+};
+
+// Random integers of consecutive elements, from a block of the stream on.
+struct FillDraws {
+    static APSCOPE_INLINE void run(const RandomStream* stream, std::uint64_t first, std::size_t count, std::uint32_t* out) {
+        NarrowDraws draws(*stream);
+        for (std::size_t begin = 0; begin < count; begin += NarrowDraws::size) {
+            const std::size_t n = count - begin < NarrowDraws::size ? count - begin : NarrowDraws::size;
+            __builtin_memcpy(out + begin, draws.at(first + begin, n), n * sizeof(std::uint32_t));
+        }
+    }
+};
+
+// Integer elements in the low `bits` bits of a code, two's complement, in units of `unit`.
+struct DecodeIntegers {
+    static APSCOPE_INLINE void run(const std::uint8_t* in, float* out, std::size_t count, int bits, float unit) {
+        const std::uint32_t half = 1u << (bits - 1);
+        for (std::size_t i = 0; i < count; ++i) {
+            const auto number = static_cast<std::int32_t>((in[i] ^ half) - half);
+            out[i] = static_cast<float>(number) * unit;
+        }
+    }
+};
+
+// element * scale / tensor scale: see combine_block_value(). The product's one rounding is fp32's own.
+APSCOPE_HD float block_value(float element, float scale, float tensor_scale) {
+    const float product = element * scale, value = product / tensor_scale;
+    return product == product ? value : bits_cast<float>(nan_bits<float>);
+}
+struct ScaleBlocksInSteps {
+    static APSCOPE_INLINE void run(const float* __restrict in, float* __restrict out, std::size_t blocks, std::size_t steps,
+                                   const float* __restrict scales, float tensor_scale) {
+        for (std::size_t b = 0; b < blocks; ++b) {
+            const float scale = scales[b];
+            for (std::size_t step = 0; step < steps; ++step, in += block_step, out += block_step) {
+                for (std::size_t j = 0; j < block_step; ++j) out[j] = block_value(in[j], scale, tensor_scale);
+            }
+        }
+    }
+};
+struct ScaleBlockElements {
+    static APSCOPE_INLINE void run(const float* __restrict in, float* __restrict out, std::size_t count, const float* __restrict scales,
+                                   float tensor_scale) {
+        for (std::size_t i = 0; i < count; ++i) out[i] = block_value(in[i], scales[i], tensor_scale);
+    }
+};
+
+}  // namespace apscope::detail

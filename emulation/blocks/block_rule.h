@@ -1,0 +1,54 @@
+// One block of a block format by the one rule (core/rounding.h), element by element on fp64 numbers
+// x / 2^k, which are exact: what the loops of block_kernels.h are held to, and what serves the blocks
+// and formats that they leave.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/block_format.h"
+#include "core/codec.h"
+#include "core/rounding.h"
+#include "emulation/blocks/blocks.h"
+
+namespace apscope::detail {
+
+// One block's place: its elements are first, first + stride, ...; its scale's index.
+struct BlockPlace {
+    std::size_t first, stride, count, scale;
+};
+
+// What encoding needs of a format and a projection, derived once. The tensor scale is 1 until it is set.
+struct BlockEncoder {
+    BlockFormat format;
+    Projection projection;
+    BlockSettings settings;
+    Cast<double> element, scale;
+    Codec element_codec, scale_codec;
+    float largest, tensor_scale, tensor_scale_inverse;
+
+    BlockEncoder(const BlockFormat& f, const Projection& p, const BlockSettings& given);
+    // amax: the array's largest finite magnitude.
+    void set_tensor_scale(float amax);
+    // Of an element's value in fp32.
+    std::uint8_t element_code(float value) const;
+};
+
+// `in` and `out` are the whole arrays, or the same array.
+template <class Real>
+void quantize_block_by_rule(const Real* in, Real* out, const BlockPlace& place, const BlockEncoder& encoder);
+template <class Real>
+void encode_block_by_rule(const Real* in, std::uint8_t* codes, std::uint8_t* scales, const BlockPlace& place, const BlockEncoder& encoder);
+
+// The values of all codes, of elements and of scales.
+std::vector<double> element_values(const BlockFormat& format);
+std::vector<double> scale_values(const BlockFormat& format);
+
+// element * scale / tensor scale. The product is exact in fp64, and in fp32 for rule ratio, whose
+// division is the one of fp32.
+template <class Real>
+Real combine_block_value(const BlockFormat& f, double element, double scale, float tensor_scale);
+
+}  // namespace apscope::detail

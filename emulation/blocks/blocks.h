@@ -1,0 +1,81 @@
+// Block formats applied to arrays: quantize_blocks (values that a block format holds), encode_blocks
+// (codes of the elements and of the scales) and decode_blocks. Blocks go through the loops of
+// block_kernels.h where those serve, and through the one rule of core/rounding.h on fp64 numbers x / 2^k,
+// which are exact, where they do not: to the same bits.
+//
+// What a block becomes is docs/definitions.md section 11. In short: amax is taken over the block's
+// finite elements; a block of zeros has the smallest scale; a NaN stays in its element where the
+// element format has NaN, and makes the block's scale NaN (every element NaN) where it has none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "core/block_format.h"
+#include "core/philox.h"
+#include "core/projection.h"
+
+namespace apscope::detail {
+
+// An array of shape (outer, length, inner) in C order; blocks run along `length`. The scales have
+// the shape (outer, blocks, inner).
+struct BlockShape {
+    std::size_t outer = 1, length = 0, inner = 1;
+
+    std::size_t size() const { return outer * length * inner; }
+    std::size_t blocks(const BlockFormat& f) const {
+        const auto size = static_cast<std::size_t>(f.block_size);
+        return length / size + (length % size != 0);
+    }
+    std::size_t scales(const BlockFormat& f) const { return outer * blocks(f) * inner; }
+};
+
+// `out` is `in` or does not overlap it. Stochastic rounding draws element i's word (C order) of the
+// stream keyed by `seed`; threads = 0 takes all of the machine's and changes no bit.
+void quantize_blocks(std::span<const float> in, std::span<float> out, BlockShape shape, const BlockFormat& format,
+                     const Projection& projection, std::uint64_t seed = 0, int threads = 1);
+// fp64 values rounded once. Formats whose scale is a ratio compute it in fp32 and refuse fp64.
+void quantize_blocks(std::span<const double> in, std::span<double> out, BlockShape shape, const BlockFormat& format,
+                     const Projection& projection, std::uint64_t seed = 0, int threads = 1);
+
+// The tensor scale is returned, 1 for formats without one. decode_blocks gives back, bit for bit,
+// what quantize_blocks makes of the same array.
+float encode_blocks(std::span<const float> in, std::span<std::uint8_t> codes, std::span<std::uint8_t> scales, BlockShape shape,
+                    const BlockFormat& format, const Projection& projection, std::uint64_t seed = 0, int threads = 1);
+float encode_blocks(std::span<const double> in, std::span<std::uint8_t> codes, std::span<std::uint8_t> scales, BlockShape shape,
+                    const BlockFormat& format, const Projection& projection, std::uint64_t seed = 0, int threads = 1);
+
+// What an encoder may be told beside the format. All but `stream` speak of rule ratio.
+struct BlockSettings {
+    RandomStream stream;            // of the words; element i draws word i
+    std::optional<float> amax;      // instead of the array's own: agreed with others
+    float scale_range = 0;          // the largest block scale the tensor scale aims at; 0: the scale format's largest
+    float stretch = 1;              // factor on the block's scale before it is rounded
+    bool divides_first = false;     // fl32(fl32(amax / largest) * S_enc), not fl32(amax * fl32(S_enc / largest))
+};
+float encode_blocks(std::span<const float> in, std::span<std::uint8_t> codes, std::span<std::uint8_t> scales, BlockShape shape,
+                    const BlockFormat& format, const Projection& projection, const BlockSettings& settings, int threads = 1);
+float encode_blocks(std::span<const double> in, std::span<std::uint8_t> codes, std::span<std::uint8_t> scales, BlockShape shape,
+                    const BlockFormat& format, const Projection& projection, const BlockSettings& settings, int threads = 1);
+
+// Any codes are read, also those that no encoder writes; a code wider than the format is refused.
+void decode_blocks(std::span<const std::uint8_t> codes, std::span<const std::uint8_t> scales, float tensor_scale,
+                   std::span<float> out, BlockShape shape, const BlockFormat& format, int threads = 1);
+
+// By the rule alone, block by block and element by element, for checking the lines above.
+void quantize_blocks_by_rule(std::span<const float> in, std::span<float> out, BlockShape shape, const BlockFormat& format,
+                             const Projection& projection, std::uint64_t seed = 0);
+void quantize_blocks_by_rule(std::span<const double> in, std::span<double> out, BlockShape shape, const BlockFormat& format,
+                             const Projection& projection, std::uint64_t seed = 0);
+float encode_blocks_by_rule(std::span<const float> in, std::span<std::uint8_t> codes, std::span<std::uint8_t> scales, BlockShape shape,
+                            const BlockFormat& format, const Projection& projection, const BlockSettings& settings);
+float encode_blocks_by_rule(std::span<const double> in, std::span<std::uint8_t> codes, std::span<std::uint8_t> scales, BlockShape shape,
+                            const BlockFormat& format, const Projection& projection, const BlockSettings& settings);
+void decode_blocks_by_rule(std::span<const std::uint8_t> codes, std::span<const std::uint8_t> scales, float tensor_scale,
+                           std::span<float> out, BlockShape shape, const BlockFormat& format);
+// Whether the loops serve most blocks of a format, or the rule all of them.
+bool blocks_have_loops(const BlockFormat& format, const Projection& projection);
+
+}  // namespace apscope::detail

@@ -1,0 +1,272 @@
+#include "emulation/cast/quantize.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+#include "core/codec.h"
+#include "core/float_environment.h"
+#include "emulation/cast/quantize_codes.h"
+#include "emulation/cast/quantize_job.h"
+#include "emulation/machine/parallel.h"
+#include "emulation/machine/streaming.h"
+
+namespace apscope::detail {
+
+namespace {
+
+// Work is handed out in pieces of this many elements: a multiple of every Philox block.
+constexpr std::size_t piece = std::size_t{1} << 16;
+
+template <class Work>
+void for_pieces(std::size_t count, int threads, Work&& work) {
+    const FloatEnvironment environment;
+    threads = thread_count(threads);
+    const std::size_t pieces = (count + piece - 1) / piece;
+    const auto run = [&](std::size_t p) { work(p * piece, std::min(piece, count - p * piece)); };
+    if (pieces <= 1 || threads == 1) {
+        for (std::size_t p = 0; p < pieces; ++p) run(p);
+    } else {
+        parallel_for(pieces, threads, run);
+    }
+}
+
+void check_lengths(std::size_t in, std::size_t out) {
+    if (in != out) {
+        throw std::invalid_argument("the output holds " + std::to_string(out) + " elements, the input " + std::to_string(in) +
+                                    "; they must agree");
+    }
+}
+
+// The caller's random integers, one an element and N bits each.
+void check_words(const RandomSource& random, std::size_t count, const Projection& projection) {
+    if (!random.words) return;
+    if (!is_stochastic(projection.rounding)) {
+        throw std::invalid_argument("random is given, but rounding='" + std::string(to_string(projection.rounding)) +
+                                    "' draws nothing; leave it out or use a stochastic rounding");
+    }
+    if (projection.rounding == RoundingMode::stochastic_exact) {
+        throw std::invalid_argument("random is given, but rounding='stochastic_exact' takes as many random bits as a number needs; "
+                                    "use 'stochastic' with random_bits, or a seed");
+    }
+    if (random.words->size() != count) {
+        throw std::invalid_argument("random holds " + std::to_string(random.words->size()) + " integers, the input " +
+                                    std::to_string(count) + " elements; they must agree");
+    }
+    if (projection.random_bits == 64) return;
+    for (std::size_t i = 0; i < count; ++i) {
+        if ((*random.words)[i] >> projection.random_bits != 0) {
+            throw std::invalid_argument("random holds " + std::to_string((*random.words)[i]) + " at element " + std::to_string(i) +
+                                        ", which has more than random_bits=" + std::to_string(projection.random_bits) + " bits");
+        }
+    }
+}
+
+template <class Real>
+QuantizePath choose_path(const FloatFormat& format, const Projection& projection, const Cast<Real>& cast) {
+    if (projection.rounding == RoundingMode::stochastic_exact) return QuantizePath::digits;
+    if (addition_serves<Real>(format, projection, cast)) return QuantizePath::addition;
+    if constexpr (std::is_same_v<Real, float>) {
+        if (split_serves(format, projection, cast)) return QuantizePath::split;
+    }
+    return is_stochastic(projection.rounding) ? QuantizePath::stochastic : QuantizePath::rule;
+}
+
+template <class Real>
+QuantizeJob<Real> make_job(std::size_t count, const FloatFormat& format, const Projection& projection, const RandomSource& random) {
+    if constexpr (std::is_same_v<Real, float>) require_fp32(format, "an array of fp32 numbers");
+    validate(projection, format);
+    check_words(random, count, projection);
+    const Cast<Real> cast = make_cast<Real>(format, projection);
+    QuantizeJob<Real> job{cast, projection.rounding, choose_path(format, projection, cast),
+                          array_stream(random.seed, projection.drawn_bits()), random, {}};
+    if constexpr (std::is_same_v<Real, float>) {
+        if (job.path == QuantizePath::split) job.split = make_split_cast(format, cast);
+    }
+    return job;
+}
+
+// Rounded in the first-level cache, then streamed to memory.
+template <class Real>
+void quantize_streaming(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin, std::size_t count) {
+    constexpr std::size_t step = 2048;
+    alignas(64) Real rounded[step];
+    for (std::size_t i = 0; i < count; i += step) {
+        const std::size_t n = std::min(step, count - i);
+        quantize_piece<Real>(job, in + i, rounded, begin + i, n);
+        copy_streaming(rounded, out + i, n * sizeof(Real));
+    }
+    finish_streaming();
+}
+
+template <class Real>
+void quantize_array(std::span<const Real> in, std::span<Real> out, const FloatFormat& format, const Projection& projection,
+                    const RandomSource& random, int threads, bool by_rule = false) {
+    check_lengths(in.size(), out.size());
+    QuantizeJob<Real> job = make_job<Real>(in.size(), format, projection, random);
+    if (by_rule && (job.path == QuantizePath::addition || job.path == QuantizePath::split)) job.path = QuantizePath::rule;
+    const bool streams = in.size() * sizeof(Real) >= streaming_bytes;
+    for_pieces(in.size(), threads, [&](std::size_t begin, std::size_t count) {
+        if (streams) quantize_streaming<Real>(job, in.data() + begin, out.data() + begin, begin, count);
+        else quantize_piece<Real>(job, in.data() + begin, out.data() + begin, begin, count);
+    });
+}
+
+}  // namespace
+
+template <class Real>
+QuantizePath quantize_path(const FloatFormat& format, const Projection& projection) {
+    return choose_path(format, projection, make_cast<Real>(format, projection));
+}
+template QuantizePath quantize_path<float>(const FloatFormat&, const Projection&);
+template QuantizePath quantize_path<double>(const FloatFormat&, const Projection&);
+
+void quantize(std::span<const float> in, std::span<float> out, const FloatFormat& format, const Projection& projection,
+              const RandomSource& random, int threads) {
+    quantize_array(in, out, format, projection, random, threads);
+}
+void quantize(std::span<const double> in, std::span<double> out, const FloatFormat& format, const Projection& projection,
+              const RandomSource& random, int threads) {
+    quantize_array(in, out, format, projection, random, threads);
+}
+
+// With its random words drawn one by one, not in blocks.
+template <class Real>
+void quantize_array_by_rule(std::span<const Real> in, std::span<Real> out, const FloatFormat& format, const Projection& projection,
+                            const RandomSource& random) {
+    if (!is_stochastic(projection.rounding) || random.words) return quantize_array(in, out, format, projection, random, 1, true);
+    check_lengths(in.size(), out.size());
+    const FloatEnvironment environment;
+    const QuantizeJob<Real> job = make_job<Real>(in.size(), format, projection, random);
+    for (std::size_t i = 0; i < in.size(); ++i) {
+        const std::uint64_t element = random.first_element + i;
+        out[i] = job.path == QuantizePath::digits
+                     ? round_to_format<RoundingMode::stochastic_exact, Real>(in[i], job.cast, StreamWord{&job.stream, element})
+                     : round_one<Real>(in[i], job.cast, job.mode, job.stream.at(element));
+    }
+}
+void quantize_by_rule(std::span<const float> in, std::span<float> out, const FloatFormat& format, const Projection& projection,
+                      const RandomSource& random) {
+    quantize_array_by_rule(in, out, format, projection, random);
+}
+void quantize_by_rule(std::span<const double> in, std::span<double> out, const FloatFormat& format, const Projection& projection,
+                      const RandomSource& random) {
+    quantize_array_by_rule(in, out, format, projection, random);
+}
+
+void narrow(std::span<const double> in, std::span<float> out) {
+    check_lengths(in.size(), out.size());
+    const FloatEnvironment environment;
+    for (std::size_t i = 0; i < in.size(); ++i) out[i] = static_cast<float>(in[i]);
+}
+
+void widen(std::span<const float> in, std::span<double> out) {
+    check_lengths(in.size(), out.size());
+    const FloatEnvironment environment;
+    for (std::size_t i = 0; i < in.size(); ++i) out[i] = in[i];
+}
+
+template <class Real, class Code>
+void encode(std::span<const Real> in, std::span<Code> out, const FloatFormat& format, const Projection& projection,
+            std::optional<std::uint64_t> nan_code, const RandomSource& random, int threads) {
+    check_lengths(in.size(), out.size());
+    const int bits = format.storage_bits();
+    if (bits > static_cast<int>(sizeof(Code) * 8)) {
+        throw std::invalid_argument(format.name() + " codes have " + std::to_string(bits) + " bits, more than the output's " +
+                                    std::to_string(sizeof(Code) * 8));
+    }
+    const QuantizeJob<Real> job = make_job<Real>(in.size(), format, projection, random);
+    BasicCodec<Real> codec = make_codec<Real>(format);
+    if (nan_code) {
+        if (bits < 64 && *nan_code >> bits != 0) {
+            throw std::invalid_argument("nan=" + std::to_string(*nan_code) + " is no code of " + format.name() + ", which has " +
+                                        std::to_string(bits) + " bits");
+        }
+        if (!format.has_nan()) codec.nan_code = static_cast<BitsOf<Real>>(*nan_code);
+    } else if (!format.has_nan()) {
+        bool any = false;
+        for (const Real x : in) any |= x != x;
+        for (std::size_t i = 0; any; ++i) {
+            if (in[i] != in[i]) {
+                throw std::invalid_argument("element " + std::to_string(i) + " is NaN, which " + format.name() +
+                                            " cannot hold; give nan= a code to put there");
+            }
+        }
+    }
+    CodeMap map{};
+    bool mapped = false;
+    if constexpr (std::is_same_v<Real, float>) {
+        mapped = code_map_serves(format) && !projection.keep_payload;
+        if (mapped) map = make_code_map(format);
+        map.nan_code = codec.nan_code;
+        if (mapped && job.path == QuantizePath::addition) {
+            const AdditionCodes codes = make_addition_codes(job.cast, map, codec);
+            for_pieces(in.size(), threads, [&](std::size_t begin, std::size_t count) {
+                simd::run<EncodeByAddition<Code>>(in.data() + begin, out.data() + begin, count, &codes);
+            });
+            return;
+        }
+    }
+    for_pieces(in.size(), threads, [&](std::size_t begin, std::size_t count) {
+        constexpr std::size_t step = 1024;
+        Real rounded[step];
+        for (std::size_t i = begin; i < begin + count; i += step) {
+            const std::size_t n = std::min(step, begin + count - i);
+            quantize_piece<Real>(job, in.data() + i, rounded, i, n);
+            if constexpr (std::is_same_v<Real, float>) {
+                if (mapped) {
+                    simd::run<EncodeValues<Code>>(static_cast<const float*>(rounded), out.data() + i, n, &map);
+                    continue;
+                }
+            }
+            for (std::size_t j = 0; j < n; ++j) out[i + j] = static_cast<Code>(encode_one<Real>(rounded[j], codec));
+        }
+    });
+}
+
+template <class Code, class Real>
+void decode(std::span<const Code> in, std::span<Real> out, const FloatFormat& format, bool keep_payload, int threads) {
+    check_lengths(in.size(), out.size());
+    if constexpr (std::is_same_v<Real, float>) require_fp32(format, "an array of fp32 numbers");
+    const int bits = format.storage_bits();
+    if (bits < static_cast<int>(sizeof(Code) * 8)) {
+        std::uint64_t all = 0;
+        for (const Code code : in) all |= code;
+        for (std::size_t i = 0; all >> bits != 0; ++i) {
+            if (in[i] >> bits != 0) {
+                throw std::invalid_argument("code " + std::to_string(in[i]) + " at element " + std::to_string(i) + " is wider than " +
+                                            format.name() + ", which has " + std::to_string(bits) + " bits");
+            }
+        }
+    }
+    BasicCodec<Real> codec = make_codec<Real>(format);
+    codec.keep_payload = keep_payload;
+    if constexpr (std::is_same_v<Real, float>) {
+        if (code_map_serves(format) && !keep_payload) {
+            const CodeMap map = make_code_map(format);
+            for_pieces(in.size(), threads, [&](std::size_t begin, std::size_t count) {
+                simd::run<DecodeCodes<Code>>(in.data() + begin, out.data() + begin, count, &map);
+            });
+            return;
+        }
+    }
+    for_pieces(in.size(), threads, [&](std::size_t begin, std::size_t count) {
+        for (std::size_t i = begin; i < begin + count; ++i) out[i] = decode_one<Real>(static_cast<BitsOf<Real>>(in[i]), codec);
+    });
+}
+
+#define APSCOPE_CODES(Real, Code)                                                                                            \
+    template void encode(std::span<const Real>, std::span<Code>, const FloatFormat&, const Projection&,                      \
+                         std::optional<std::uint64_t>, const RandomSource&, int);                                            \
+    template void decode(std::span<const Code>, std::span<Real>, const FloatFormat&, bool, int);
+APSCOPE_CODES(float, std::uint8_t)
+APSCOPE_CODES(float, std::uint16_t)
+APSCOPE_CODES(float, std::uint32_t)
+APSCOPE_CODES(double, std::uint8_t)
+APSCOPE_CODES(double, std::uint16_t)
+APSCOPE_CODES(double, std::uint32_t)
+APSCOPE_CODES(double, std::uint64_t)
+#undef APSCOPE_CODES
+
+}  // namespace apscope::detail

@@ -1,0 +1,130 @@
+// A rounding of fp32 numbers to a common format, in two halves that both are vector code (stochastic ones:
+// stochastic_split.h):
+//
+//   from 2^emin on    the discarded bits are the low s = 23 - m of x's own: add what the mode adds, cut them off
+//
+//                     sign | exponent | kept m bits | rest: s bits       a carry runs into the exponent
+//
+//   below             x is v quanta, 2^(emin - m) each: an integer k and a fraction r, both exact in fp32
+//
+// The rule (core/rounding.h) is the same for both; here it costs a third. Formats whose emin is fp32's have
+// no second half: fp32's subnormal numbers are cut off at the same place as its normal ones.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/rounding.h"
+#include "emulation/cast/quantize_buffers.h"
+
+namespace apscope::detail {
+
+// A format and a projection as the two halves need them.
+struct SplitCast {
+    Cast<float> cast;
+    int shift;                   // s
+    std::uint32_t rest;          // its bits
+    std::uint32_t random_mask;   // the bits of a random integer, left-aligned
+    std::uint32_t first_normal;  // bits of 2^emin; 0 without a second half
+    float per_quantum, quantum;  // 2^(m - emin), 2^(emin - m)
+};
+
+inline SplitCast make_split_cast(const FloatFormat& f, const Cast<float>& cast) {
+    const int shift = 23 - f.mantissa_bits, bits = cast.random_bits < 32 ? cast.random_bits : 32;
+    SplitCast s{cast, shift, (std::uint32_t{1} << shift) - 1, ~std::uint32_t{0} << (32 - bits), 0, 1.0f, 1.0f};
+    if (cast.emin > -126) {
+        s.first_normal = static_cast<std::uint32_t>(cast.emin + 127) << 23;
+        s.per_quantum = bits_cast<float>(static_cast<std::uint32_t>(f.mantissa_bits - cast.emin + 127) << 23);
+        s.quantum = bits_cast<float>(static_cast<std::uint32_t>(cast.emin - f.mantissa_bits + 127) << 23);
+    }
+    return s;
+}
+
+// Plain casts to signed formats with a zero and even spacing, whose emin is fp32's, or whose quantum is at
+// most 1 (v is a normal number) and at least 2^-93 (fp32's subnormal numbers are less than 2^-33 quanta); at
+// precision 1 no mode that asks for a code's parity.
+inline bool split_serves(const FloatFormat& f, const Projection& p, const Cast<float>& cast) {
+    const bool asks_parity = p.rounding == RoundingMode::ties_to_even || p.rounding == RoundingMode::to_odd;
+    const bool narrow = p.rounding == RoundingMode::stochastic || p.rounding == RoundingMode::stochastic_equal;
+    if (is_stochastic(p.rounding) && (!narrow || p.drawn_bits() > 32)) return false;
+    const bool halves = cast.emin == -126 || (cast.emin - f.mantissa_bits >= -93 && cast.emin - f.mantissa_bits <= 0);
+    return is_plain(cast) && f.is_signed && f.zero != Zero::none && f.mantissa_bits <= 22 && halves &&
+           (f.mantissa_bits > 0 || !asks_parity);
+}
+
+// What the mode adds to the bits of a magnitude, whose low `s` bits are then cut off. negative is 0 or 1.
+template <RoundingMode M>
+APSCOPE_HD std::uint32_t addend(std::uint32_t magnitude, std::uint32_t negative, int s, std::uint32_t rest) {
+    const std::uint32_t half = (rest >> 1) + 1;
+    if constexpr (M == RoundingMode::ties_to_even) return half - 1 + (magnitude >> s & 1);
+    if constexpr (M == RoundingMode::ties_to_away) return half;
+    if constexpr (M == RoundingMode::ties_to_zero) return half - 1;
+    if constexpr (M == RoundingMode::toward_positive) return rest & (negative - 1);
+    if constexpr (M == RoundingMode::toward_negative) return rest & (0 - negative);
+    if constexpr (M == RoundingMode::away_from_zero) return rest;
+    if constexpr (M == RoundingMode::to_odd) return rest & ((magnitude >> s & 1) - 1);
+    return 0;  // toward_zero
+}
+
+// v, at least 0 and below 2^22, rounded to an integer.
+template <RoundingMode M>
+APSCOPE_HD float rounded_part(float v, std::uint32_t negative) {
+    if constexpr (M == RoundingMode::ties_to_even) return (v + 8388608.0f) - 8388608.0f;
+    const auto k = static_cast<std::int32_t>(v);
+    const float whole = static_cast<float>(k);
+    if constexpr (M == RoundingMode::toward_zero) return whole;
+    const float r = v - whole;
+    if constexpr (M == RoundingMode::ties_to_away) return r >= 0.5f ? whole + 1.0f : whole;
+    if constexpr (M == RoundingMode::ties_to_zero) return r > 0.5f ? whole + 1.0f : whole;
+    if constexpr (M == RoundingMode::toward_positive) return r != 0.0f ? whole + static_cast<float>(static_cast<std::int32_t>(1 - negative)) : whole;
+    if constexpr (M == RoundingMode::toward_negative) return r != 0.0f ? whole + static_cast<float>(static_cast<std::int32_t>(negative)) : whole;
+    if constexpr (M == RoundingMode::to_odd) return static_cast<float>(r != 0.0f ? k | 1 : k);
+    return r != 0.0f ? whole + 1.0f : whole;  // away_from_zero
+}
+
+// A magnitude below 2^emin in quanta, exactly; anything for others. fp32's subnormal numbers are less than any
+// random number's step: as good as the smallest normal one.
+APSCOPE_HD float quanta_below_normal(std::uint32_t magnitude, const SplitCast& s) {
+    std::uint32_t part = select(magnitude < s.first_normal, magnitude, 0u);
+    part = select(part - 1 < 0x007FFFFFu, 0x00800000u, part);
+    return bits_cast<float>(part) * s.per_quantum;
+}
+
+// The number whose magnitude rounded so: overflow and specials (if Full: quantize_buffers.h) and the sign.
+template <bool Full>
+APSCOPE_HD float finish_split(std::uint32_t bits, std::uint32_t rounded, const Cast<float>& cast) {
+    const std::uint32_t magnitude = bits & 0x7FFFFFFFu, sign = bits & 0x80000000u, negative = bits >> 31;
+    std::uint32_t result = rounded | (rounded == 0 ? sign & cast.negative_zero : sign);
+    if constexpr (Full) {
+        const std::uint32_t overflow = negative != 0 ? cast.overflow_negative : cast.overflow_positive;
+        const std::uint32_t infinite = negative != 0 ? cast.infinite_negative : cast.infinite_positive;
+        result = rounded > cast.largest ? overflow : result;
+        result = magnitude == 0x7F800000u ? infinite : result;
+        result = magnitude > 0x7F800000u ? nan_bits<float> : result;
+    }
+    return bits_cast<float>(result);
+}
+
+// Deterministic modes. Every step is a selection, so that loops over it become vector code.
+template <RoundingMode M, bool HasParts, bool Full>
+APSCOPE_HD float round_split(float x, const SplitCast& s) {
+    const std::uint32_t bits = bits_cast<std::uint32_t>(x), magnitude = bits & 0x7FFFFFFFu, negative = bits >> 31;
+    std::uint32_t rounded = (magnitude + addend<M>(magnitude, negative, s.shift, s.rest)) & ~s.rest;
+    if constexpr (HasParts) {
+        const float q = rounded_part<M>(quanta_below_normal(magnitude, s), negative) * s.quantum;
+        rounded = select(magnitude < s.first_normal, bits_cast<std::uint32_t>(q), rounded);
+    }
+    return finish_split<Full>(bits, rounded, s.cast);
+}
+
+template <RoundingMode M, bool HasParts>
+struct QuantizeBySplit {
+    static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count, const SplitCast* given) {
+        const SplitCast s = *given;
+        by_overflow(in, count, s.cast.largest, [&]<bool Full>(std::size_t begin, std::size_t n) __attribute__((always_inline)) {
+            for (std::size_t i = begin; i < begin + n; ++i) out[i] = round_split<M, HasParts, Full>(in[i], s);
+        });
+    }
+};
+
+}  // namespace apscope::detail

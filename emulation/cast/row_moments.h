@@ -1,0 +1,15 @@
+// What stochastic rounding does to rows on average (core/stochastic_moments.h), added up element by element.
+#pragma once
+
+#include <cstddef>
+
+#include "core/rounding.h"
+
+namespace apscope::detail {
+
+// bias[i] and variance[i] += those of rounding scale row[i]. False where a draw could overflow.
+template <class Real>
+bool add_moments(const Real* row, std::size_t count, double scale, const Cast<double>& cast, RoundingMode rounding, bool saturates,
+                 double* bias, double* variance);
+
+}  // namespace apscope::detail

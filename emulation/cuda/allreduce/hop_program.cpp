@@ -1,0 +1,50 @@
+#include "emulation/cuda/allreduce/hop_program.h"
+
+#include <algorithm>
+
+namespace apscope::detail {
+
+HopProgram hop_program(const Topology& topology, int workers) {
+    // A ring's last chunk begins with worker 0.
+    const int chunk = topology.kind == Topology::Kind::ring ? workers - 1 : 0;
+    const ReductionProgram program = reduction_program(topology, workers, chunk);
+    const std::size_t none = program.hops.size();
+
+    // Which hop uses a hop's result next; the end counts as one more.
+    std::vector<std::size_t> next_use(none, none + 1), row_made_by(static_cast<std::size_t>(workers), none);
+    const auto use = [&](int row, std::size_t by) {
+        const std::size_t maker = row_made_by[static_cast<std::size_t>(row)];
+        if (maker != none) next_use[maker] = by;
+    };
+    for (std::size_t h = 0; h < none; ++h) {
+        use(program.hops[h].target, h);
+        use(program.hops[h].source, h);
+        row_made_by[static_cast<std::size_t>(program.hops[h].target)] = h;
+    }
+    use(program.result, none);
+
+    HopProgram made;
+    std::vector<std::int32_t> row_operand, free_slots;
+    for (std::int32_t w = 0; w < workers; ++w) row_operand.push_back(w);
+    std::uint32_t number = 0;
+    for (std::size_t h = 0; h < none; ++h) {
+        const Hop& hop = program.hops[h];
+        const std::int32_t target = row_operand[static_cast<std::size_t>(hop.target)], source = row_operand[static_cast<std::size_t>(hop.source)];
+        for (const std::int32_t operand : {target, source}) {
+            if (operand < operand_before) free_slots.push_back(-2 - operand);
+        }
+        HopInstruction instruction{target, source, -1, number, hop.starts_accumulator};
+        if (next_use[h] > h + 1 && next_use[h] <= none) {
+            if (free_slots.empty()) free_slots.push_back(made.slots++);
+            instruction.keep = free_slots.back();
+            free_slots.pop_back();
+        }
+        row_operand[static_cast<std::size_t>(hop.target)] = instruction.keep >= 0 ? operand_slot(instruction.keep) : operand_before;
+        made.instructions.push_back(instruction);
+        number += static_cast<std::uint32_t>(program.additions_per_hop);
+    }
+    made.result = row_operand[static_cast<std::size_t>(program.result)];
+    return made;
+}
+
+}  // namespace apscope::detail

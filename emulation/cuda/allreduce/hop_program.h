@@ -1,0 +1,143 @@
+// A reduction's hops (emulation/allreduce/topology.h) as instructions that a GPU thread runs element by element, in the
+// hops' own order: the moments of stochastic hops are fp64 sums over the hops, whose order is part of their
+// bits. (reduce_step.h's stack machine, which needs no memory, computes subtrees first.)
+//
+//      target = round(target + source)          operand:  w >= 0   worker w's value
+//                                                         -1       the result just before
+//                                                         -2 - s   what was kept in slot s
+//
+// A chain of hops keeps nothing; a tree keeps the sums of a level. A ring's chunks run one program, that of the
+// chunk whose order begins with worker 0: chunk c's worker is worker (w + c + 1) mod W.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/philox.h"
+#include "emulation/allreduce/topology.h"
+#include "emulation/arithmetic/rounding_steps.h"
+#include "emulation/cuda/allreduce/hop_rounding.h"
+
+namespace apscope::detail {
+
+inline constexpr std::int32_t operand_before = -1;
+inline constexpr std::int32_t operand_slot(std::int32_t slot) { return -2 - slot; }
+
+struct HopInstruction {
+    std::int32_t target, source;  // operands
+    std::int32_t keep;            // the slot that the result goes to, or -1
+    std::uint32_t hop;            // the number of its first addition
+    std::int32_t starts;          // Kahan: the target's compensation is 0 from here
+};
+
+struct HopProgram {
+    std::vector<HopInstruction> instructions;
+    std::int32_t result = 0;  // an operand
+    int slots = 0;
+};
+
+// Host only. Gather runs the sequential hops.
+HopProgram hop_program(const Topology& topology, int workers);
+
+// Which chunk of a ring an element lies in, for elements from `first` on in ascending order.
+struct RingPlace {
+    std::uint64_t elements, workers, chunk, end;
+
+    APSCOPE_HD RingPlace(std::uint64_t n, int w, std::uint64_t first)
+        : elements(n), workers(static_cast<std::uint64_t>(w)), chunk(first / (n / workers + 1)), end(begin_of(chunk + 1)) {}
+    APSCOPE_HD std::uint64_t begin_of(std::uint64_t c) const { return elements / workers * c + elements % workers * c / workers; }
+    APSCOPE_HD std::uint64_t at(std::uint64_t element) {
+        while (element >= end) end = begin_of(++chunk + 1);
+        return chunk;
+    }
+};
+
+// What a thread keeps: a partial sum, Kahan's compensation.
+template <class Number>
+struct HopValue {
+    Number value, compensation;
+};
+using HopSlot = HopValue<double>;
+
+// What the hops' draws add to a sum's bias and variance.
+struct HopSumMoments {
+    double bias = 0.0, variance = 0.0;
+    bool defined = true;
+};
+
+// An addition of fp64 numbers, rounded once: every accumulator.
+struct RuleAdder {
+    using Number = double;
+    Cast<double> cast;
+    RoundingMode mode;
+    bool saturates;
+    PhiloxKey key;
+
+    APSCOPE_HD double add(double a, double b, std::uint32_t number, std::uint64_t element, HopSumMoments* moments) const {
+        if (mode == RoundingMode::ties_to_even) return add_rounded<RoundingMode::ties_to_even>(a, b, cast, 0);
+        if (moments != nullptr && is_stochastic(mode)) {
+            const RoundingMoments m = moments_by_mode(add_to_odd(a, b), cast, mode, saturates);
+            moments->bias += m.bias;
+            moments->variance += m.variance;
+            moments->defined = moments->defined && m.defined;
+        }
+        const RandomStream stream{key, 0, stage_and_hop(Stage::reduce, number), cast.random_bits};
+        return add_by_mode(a, b, cast, mode, is_stochastic(mode) ? stream.at(element) : 0);
+    }
+};
+
+// An addition of fp32 numbers and a step of a few operations, where emulation/allreduce/fp32_sums.h allows it. What put_right()
+// would mend, the sign of a zero and the bits of a NaN, no statistic sees.
+struct StepAdder {
+    using Number = float;
+    StepCast<float> step;  // none: the addition is the rounding
+
+    APSCOPE_HD float add(float a, float b, std::uint32_t, std::uint64_t, HopSumMoments*) const {
+        const float sum = a + b;
+        if (step.step == Step::addition) return round_step<Step::addition>(sum, step);
+        return step.step == Step::bits ? round_step<Step::bits>(sum, step) : sum;
+    }
+};
+
+// The hops of one element.
+template <class Adder>
+struct HopRunner {
+    using Number = typename Adder::Number;
+    Adder adder;
+    bool kahan;
+    const HopInstruction* instructions;
+    int count;
+    std::int32_t result;
+
+    // leaf(w): worker w's value. slots: this thread's, `pitch` apart.
+    template <class Leaf>
+    APSCOPE_HD Number operator()(std::uint64_t element, const Leaf& leaf, HopSlot* slots, std::uint64_t pitch, HopSumMoments* moments) const {
+        using Value = HopValue<Number>;
+        Value before{0, 0};
+        const auto read = [&](std::int32_t operand) -> Value {
+            if (operand >= 0) return {leaf(operand), 0};
+            if (operand == operand_before) return before;
+            const HopSlot kept = slots[static_cast<std::uint64_t>(-2 - operand) * pitch];
+            return {static_cast<Number>(kept.value), static_cast<Number>(kept.compensation)};
+        };
+        for (int k = 0; k < count; ++k) {
+            const HopInstruction instruction = instructions[k];
+            const Value target = read(instruction.target);
+            const Number source = read(instruction.source).value;
+            const std::uint32_t hop = instruction.hop;
+            if (!kahan) {
+                before = {adder.add(target.value, source, hop, element, moments), 0};
+            } else {
+                const Number compensation = instruction.starts ? 0 : target.compensation;
+                const Number y = adder.add(source, Number{-1} * compensation, hop, element, moments);
+                const Number t = adder.add(target.value, Number{1} * y, hop + 1, element, moments);
+                const Number low = adder.add(t, Number{-1} * target.value, hop + 2, element, moments);
+                before = {t, adder.add(low, Number{-1} * y, hop + 3, element, moments)};
+            }
+            if (instruction.keep >= 0) slots[static_cast<std::uint64_t>(instruction.keep) * pitch] = {before.value, before.compensation};
+        }
+        return read(result).value;
+    }
+};
+
+}  // namespace apscope::detail

@@ -1,0 +1,26 @@
+// The additions of an all-reduce on a GPU, and what a stochastic rounding does on average, of which there is one
+// copy a kernel, as of the rounding of one number (group_rounding.h).
+#pragma once
+
+#include <cstdint>
+
+#include "core/exact_sum.h"
+#include "core/stochastic_moments.h"
+#include "emulation/cuda/cast/group_rounding.h"
+
+namespace apscope::detail {
+
+// round(a + b); `random` holds the random integer, left-aligned.
+APSCOPE_HD_CALL double add_by_mode(double a, double b, const Cast<double>& cast, RoundingMode mode, std::uint64_t random) {
+    double result = 0;
+    dispatch(mode, [&]<RoundingMode M>() {
+        if constexpr (M != RoundingMode::stochastic_exact) result = add_rounded<M>(a, b, cast, random);
+    });
+    return result;
+}
+
+APSCOPE_HD_CALL RoundingMoments moments_by_mode(double v, const Cast<double>& cast, RoundingMode mode, bool saturates) {
+    return stochastic_moments(v, cast, mode, saturates);
+}
+
+}  // namespace apscope::detail

@@ -1,0 +1,21 @@
+#include "emulation/cuda/allreduce/reduce_choice.h"
+#include "emulation/cuda/machine/device_memory.h"
+#include "emulation/cuda/machine/launch.h"
+
+namespace apscope::detail {
+
+void all_reduce_on_device(const float* in, std::size_t workers, double* out, std::size_t n, const FloatFormat& format,
+                          const AllReduceOptions& options, const ReduceScale& scale, cudaStream_t stream) {
+    std::vector<ReduceChunk> chunks = reduce_chunks(in, workers, out, n, format, options, scale);
+    std::vector<StackInstruction> programs;
+    for (const ReduceChunk& chunk : chunks) programs.insert(programs.end(), chunk.program.begin(), chunk.program.end());
+    const DeviceMemory<StackInstruction> memory(programs, stream);
+    const StackInstruction* program = memory.get();
+    for (ReduceChunk& chunk : chunks) {
+        chunk.step.program = program;
+        program += chunk.program.size();
+        launch(chunk.step, stream);
+    }
+}
+
+}  // namespace apscope::detail

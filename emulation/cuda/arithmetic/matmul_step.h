@@ -1,0 +1,170 @@
+// Matrix products with a rounding after every operation, one output a thread: emulation/arithmetic/ordered_sum.h's
+// orders, element by element. A step takes some fifty instructions of rounding for two loads that
+// neighbouring threads share, so that the caches feed it and no tile is kept in shared memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/exact_arithmetic.h"
+#include "core/philox.h"
+#include "emulation/arithmetic/arithmetic_kernels.h"
+#include "emulation/arithmetic/ordered_sum.h"
+#include "emulation/cuda/cast/group_rounding.h"
+#include "emulation/cuda/cast/nan_bits.h"
+
+namespace apscope::detail {
+
+// One rounding of operations on numbers that are fp32 numbers, or products of two of them.
+struct StepRounder {
+    Cast<double> cast;
+    RoundingMode mode;
+    double operand_floor;  // operands below it count as zeros
+    bool wide;             // sums need more bits than a number rounded to odd has
+};
+
+inline constexpr int pairwise_levels = 40;
+
+// On wide numbers, which stochastic roundings of many bits alone ask for.
+template <Operation Op>
+APSCOPE_HD_CALL double operate_by_mode(double x, double y, double z, const Cast<double>& cast, RoundingMode mode, std::uint64_t random) {
+    double result = 0;
+    dispatch(mode, [&]<RoundingMode M>() {
+        if constexpr (is_stochastic(M) && M != RoundingMode::stochastic_exact) result = operate_wide<Op, M>(x, y, z, cast, random);
+    });
+    return result;
+}
+
+// Nearest: every rounding is to nearest, ties to even, of plain casts without flushed operands.
+template <bool Nearest>
+struct MatmulStep {
+    const float *a, *b;  // (batches, rows, terms) and (batches, terms, columns)
+    float* out;
+    std::uint64_t batches, rows, terms, columns;
+    SumOrder::Kind order;
+    std::uint64_t chunk;
+    StepRounder sum, product, result;
+    bool has_product, has_result;
+    PhiloxKey key;
+    int random_bits;
+
+    APSCOPE_HD std::uint64_t count() const { return batches * rows * columns; }
+
+    APSCOPE_HD void operator()(std::uint64_t i) const {
+        Output o{*this, a + i / columns * terms, b + (i / columns / rows * terms * columns + i % columns), i, 0};
+        double s = o.run();
+        if (has_result) s = o.round(result, s, Stage::quantize, 0);
+        out[i] = narrowed(s);
+    }
+
+private:
+    // One output's sum; `hop` counts its roundings.
+    struct Output {
+        const MatmulStep& step;
+        const float *left, *right;
+        std::uint64_t index;
+        std::uint32_t hop;
+
+        APSCOPE_HD std::uint64_t random(const StepRounder& r, Stage stage, std::uint32_t number) const {
+            if (!is_stochastic(r.mode)) return 0;
+            return RandomStream{step.key, 0, stage_and_hop(stage, number), step.random_bits}.at(index);
+        }
+        APSCOPE_HD double round(const StepRounder& r, double x, Stage stage, std::uint32_t number) const {
+            if constexpr (Nearest) {
+                return round_to_format<RoundingMode::ties_to_even, double>(x, known<true>(r.cast), std::uint64_t{0});
+            } else {
+                if (r.operand_floor != 0) x = flush_operand(x, r.operand_floor);
+                return cast_only(r, x, stage, number);
+            }
+        }
+        APSCOPE_HD double cast_only(const StepRounder& r, double x, Stage stage, std::uint32_t number) const {
+            return round_by_mode<double>(x, r.cast, r.mode, random(r, stage, number), RandomStream{}, 0);
+        }
+        // round(x op y (op z))
+        template <Operation Op>
+        APSCOPE_HD double apply(const StepRounder& r, double x, double y, double z, Stage stage, std::uint32_t number) const {
+            if constexpr (Nearest) {
+                return round_to_format<RoundingMode::ties_to_even, double>(to_odd<Op>(x, y, z, false), known<true>(r.cast), std::uint64_t{0});
+            } else {
+                if (r.operand_floor != 0) {
+                    x = flush_operand(x, r.operand_floor);
+                    y = flush_operand(y, r.operand_floor);
+                    z = flush_operand(z, r.operand_floor);
+                }
+                if (Op == Operation::multiply || !r.wide) {
+                    return cast_only(r, to_odd<Op>(x, y, z, r.mode == RoundingMode::toward_negative), stage, number);
+                }
+                return operate_by_mode<Op>(x, y, z, r.cast, r.mode, random(r, stage, number));
+            }
+        }
+        template <Operation Op>
+        APSCOPE_HD double next(double x, double y, double z = 0.0) {
+            return apply<Op>(step.sum, x, y, z, Stage::reduce, hop++);
+        }
+
+        APSCOPE_HD double a(std::uint64_t k) const { return left[k]; }
+        APSCOPE_HD double b(std::uint64_t k) const { return right[k * step.columns]; }
+        // Products enter by fused multiply-adds where fp64 does not hold them as operands are flushed.
+        APSCOPE_HD bool fused() const { return !Nearest && !step.has_product && step.sum.operand_floor != 0; }
+        APSCOPE_HD double term(std::uint64_t k) const {
+            if (!step.has_product) return a(k) * b(k);
+            return apply<Operation::multiply>(step.product, a(k), b(k), 0.0, Stage::wire, static_cast<std::uint32_t>(k));
+        }
+        APSCOPE_HD double begin(std::uint64_t k) {
+            if (fused()) return next<Operation::multiply>(a(k), b(k));
+            return round(step.sum, term(k), Stage::reduce, hop++);
+        }
+        APSCOPE_HD double add_term(double s, std::uint64_t k) {
+            if (fused()) return next<Operation::fma>(a(k), b(k), s);
+            return next<Operation::add>(s, term(k));
+        }
+
+        APSCOPE_HD double sequential(std::uint64_t first, std::uint64_t end) {
+            double s = begin(first);
+            for (std::uint64_t k = first + 1; k < end; ++k) s = add_term(s, k);
+            return s;
+        }
+        APSCOPE_HD double chunked() {
+            double s = 0.0;
+            for (std::uint64_t first = 0; first < step.terms; first += step.chunk) {
+                const double part = sequential(first, step.terms - first < step.chunk ? step.terms : first + step.chunk);
+                s = first == 0 ? part : next<Operation::add>(s, part);
+            }
+            return s;
+        }
+        // Sums of 2^level terms, merged like the digits of a binary counter.
+        APSCOPE_HD double pairwise() {
+            double stack[pairwise_levels];
+            int depth = 0;
+            for (std::uint64_t k = 0; k < step.terms; ++k) {
+                stack[depth++] = term(k);
+                for (std::uint64_t done = k + 1; done % 2 == 0; done /= 2) {
+                    --depth;
+                    stack[depth - 1] = next<Operation::add>(stack[depth - 1], stack[depth]);
+                }
+            }
+            for (; depth > 1; --depth) stack[depth - 2] = next<Operation::add>(stack[depth - 2], stack[depth - 1]);
+            return step.terms == 1 ? round(step.sum, stack[0], Stage::reduce, hop++) : stack[0];
+        }
+        APSCOPE_HD double kahan() {
+            double s = begin(0), compensation = 0.0;
+            for (std::uint64_t k = 1; k < step.terms; ++k) {
+                const double y = fused() ? add_term(-compensation, k) : next<Operation::subtract>(term(k), compensation);
+                const double t = next<Operation::add>(s, y);
+                const double low = next<Operation::subtract>(t, s);
+                compensation = next<Operation::subtract>(low, y);
+                s = t;
+            }
+            return s;
+        }
+        APSCOPE_HD double run() {
+            if (step.terms == 0) return round(step.sum, 0.0, Stage::reduce, hop++);
+            if (step.order == SumOrder::Kind::sequential) return sequential(0, step.terms);
+            if (step.order == SumOrder::Kind::chunked) return chunked();
+            if (step.order == SumOrder::Kind::pairwise) return pairwise();
+            return kahan();
+        }
+    };
+};
+
+}  // namespace apscope::detail

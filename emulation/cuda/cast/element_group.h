@@ -1,0 +1,79 @@
+// Groups of neighbouring elements, one a thread: read and written with accesses of up to 16 bytes
+// where the memory is aligned for them and the group is whole, else element by element.
+//
+//      stream element   0        4        8        12
+//                       |group 0 |group 1 |group 2 |      groups of 4, counted from element 0
+//      call                  ^first      ^first + count   so that the first and the last may be cut
+//
+// Groups are those that share a Philox block, which one thread then computes once.
+#pragma once
+
+#include <cstdint>
+
+#include "core/host_device.h"
+
+namespace apscope::detail {
+
+// `count` elements of a stream from element `first` on.
+struct ElementRange {
+    std::uint64_t count, first;
+
+    template <int Size>
+    APSCOPE_HD std::uint64_t groups() const {
+        return count == 0 ? 0 : (first + count - 1) / Size - first / Size + 1;
+    }
+    // Where in the array group g begins; before the array it wraps to a huge number.
+    template <int Size>
+    APSCOPE_HD std::uint64_t offset(std::uint64_t g) const {
+        return (first / Size + g) * Size - first;
+    }
+    template <int Size>
+    APSCOPE_HD bool is_whole(std::uint64_t offset) const {
+        return offset < count && count - offset >= Size;
+    }
+};
+
+template <class T, int Size>
+struct alignas(sizeof(T) * Size < 16 ? sizeof(T) * Size : 16) Packed {
+    T at[Size];
+};
+
+template <class T, int Size>
+APSCOPE_HD bool is_aligned(const T* p) {
+    return reinterpret_cast<std::uintptr_t>(p) % alignof(Packed<T, Size>) == 0;
+}
+
+// Elements outside the range are read as 0.
+template <class T, int Size>
+APSCOPE_HD void load_group(const T* array, const ElementRange& range, std::uint64_t offset, T (&values)[Size]) {
+    if (range.is_whole<Size>(offset) && is_aligned<T, Size>(array + offset)) {
+        const auto packed = *reinterpret_cast<const Packed<T, Size>*>(array + offset);
+        for (int j = 0; j < Size; ++j) values[j] = packed.at[j];
+    } else {
+        for (int j = 0; j < Size; ++j) values[j] = offset + j < range.count ? array[offset + j] : T{};
+    }
+}
+
+template <class T, int Size>
+APSCOPE_HD void store_group(T* array, const ElementRange& range, std::uint64_t offset, const T (&values)[Size]) {
+    if (range.is_whole<Size>(offset) && is_aligned<T, Size>(array + offset)) {
+        Packed<T, Size> packed;
+        for (int j = 0; j < Size; ++j) packed.at[j] = values[j];
+        *reinterpret_cast<Packed<T, Size>*>(array + offset) = packed;
+    } else {
+        for (int j = 0; j < Size; ++j) {
+            if (offset + j < range.count) array[offset + j] = values[j];
+        }
+    }
+}
+
+// The least of the indices that threads hand in.
+APSCOPE_HD void note_first(unsigned long long* least, std::uint64_t index) {
+#if defined(__CUDA_ARCH__)
+    atomicMin(least, static_cast<unsigned long long>(index));
+#else
+    if (index < *least) *least = index;
+#endif
+}
+
+}  // namespace apscope::detail

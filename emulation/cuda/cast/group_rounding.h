@@ -1,0 +1,107 @@
+// How a thread rounds a group of elements, three ways to the same bits:
+//
+//      AdditionRounding   fp32, ties to even: one addition and one subtraction (emulation/cast/quantize_addition.h)
+//      SplitRounding      fp32, every counted mode: emulation/cast/quantize_split.h, emulation/cast/stochastic_split.h
+//      RuleRounding       every format, mode and width: the rule itself
+//
+// Fast roundings look at the mode once a group. With stochastic rounding, elements that share a Philox block are
+// in one group, whose first element's number in the stream is a multiple of its size.
+#pragma once
+
+#include <cstdint>
+
+#include "core/philox.h"
+#include "core/rounding.h"
+#include "emulation/cast/quantize_addition.h"
+#include "emulation/cast/stochastic_split.h"
+
+namespace apscope::detail {
+
+// The random integers of elements first .. first + Size - 1, left-aligned in 64 bits.
+template <int Size>
+APSCOPE_HD void draw_group(const RandomStream& stream, std::uint64_t first, std::uint64_t (&words)[Size]) {
+    const int shift = stream.random_bits <= 16 ? 3 : stream.random_bits <= 32 ? 2 : 1;
+    const std::uint64_t last_slot = (std::uint64_t{1} << shift) - 1;
+    PhiloxBlock block{};
+    for (int j = 0; j < Size; ++j) {
+        const std::uint64_t element = first + j;
+        if (j == 0 || (element & last_slot) == 0) block = stream.block(element >> shift);
+        words[j] = stream.slot(block, static_cast<int>(element & last_slot));
+    }
+}
+
+// The rule for one number, of which there is one copy a kernel: in every place of every loop its thirteen modes
+// would be a hundred kilobytes of code, and minutes of compiling.
+#if defined(__CUDACC__)
+#define APSCOPE_HD_CALL inline __host__ __device__ __noinline__
+#else
+#define APSCOPE_HD_CALL inline
+#endif
+
+// `word` holds the random integer, left-aligned; stochastic_exact asks for its own, of the stream's `element`.
+template <class Real>
+APSCOPE_HD_CALL Real round_by_mode(Real x, const Cast<Real>& cast, RoundingMode mode, std::uint64_t word, const RandomStream& stream,
+                                   std::uint64_t element) {
+    Real result{};
+    dispatch(mode, [&]<RoundingMode M>() {
+        if constexpr (M == RoundingMode::stochastic_exact) {
+            result = round_to_format<M, Real>(x, cast, StreamWord{&stream, element});
+        } else {
+            result = round_to_format<M, Real>(x, cast, word);
+        }
+    });
+    return result;
+}
+
+struct AdditionRounding {
+    using Number = float;
+    AdditionCast<float> cast;
+
+    template <int Size>
+    APSCOPE_HD void operator()(float (&values)[Size], std::uint64_t) const {
+        for (float& value : values) value = round_by_addition<true>(value, cast);
+    }
+};
+
+struct SplitRounding {
+    using Number = float;
+    SplitCast cast;
+    RoundingMode mode;
+    RandomStream stream;
+
+    template <int Size>
+    APSCOPE_HD void operator()(float (&values)[Size], std::uint64_t first) const {
+        std::uint64_t words[Size] = {};
+        if (is_stochastic(mode)) draw_group(stream, first, words);
+        dispatch(mode, [&]<RoundingMode M>() {
+            for (int j = 0; j < Size; ++j) {
+                if constexpr (!is_stochastic(M)) {
+                    values[j] = cast.first_normal != 0 ? round_split<M, true, true>(values[j], cast) : round_split<M, false, true>(values[j], cast);
+                } else if constexpr (is_narrow_draw<M, Word32>) {
+                    const auto drawn = static_cast<std::uint32_t>(words[j] >> 32);
+                    values[j] = cast.first_normal != 0 ? draw_split<M, true, false, true>(values[j], cast, drawn)
+                                                       : draw_split<M, false, false, true>(values[j], cast, drawn);
+                }
+            }
+        });
+    }
+};
+
+template <class Real>
+struct RuleRounding {
+    using Number = Real;
+    Cast<Real> cast;
+    RoundingMode mode;
+    RandomStream stream;
+
+    template <int Size>
+    APSCOPE_HD void operator()(Real (&values)[Size], std::uint64_t first) const {
+        std::uint64_t words[Size] = {};
+        if (is_stochastic(mode) && mode != RoundingMode::stochastic_exact) draw_group(stream, first, words);
+        for (int j = 0; j < Size; ++j) {
+            values[j] = round_by_mode<Real>(values[j], cast, mode, words[j], stream, first + static_cast<std::uint64_t>(j));
+        }
+    }
+};
+
+}  // namespace apscope::detail

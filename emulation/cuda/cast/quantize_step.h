@@ -1,0 +1,102 @@
+// The steps of quantize, encode and decode: what one GPU thread does with a group of elements.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "core/codec.h"
+#include "emulation/cuda/cast/element_group.h"
+#include "emulation/cuda/cast/group_rounding.h"
+
+namespace apscope::detail {
+
+// out = round(in), Size elements a thread; in and out are one array or apart.
+template <class Rounding, int Size>
+struct QuantizeStep {
+    using Real = typename Rounding::Number;
+    const Real* in;
+    Real* out;
+    ElementRange range;
+    Rounding rounding;
+
+    APSCOPE_HD std::uint64_t count() const { return range.groups<Size>(); }
+    APSCOPE_HD void operator()(std::uint64_t group) const {
+        const std::uint64_t offset = range.offset<Size>(group);
+        Real values[Size];
+        load_group(in, range, offset, values);
+        rounding(values, range.first + offset);
+        store_group(out, range, offset, values);
+    }
+};
+
+// Writes a group of codes, each in `bytes` bytes.
+template <class Bits, int Size>
+APSCOPE_HD void store_codes(void* out, int bytes, const ElementRange& range, std::uint64_t offset, const Bits (&codes)[Size]) {
+    const auto as = [&](auto* array) {
+        using Code = std::remove_pointer_t<decltype(array)>;
+        Code narrow[Size];
+        for (int j = 0; j < Size; ++j) narrow[j] = static_cast<Code>(codes[j]);
+        store_group(array, range, offset, narrow);
+    };
+    if (bytes == 1) as(static_cast<std::uint8_t*>(out));
+    else if (bytes == 2) as(static_cast<std::uint16_t*>(out));
+    else if (bytes == 4) as(static_cast<std::uint32_t*>(out));
+    else as(static_cast<std::uint64_t*>(out));
+}
+
+// out = the codes of round(in), `bytes` bytes each. `nan_at`, if given, receives the index of the first NaN.
+template <class Rounding, int Size>
+struct EncodeStep {
+    using Real = typename Rounding::Number;
+    const Real* in;
+    void* out;
+    int bytes;
+    ElementRange range;
+    Rounding rounding;
+    BasicCodec<Real> codec;
+    unsigned long long* nan_at;
+
+    APSCOPE_HD std::uint64_t count() const { return range.groups<Size>(); }
+    APSCOPE_HD void operator()(std::uint64_t group) const {
+        const std::uint64_t offset = range.offset<Size>(group);
+        Real values[Size];
+        load_group(in, range, offset, values);
+        if (nan_at != nullptr) {
+            for (int j = 0; j < Size; ++j) {
+                if (values[j] != values[j]) note_first(nan_at, offset + j);
+            }
+        }
+        rounding(values, range.first + offset);
+        BitsOf<Real> codes[Size];
+        for (int j = 0; j < Size; ++j) codes[j] = encode_one<Real>(values[j], codec);
+        store_codes(out, bytes, range, offset, codes);
+    }
+};
+
+// out = the values of codes. `wide_at`, if given, receives the index of the first code of more than `bits` bits.
+template <class Code, class Real, int Size>
+struct DecodeStep {
+    const Code* in;
+    Real* out;
+    ElementRange range;
+    BasicCodec<Real> codec;
+    int bits;
+    unsigned long long* wide_at;
+
+    APSCOPE_HD std::uint64_t count() const { return range.groups<Size>(); }
+    APSCOPE_HD void operator()(std::uint64_t group) const {
+        const std::uint64_t offset = range.offset<Size>(group);
+        Code codes[Size];
+        load_group(in, range, offset, codes);
+        if (wide_at != nullptr) {
+            for (int j = 0; j < Size; ++j) {
+                if (codes[j] >> bits != 0) note_first(wide_at, offset + j);
+            }
+        }
+        Real values[Size];
+        for (int j = 0; j < Size; ++j) values[j] = decode_one<Real>(static_cast<BitsOf<Real>>(codes[j]), codec);
+        store_group(out, range, offset, values);
+    }
+};
+
+}  // namespace apscope::detail

@@ -1,0 +1,22 @@
+// One macro: a CUDA call that fails becomes an exception that names the call and CUDA's reason.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace apscope::detail {
+
+inline void check_cuda(cudaError_t error, const char* call) {
+    if (error == cudaSuccess) return;
+    if (error == cudaErrorInsufficientDriver) {
+        throw std::runtime_error(std::string("the driver of this machine's GPU is older than the CUDA that apscope was built with; update the driver"));
+    }
+    throw std::runtime_error(std::string("the CUDA call ") + call + " failed with " + cudaGetErrorName(error) + ": " +
+                             cudaGetErrorString(error));
+}
+
+}  // namespace apscope::detail
+
+#define APSCOPE_CUDA(call) ::apscope::detail::check_cuda(call, #call)

@@ -1,0 +1,67 @@
+#include "emulation/cuda/machine/device.h"
+
+#include <stdexcept>
+#include <string>
+
+#include "emulation/cuda/machine/device_memory.h"
+
+namespace apscope::detail {
+
+int device_count() {
+    int count = 0;
+    if (cudaGetDeviceCount(&count) != cudaSuccess) {
+        cudaGetLastError();
+        return 0;
+    }
+    return count;
+}
+
+void require_device(int device) {
+    const int count = device_count();
+    if (count == 0) throw std::runtime_error("this machine has no GPU that CUDA can use; give arrays in the CPU's memory");
+    if (device < 0 || device >= count) {
+        throw std::runtime_error("there is no GPU number " + std::to_string(device) + "; CUDA finds " + std::to_string(count));
+    }
+    int major = 0, minor = 0;
+    APSCOPE_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+    APSCOPE_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+    constexpr int least = APSCOPE_LEAST_CAPABILITY;
+    if (10 * major + minor < least) {
+        throw std::runtime_error("the GPU has compute capability " + std::to_string(major) + "." + std::to_string(minor) +
+                                 ", and apscope was compiled for " + std::to_string(least / 10) + "." + std::to_string(least % 10) +
+                                 " and newer; build it with CMAKE_CUDA_ARCHITECTURES=" + std::to_string(10 * major + minor));
+    }
+}
+
+CurrentDevice::CurrentDevice(int device) {
+    require_device(device);
+    APSCOPE_CUDA(cudaGetDevice(&before_));
+    APSCOPE_CUDA(cudaSetDevice(device));
+}
+CurrentDevice::~CurrentDevice() { cudaSetDevice(before_); }
+
+void* allocate_on_device(std::size_t bytes) {
+    if (bytes == 0) return nullptr;
+    void* memory = nullptr;
+    const cudaError_t error = cudaMalloc(&memory, bytes);
+    if (error == cudaErrorMemoryAllocation) throw DeviceOutOfMemory(bytes);
+    check_cuda(error, "cudaMalloc");
+    return memory;
+}
+
+void release_on_device(void* memory) noexcept { cudaFree(memory); }
+
+int device_of(const void* memory) {
+    cudaPointerAttributes attributes{};
+    if (cudaPointerGetAttributes(&attributes, memory) != cudaSuccess) {
+        cudaGetLastError();
+        return -1;
+    }
+    return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged ? attributes.device : -1;
+}
+
+void copy_to_host(const void* device, void* host, std::size_t bytes) {
+    if (bytes != 0) APSCOPE_CUDA(cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost));
+}
+
+}  // namespace apscope::detail

@@ -1,0 +1,32 @@
+// The GPUs of this machine, for callers without CUDA's headers: is there one that serves, and memory of it.
+#pragma once
+
+#include <cstddef>
+
+namespace apscope::detail {
+
+// Throws std::runtime_error with one sentence if this machine has no GPU number `device`, or one of a compute
+// capability below those that apscope was compiled for.
+void require_device(int device);
+int device_count();  // 0 where CUDA finds no driver or no GPU
+
+// Makes a device the current one, as long as it lives.
+class CurrentDevice {
+public:
+    explicit CurrentDevice(int device);
+    ~CurrentDevice();
+    CurrentDevice(const CurrentDevice&) = delete;
+    CurrentDevice& operator=(const CurrentDevice&) = delete;
+
+private:
+    int before_ = 0;
+};
+
+// Memory of the current device; throws DeviceOutOfMemory, a std::bad_alloc that names the size.
+void* allocate_on_device(std::size_t bytes);
+void release_on_device(void* memory) noexcept;  // waits until no kernel uses it
+// The device that a pointer of CUDA's belongs to; -1 for other memory.
+int device_of(const void* memory);
+void copy_to_host(const void* device, void* host, std::size_t bytes);  // waits
+
+}  // namespace apscope::detail

@@ -1,0 +1,69 @@
+// Memory of the current device that a call needs for itself, and what is read back of it.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "emulation/cuda/machine/check.h"
+
+namespace apscope::detail {
+
+// A GPU without room for an allocation.
+class DeviceOutOfMemory : public std::bad_alloc {
+public:
+    explicit DeviceOutOfMemory(std::size_t bytes) {
+        std::size_t free = 0, total = 0;
+        cudaGetLastError();  // the refusal is told here, not by the next call
+        const bool known = cudaMemGetInfo(&free, &total) == cudaSuccess;
+        text_ = "the GPU has no room for an allocation of " + std::to_string(bytes) + " bytes";
+        if (known) text_ += "; " + std::to_string(free) + " of its " + std::to_string(total) + " bytes are free";
+    }
+    const char* what() const noexcept override { return text_.c_str(); }
+
+private:
+    std::string text_;
+};
+
+// Elements of T, taken and given back in the stream's order.
+template <class T>
+class DeviceMemory {
+public:
+    DeviceMemory(std::size_t size, cudaStream_t stream) : size_(size), stream_(stream) {
+        if (size == 0) return;
+        void* p = nullptr;
+        const cudaError_t error = cudaMallocAsync(&p, bytes(), stream);
+        if (error == cudaErrorMemoryAllocation) throw DeviceOutOfMemory(bytes());
+        check_cuda(error, "cudaMallocAsync");
+        data_ = static_cast<T*>(p);
+    }
+    DeviceMemory(const std::vector<T>& values, cudaStream_t stream) : DeviceMemory(values.size(), stream) {
+        // Pageable memory is staged before the call returns.
+        if (size_ != 0) APSCOPE_CUDA(cudaMemcpyAsync(data_, values.data(), bytes(), cudaMemcpyHostToDevice, stream_));
+    }
+    DeviceMemory(const DeviceMemory&) = delete;
+    DeviceMemory& operator=(const DeviceMemory&) = delete;
+    ~DeviceMemory() {
+        if (data_ != nullptr) cudaFreeAsync(data_, stream_);
+    }
+
+    T* get() const { return data_; }
+    std::size_t bytes() const { return size_ * sizeof(T); }
+    // Waits for the stream.
+    std::vector<T> read() const {
+        std::vector<T> values(size_);
+        if (size_ != 0) APSCOPE_CUDA(cudaMemcpyAsync(values.data(), data_, bytes(), cudaMemcpyDeviceToHost, stream_));
+        APSCOPE_CUDA(cudaStreamSynchronize(stream_));
+        return values;
+    }
+
+private:
+    T* data_ = nullptr;
+    std::size_t size_;
+    cudaStream_t stream_;
+};
+
+}  // namespace apscope::detail

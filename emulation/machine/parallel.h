@@ -1,0 +1,19 @@
+// parallel_for: items 0..count-1 over threads that take the next item when they are free. Which
+// thread runs an item never changes a result, so callers may use any number of threads.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+namespace apscope::detail {
+
+// The number of threads for a request: 0 means as many as the machine runs at once.
+int thread_count(int requested);
+
+// Calls work(item) for every item; the calling thread works too. After each of its own items it
+// calls progress(items begun so far) if given; an exception there or in work() stops the loop and
+// is thrown again here.
+void parallel_for(std::size_t count, int threads, const std::function<void(std::size_t)>& work,
+                  const std::function<void(std::size_t)>& progress = {});
+
+}  // namespace apscope::detail

@@ -1,0 +1,62 @@
+// Which vector instructions the kernels use. Kernels are plain loops over the one rule, compiled
+// for each level in the same file by APSCOPE_KERNEL_VARIANTS and chosen at run time; every level
+// gives the same bits.
+#pragma once
+
+#include <string_view>
+
+namespace apscope::detail {
+
+enum class SimdLevel { portable, sse4, avx2, avx512 };
+
+// The level in use: the best this machine has, or less where the environment variable
+// APSCOPE_SIMD (portable, sse4, avx2, avx512) or set_simd_level() asks for it.
+SimdLevel simd_level();
+SimdLevel best_simd_level();
+// Throws std::invalid_argument for a level this machine does not have.
+void set_simd_level(SimdLevel level);
+std::string_view to_string(SimdLevel level);
+SimdLevel parse_simd_level(std::string_view name);
+
+}  // namespace apscope::detail
+
+// Function attributes of the levels. The kernel body must be always_inline: it takes on the
+// attributes of the variant it is inlined into.
+#define APSCOPE_INLINE inline __attribute__((always_inline))
+#if defined(__x86_64__)
+#define APSCOPE_TARGET_SSE4 __attribute__((target("sse4.2,popcnt")))
+#define APSCOPE_TARGET_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
+#if defined(__clang__)  // knows no vector width here, and would ignore the whole attribute
+#define APSCOPE_TARGET_AVX512 __attribute__((target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl,bmi,bmi2,lzcnt,popcnt")))
+#else
+#define APSCOPE_TARGET_AVX512 \
+    __attribute__((target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl,bmi,bmi2,lzcnt,popcnt,prefer-vector-width=512")))
+#endif
+#else
+#define APSCOPE_TARGET_SSE4
+#define APSCOPE_TARGET_AVX2
+#define APSCOPE_TARGET_AVX512
+#endif
+
+// Runs body(args...) compiled for the level in use: `body` is a captureless always_inline functor
+// type with a static run().
+namespace apscope::detail::simd {
+template <class Kernel, class... Args>
+void run_portable(Args... args) { Kernel::run(args...); }
+template <class Kernel, class... Args>
+APSCOPE_TARGET_SSE4 void run_sse4(Args... args) { Kernel::run(args...); }
+template <class Kernel, class... Args>
+APSCOPE_TARGET_AVX2 void run_avx2(Args... args) { Kernel::run(args...); }
+template <class Kernel, class... Args>
+APSCOPE_TARGET_AVX512 void run_avx512(Args... args) { Kernel::run(args...); }
+
+template <class Kernel, class... Args>
+void run(Args... args) {
+    switch (simd_level()) {
+        case SimdLevel::portable: return run_portable<Kernel>(args...);
+        case SimdLevel::sse4: return run_sse4<Kernel>(args...);
+        case SimdLevel::avx2: return run_avx2<Kernel>(args...);
+        case SimdLevel::avx512: return run_avx512<Kernel>(args...);
+    }
+}
+}  // namespace apscope::detail::simd

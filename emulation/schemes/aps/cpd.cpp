@@ -1,0 +1,142 @@
+// cpd: what the published code of Auto Precision Scaling does to a tensor, deviations included. `aps` is the
+// algorithm; this is for meeting numbers that the code gave. Everything is fp32 arithmetic and the cast of
+// emulation/schemes/codecs/cpd_cast.h, Q, to a format of e exponent and m significand bits.
+//
+//      k = max over workers of ceil(fl32(log2(max |fl32(W g)|)))      NaNs do not take part, unless all are
+//      s = 2^(E - k), an fp32 number, 0 or inf;  c_w = Q(fl32(s g_w))
+//      sum = 0, then Q(fl32(sum + c_w)) in rank order (or Kahan's, every operation cast);  sum / s
+//
+// So an all-zero tensor becomes NaN, one infinity makes all of its tensor NaN, and with e = 8 so does k < 0: the
+// scale is no fp32 number. aps=false casts no inputs: the first worker's value is cast when it is added to 0.
+// The code sends fp32 numbers whatever the format, and one more a tensor for k; so the bits here.
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+#include "emulation/schemes/codecs/bits.h"
+#include "emulation/schemes/codecs/cpd_cast.h"
+#include "emulation/schemes/scheme.h"
+
+namespace apscope::detail {
+
+namespace {
+
+struct Cpd {
+    int exponent_bits, mantissa_bits;
+    bool scales, casts, kahan;
+
+    void cast(std::span<float> row) const { cpd_cast(row, row, exponent_bits, mantissa_bits); }
+};
+
+float agreed_scale(const Cpd& cpd, const Rows& rows) {
+    float k = std::numeric_limits<float>::quiet_NaN();
+    for (const Row& row : rows) {
+        float largest = row.empty() ? std::numeric_limits<float>::quiet_NaN() : 0.0f;
+        for (const double x : row) {
+            const float magnitude = std::abs(static_cast<float>(x) * static_cast<float>(rows.size()));
+            if (std::isnan(largest) || magnitude <= largest) continue;  // a NaN stays
+            largest = magnitude;
+        }
+        k = std::fmax(k, cpd_exponent(largest));
+    }
+    const float shift = static_cast<float>((1 << (cpd.exponent_bits - 1)) - 1) - k;
+    if (!std::isfinite(shift)) return std::isnan(shift) ? shift : shift > 0.0f ? std::numeric_limits<float>::infinity() : 0.0f;
+    return std::ldexp(1.0f, static_cast<int>(shift));
+}
+
+Message encode(const Cpd& cpd, const TensorStep& step, float scale, std::span<const double> x) {
+    Message m;
+    std::vector<float> codes(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) codes[i] = static_cast<float>(x[i]) * scale;
+    if (cpd.casts) cpd.cast(codes);
+    m.codes.assign(codes.begin(), codes.end());
+    m.values.resize(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) m.values[i] = codes[i] / scale;
+    m.payload_bits = 32 * x.size();
+    m.side_bits = cpd.scales ? 32 : 0;
+    if (!step.packs) return m;
+    BitWriter bits;
+    for (const float code : codes) bits.put(std::bit_cast<std::uint32_t>(code), 32);
+    m.payload = bits.take();
+    return m;
+}
+
+// In rank order, every sum cast; with kahan every operation of Kahan's sum.
+std::vector<float> sum(const Cpd& cpd, const std::vector<Message>& sent) {
+    const std::size_t n = sent.at(0).codes.size();
+    std::vector<float> total(n), lost(n), next(n);
+    for (const Message& m : sent) {
+        if (!cpd.kahan) {
+            for (std::size_t i = 0; i < n; ++i) total[i] += static_cast<float>(m.codes[i]);
+            cpd.cast(total);
+            continue;
+        }
+        for (std::size_t i = 0; i < n; ++i) lost[i] = static_cast<float>(m.codes[i]) - lost[i];
+        cpd.cast(lost);
+        for (std::size_t i = 0; i < n; ++i) next[i] = total[i] + lost[i];
+        cpd.cast(next);
+        for (std::size_t i = 0; i < n; ++i) total[i] = next[i] - total[i];
+        cpd.cast(total);
+        for (std::size_t i = 0; i < n; ++i) lost[i] = total[i] - lost[i];
+        cpd.cast(lost);
+        total.swap(next);
+    }
+    return total;
+}
+
+TensorScheme cpd_scheme(const Cpd& cpd, std::string grid) {
+    TensorScheme t;
+    t.grid = std::move(grid);
+    t.topology = cpd.kahan ? "sequential+kahan" : "sequential";
+    t.sees_special = true;
+    t.transport.agreed_bits = all_side_bits;
+    t.select = [cpd](const TensorStep&, State&, const Rows& rows) {
+        const float scale = cpd.scales ? agreed_scale(cpd, rows) : 1.0f;
+        State theta{{"scale", {scale}}};
+        if (scale > 0.0f && std::isfinite(scale)) theta["scale_exponent"] = {static_cast<double>(std::ilogb(scale))};
+        return theta;
+    };
+    t.encode = [cpd](const TensorStep& step, const State& theta, std::span<const double> x, int) {
+        return encode(cpd, step, static_cast<float>(number(theta, "scale")), x);
+    };
+    t.reduce = [cpd](const TensorStep&, State&, const State& theta, const std::vector<Message>& sent, const Topology&) {
+        const auto scale = static_cast<float>(number(theta, "scale"));
+        const std::vector<float> total = sum(cpd, sent);
+        Row decoded(total.size());
+        for (std::size_t i = 0; i < total.size(); ++i) decoded[i] = total[i] / scale;
+        return decoded;
+    };
+    return t;
+}
+
+}  // namespace
+
+SchemeDefinition cpd_definition() {
+    return {"cpd",
+            "CPD",
+            "the published code of APS, its deviations from the algorithm included",
+            "the code drcut/CPD: CPDtorch/utils/dist_util.py, quant_cuda/float_kernel.cu",
+            "gradients",
+            true,
+            {{"aps", "true", "false: no scale, and inputs are not cast"},
+             {"kahan", "false", "whether the sum is Kahan's, every operation cast"},
+             {"input_cast", "as_aps", "as_aps: cast before sending if and only if scaled, as the code does; true: always"}},
+            [](const SchemeArguments& arguments, Scheme& scheme) {
+                constexpr std::array<std::string_view, 2> booleans{"true", "false"}, casts{"as_aps", "true"};
+                const FloatFormat& f = *arguments.format;
+                if (f.exponent_bits < 2 || f.exponent_bits > 8 || f.mantissa_bits > 22 || f != make_format(f.exponent_bits, f.mantissa_bits)) {
+                    throw std::invalid_argument("format '" + f.name() + "' is none of CPD's: it has IEEE 754's rules with 2 to 8 exponent and "
+                                                "0 to 22 significand bits, such as e5m2");
+                }
+                const bool scales = arguments.choice("aps", booleans) == "true";
+                const Cpd cpd{f.exponent_bits, f.mantissa_bits, scales, scales || arguments.choice("input_cast", casts) == "true",
+                              arguments.choice("kahan", booleans) == "true"};
+                scheme.tensor = std::make_shared<const TensorScheme>(cpd_scheme(cpd, f.name()));
+            }};
+}
+
+}  // namespace apscope::detail

@@ -1,0 +1,43 @@
+// Bits without gaps, of any width: what messages carry. Little-endian bit order, as in packing.h: a
+// number's low bit comes first.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace apscope::detail {
+
+class BitWriter {
+public:
+    // The low `width` bits of `number`, 0 <= width <= 64.
+    void put(std::uint64_t number, int width) {
+        for (int bit = 0; bit < width; ++bit, ++bits_) {
+            if (bits_ % 8 == 0) bytes_.push_back(0);
+            bytes_.back() |= static_cast<std::uint8_t>((number >> bit & 1) << (bits_ % 8));
+        }
+    }
+    std::uint64_t bits() const { return bits_; }
+    std::vector<std::uint8_t> take() { return std::move(bytes_); }
+
+private:
+    std::vector<std::uint8_t> bytes_;
+    std::uint64_t bits_ = 0;
+};
+
+class BitReader {
+public:
+    explicit BitReader(const std::vector<std::uint8_t>& bytes) : bytes_(bytes) {}
+    std::uint64_t get(int width) {
+        std::uint64_t number = 0;
+        for (int bit = 0; bit < width; ++bit, ++at_) number |= std::uint64_t{bytes_.at(at_ / 8) >> (at_ % 8) & 1u} << bit;
+        return number;
+    }
+
+private:
+    const std::vector<std::uint8_t>& bytes_;
+    std::uint64_t at_ = 0;
+};
+
+}  // namespace apscope::detail

@@ -1,0 +1,102 @@
+#include "emulation/schemes/codecs/block_moments.h"
+
+#include <algorithm>
+#include <cfloat>
+
+#include "core/codec.h"
+#include "emulation/cast/row_moments.h"
+#include "emulation/machine/simd.h"
+
+namespace apscope::detail {
+
+namespace {
+
+constexpr std::size_t group = 256;  // elements at a time
+
+// v = x as the block's scale has it. ratio: x times an fp32 reciprocal, in fp32.
+struct ScaleElements {
+    static APSCOPE_INLINE void run(const double* x, const double* scale, const float* multiply, std::size_t count, bool ratio, double largest, double* v) {
+        if (!ratio) {
+            for (std::size_t i = 0; i < count; ++i) v[i] = x[i] / scale[i];
+            return;
+        }
+        for (std::size_t i = 0; i < count; ++i) {
+            const auto single = static_cast<float>(x[i]);
+            const float above = single < -FLT_MAX ? -FLT_MAX : single, inside = above > FLT_MAX ? FLT_MAX : above;
+            const double scaled = inside * multiply[i];
+            const double low = scaled < -largest ? -largest : scaled;
+            v[i] = low > largest ? largest : low;
+        }
+    }
+};
+
+template <RoundingMode M, bool Plain>
+struct RoundElements {
+    static APSCOPE_INLINE void run(const double* v, std::size_t count, const Cast<double>* given, double* out) {
+        const Cast<double> cast = known<Plain>(*given);
+        for (std::size_t i = 0; i < count; ++i) out[i] = round_to_format<M, double>(v[i], cast, 0);
+    }
+};
+template <RoundingMode M>
+void round_elements(const double* v, std::size_t count, const Cast<double>& cast, double* out) {
+    is_plain(cast) ? simd::run<RoundElements<M, true>>(v, count, &cast, out) : simd::run<RoundElements<M, false>>(v, count, &cast, out);
+}
+
+// Of elements between two neighbours low and high, whose rounding has moments of its own; of others what they decode to.
+struct Neighbours {
+    const double *x, *v, *scale, *low, *high, *bias, *variance;
+};
+struct DecodeMoments {
+    static APSCOPE_INLINE void run(const Neighbours* given, std::size_t count, bool scales_tensor, float tensor_scale, double* bias, double* variance) {
+        const Neighbours n = *given;
+        const auto decoded = [&](double element, double scale) -> double {
+            return scales_tensor ? static_cast<double>(static_cast<float>(element * scale) / tensor_scale) : element * scale;
+        };
+#pragma GCC ivdep  // the results are rows of their own
+        for (std::size_t i = 0; i < count; ++i) {
+            const double mean = n.v[i] + n.bias[i], p = (mean - n.low[i]) / (n.high[i] - n.low[i]);
+            const double low = decoded(n.low[i], n.scale[i]), gap = decoded(n.high[i], n.scale[i]) - low;
+            const bool exact = n.variance[i] == 0.0;
+            const double centre = decoded(mean, n.scale[i]), between = low + p * gap, spread = p * (1.0 - p) * (gap * gap);
+            bias[i] = (exact ? centre : between) - n.x[i];
+            variance[i] = exact ? 0.0 : spread;
+        }
+    }
+};
+
+}  // namespace
+
+void state_moments(Message& m, const BlockRow& row, std::span<const double> x, const BlockFormat& format, const Projection& projection) {
+    const Cast<double> cast = make_cast<double>(format.element, projection);
+    const BasicCodec<double> scales = make_codec<double>(format.scale);
+    const bool ratio = format.rule == ScaleRule::ratio;
+    const auto block = static_cast<std::size_t>(format.block_size);
+    double scale[group], v[group], low[group], high[group], bias[group], variance[group];
+    float multiply[group];
+    m.bias.resize(x.size());
+    m.variance.resize(x.size());
+    for (std::size_t begin = 0; begin < x.size(); begin += group) {
+        const std::size_t count = std::min(group, x.size() - begin);
+        for (std::size_t i = 0; i < count;) {
+            const std::size_t at = (begin + i) / block, end = std::min((at + 1) * block - begin, count);
+            const double decoded = decode_one<double>(row.scales[at], scales);
+            const float reciprocal = ratio ? element_multiplier(decoded, row.tensor_scale) : 0.0f;
+            for (; i < end; ++i) {
+                scale[i] = decoded;
+                multiply[i] = reciprocal;
+            }
+        }
+        double* values = v;
+        simd::run<ScaleElements>(x.data() + begin, static_cast<const double*>(scale), static_cast<const float*>(multiply), count, ratio,
+                                 format.element.largest(), values);
+        std::fill(bias, bias + count, 0.0);
+        std::fill(variance, variance + count, 0.0);
+        add_moments<double>(v, count, 1.0, cast, projection.rounding, true, bias, variance);
+        round_elements<RoundingMode::toward_zero>(v, count, cast, low);
+        round_elements<RoundingMode::away_from_zero>(v, count, cast, high);
+        const Neighbours neighbours{x.data() + begin, v, scale, low, high, bias, variance};
+        simd::run<DecodeMoments>(&neighbours, count, format.tensor_scale, row.tensor_scale, m.bias.data() + begin, m.variance.data() + begin);
+    }
+}
+
+}  // namespace apscope::detail

@@ -1,0 +1,72 @@
+#include "emulation/schemes/codecs/block_row.h"
+
+#include <algorithm>
+#include <cfloat>
+
+#include "emulation/blocks/block_rule.h"
+#include "emulation/schemes/codecs/bits.h"
+#include "emulation/schemes/codecs/block_moments.h"
+
+namespace apscope::detail {
+
+std::vector<float> narrow_row(std::span<const double> x) {
+    std::vector<float> narrow(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        narrow[i] = static_cast<float>(std::clamp<double>(x[i], -FLT_MAX, FLT_MAX));
+    }
+    return narrow;
+}
+
+float element_multiplier(double block_scale, float tensor_scale) {
+    return std::min(1.0f / (static_cast<float>(block_scale) * (1.0f / tensor_scale)), FLT_MAX);
+}
+
+BlockRow encode_block_row(std::span<const double> x, const BlockFormat& format, const Projection& projection, const BlockSettings& settings) {
+    const BlockShape shape{1, x.size(), 1};
+    BlockRow row{std::vector<std::uint8_t>(x.size()), std::vector<std::uint8_t>(shape.scales(format)), 1.0f, std::vector<float>(x.size())};
+    if (format.rule == ScaleRule::ratio) {
+        const std::vector<float> narrow = narrow_row(x);
+        row.tensor_scale = encode_blocks(std::span<const float>(narrow), row.codes, row.scales, shape, format, projection, settings);
+    } else {
+        row.tensor_scale = encode_blocks(x, row.codes, row.scales, shape, format, projection, settings);
+    }
+    decode_blocks(row.codes, row.scales, row.tensor_scale, row.values, shape, format);
+    return row;
+}
+
+namespace {
+
+// Elements of a block with scale 0 all are 0 and count in none of the three.
+GridUse use_of(const BlockRow& row, std::span<const double> x, const BlockFormat& format, const Projection& projection) {
+    const std::vector<double> elements = element_values(format), scales = scale_values(format);
+    const GridLimits limits = limits_of(format.element, make_cast<double>(format.element, projection));
+    const auto block = static_cast<std::size_t>(format.block_size);
+    GridUse use;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        const double block_scale = scales[row.scales[i / block]];
+        if (block_scale == 0.0) continue;
+        const double scale = format.rule == ScaleRule::ratio ? element_multiplier(block_scale, row.tensor_scale) : 1.0 / block_scale;
+        use.add(x[i], elements[row.codes[i]], row.values[i], scale, limits);
+    }
+    return use;
+}
+
+}  // namespace
+
+Message block_message(const BlockRow& row, std::span<const double> x, const BlockFormat& format, const Projection& projection, bool packs) {
+    Message m;
+    m.values.assign(row.values.begin(), row.values.end());
+    m.grid_use = use_of(row, x, format, projection);
+    m.certain = !is_stochastic(projection.rounding);
+    if (!m.certain) state_moments(m, row, x, format, projection);
+    const int width = format.element.storage_bits();
+    m.payload_bits = row.codes.size() * static_cast<std::uint64_t>(width);
+    m.side_bits = row.scales.size() * static_cast<std::uint64_t>(format.scale.storage_bits()) + (format.tensor_scale ? 32 : 0);
+    if (!packs) return m;
+    BitWriter bits;
+    for (const std::uint8_t code : row.codes) bits.put(code, width);
+    m.payload = bits.take();
+    return m;
+}
+
+}  // namespace apscope::detail

@@ -1,0 +1,51 @@
+#include "emulation/schemes/codecs/float_row.h"
+
+#include <cmath>
+
+#include "core/codec.h"
+#include "core/stochastic_moments.h"
+#include "emulation/arithmetic/reduce_kernels.h"
+#include "emulation/schemes/codecs/bits.h"
+
+namespace apscope::detail {
+
+std::vector<std::uint8_t> pack_float_codes(std::span<const double> codes, const FloatFormat& format) {
+    const BasicCodec<double> codec = make_codec<double>(format);
+    BitWriter bits;
+    for (const double c : codes) bits.put(encode_one<double>(c, codec), format.storage_bits());
+    return bits.take();
+}
+
+Message encode_float_row(std::span<const double> x, double scale, const FloatGrid& grid, const RandomStream& stream, bool packs,
+                         std::size_t first) {
+    const std::size_t n = x.size();
+    const Cast<double> cast = make_cast<double>(grid.format, grid.projection);
+    const bool drawn = is_stochastic(grid.projection.rounding), saturates = clamps(grid.projection.overflow);
+    Message m;
+    m.values.resize(n);
+    m.codes.resize(n);
+    if (drawn) {
+        m.bias.resize(n);
+        m.variance.resize(n);
+    }
+    m.certain = !drawn;
+    GridUse use;
+    const GridLimits limits = limits_of(grid.format, cast);
+    RandomWords words(stream);
+    for (std::size_t i = 0; i < n; ++i) {
+        const double scaled = x[i] * scale;
+        m.codes[i] = round_one<double>(scaled, cast, grid.projection.rounding, drawn ? words.at(first + i) : 0);
+        m.values[i] = m.codes[i] / scale;
+        if (std::isfinite(x[i])) use.add(x[i], m.codes[i], m.values[i], scale, limits);
+        if (!drawn) continue;
+        const RoundingMoments moments = stochastic_moments(scaled, cast, grid.projection.rounding, saturates);
+        m.bias[i] = moments.defined ? moments.bias / scale : std::nan("");
+        m.variance[i] = moments.defined ? moments.variance / scale / scale : std::nan("");
+    }
+    m.grid_use = use;
+    m.payload_bits = payload_bits(grid, n);
+    if (packs) m.payload = pack_float_codes(m.codes, grid.format);
+    return m;
+}
+
+}  // namespace apscope::detail

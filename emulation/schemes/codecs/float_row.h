@@ -1,0 +1,20 @@
+// A float grid under one scale, for rows of fp64 values: what a Scheme's FloatGrid is to a whole
+// tensor that was compensated or transformed before.
+#pragma once
+
+#include <span>
+
+#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/tensor_scheme.h"
+
+namespace apscope::detail {
+
+// codes = round(scale x), values = codes / scale. The product is exact if x are fp32 numbers or the
+// scale is a power of two; else it is rounded once to fp64 before. x[i] draws the word of element first + i.
+Message encode_float_row(std::span<const double> x, double scale, const FloatGrid& grid, const RandomStream& stream, bool packs,
+                         std::size_t first = 0);
+
+// The packed codes of values that the format holds.
+std::vector<std::uint8_t> pack_float_codes(std::span<const double> codes, const FloatFormat& format);
+
+}  // namespace apscope::detail

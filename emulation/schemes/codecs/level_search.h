@@ -1,0 +1,14 @@
+// Which points become levels: the dynamic programme of optimal_levels.h over points and costs of level_points.h.
+#pragma once
+
+#include <cstddef>
+
+#include "emulation/schemes/codecs/level_points.h"
+#include "emulation/schemes/tensor_scheme.h"
+
+namespace apscope::detail {
+
+// At most k of the points, both ends among them, k >= 2. every: all i are tried for every j.
+Row choose_levels(LevelPoints& points, std::size_t k, bool every);
+
+}  // namespace apscope::detail

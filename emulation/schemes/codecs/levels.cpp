@@ -1,0 +1,150 @@
+#include "emulation/schemes/codecs/levels.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "emulation/draws/random_integers.h"
+#include "emulation/machine/simd.h"
+#include "emulation/schemes/codecs/bits.h"
+
+namespace apscope::detail {
+
+namespace {
+
+constexpr std::size_t group = random_group;
+
+// above[i] = how many levels are at most u[i] = x[i] / unit, for a group of elements. Few levels are all compared,
+// which is vector code; consecutive integers need no comparison; many others are searched.
+constexpr std::size_t compared_levels = 48;
+struct CountLevels {
+    static APSCOPE_INLINE void run(const double* x, double unit, std::size_t count, const double* levels, std::size_t level_count, double* u,
+                                   double* above) {
+        for (std::size_t i = 0; i < count; ++i) {
+            u[i] = x[i] / unit;
+            above[i] = 0.0;
+        }
+        for (std::size_t l = 0; l < level_count; ++l) {
+            const double level = levels[l];
+            for (std::size_t i = 0; i < count; ++i) above[i] += level <= u[i] ? 1.0 : 0.0;
+        }
+    }
+};
+struct CountIntegers {
+    static APSCOPE_INLINE void run(const double* x, double unit, std::size_t count, double first, double last, double* u, double* above) {
+        constexpr double integers = 0x1.8p52;  // added and subtracted, it rounds to an integer
+        for (std::size_t i = 0; i < count; ++i) {
+            u[i] = x[i] / unit;
+            const double low = u[i] < first ? first - 1.0 : u[i], inside = low > last ? last : low;
+            const double nearest = (inside + integers) - integers;
+            const double floor = nearest > inside ? nearest - 1.0 : nearest;
+            above[i] = floor - first + 1.0;
+        }
+    }
+};
+void search_levels(const double* x, double unit, std::size_t count, std::span<const double> levels, double* u, double* above) {
+    for (std::size_t i = 0; i < count; ++i) {
+        u[i] = x[i] / unit;
+        above[i] = static_cast<double>(std::upper_bound(levels.begin(), levels.end(), u[i]) - levels.begin());
+    }
+}
+bool are_integers(std::span<const double> levels) {
+    const double first = levels[0];
+    bool all = first == std::floor(first) && std::abs(first) < 0x1p30 && levels.size() < 0x1p30;
+    for (std::size_t l = 0; l < levels.size() && all; ++l) all = levels[l] == first + static_cast<double>(l);
+    return all;
+}
+
+// Of codes that the places give: the values, and what stochastic rounding does on average.
+struct Outcome {
+    double *codes, *values, *bias, *variance;
+};
+struct RoundStochastically {
+    static APSCOPE_INLINE void run(const double* x, const double* u, const double* above, const double* random, std::size_t count,
+                                   const double* levels, double last_level, double unit, double words_count, const Outcome* out) {
+        const Outcome o = *out;
+#pragma GCC ivdep  // the outcome's rows are of its own
+        for (std::size_t i = 0; i < count; ++i) {
+            const double place = above[i], below = place - 1.0;
+            const double first = below < 0.0 ? 0.0 : below, second = place > last_level ? last_level : place;
+            const auto lower = static_cast<std::int32_t>(first), upper = static_cast<std::int32_t>(second);
+            const bool inside = first != second;
+            const double low = levels[lower], high = levels[upper], gap = high - low;
+            const double eta = (u[i] - low) / gap, whole = std::floor(eta * words_count);
+            const double up = inside ? whole : 0.0;  // of 2^N words, this many go up
+            const double p = up / words_count;
+            const bool goes_up = up + random[i] >= words_count;
+            o.bias[i] = (inside ? low + p * gap : low) * unit - x[i];
+            o.variance[i] = p * (1.0 - p) * ((gap * unit) * (gap * unit));
+            o.codes[i] = goes_up ? second : first;
+            o.values[i] = (goes_up ? high : low) * unit;
+        }
+    }
+};
+
+// Of u from `low` on, `gap` below the next level.
+bool is_nearer_to_next(double u, double low, double gap) { return (u - low) / gap >= 0.5; }
+
+}  // namespace
+
+std::size_t nearest_level(double u, std::span<const double> levels) {
+    const auto above = static_cast<std::size_t>(std::upper_bound(levels.begin(), levels.end(), u) - levels.begin());
+    if (above == 0) return 0;
+    const std::size_t code = above - 1;
+    if (above == levels.size()) return code;
+    return is_nearer_to_next(u, levels[code], levels[above] - levels[code]) ? above : code;
+}
+
+int level_bits(std::size_t levels) {
+    int bits = 1;
+    while ((std::size_t{1} << bits) < levels) ++bits;
+    return bits;
+}
+
+Message encode_levels(std::span<const double> x, std::span<const double> levels, double scale, LevelRule rule,
+                      const RandomStream& stream, bool packs, std::size_t first) {
+    const std::size_t n = x.size();
+    const double unit = scale == 0.0 ? 1.0 : scale;
+    const double words_count = std::ldexp(1.0, stream.random_bits);
+    const int width = level_bits(levels.size());
+    Message m;
+    m.values.resize(n);
+    m.codes.resize(n);
+    if (rule == LevelRule::stochastic) {
+        m.bias.resize(n);
+        m.variance.resize(n);
+    }
+    double scaled[group], random[group], places[group];
+    const bool few = levels.size() <= compared_levels, integers = !few && are_integers(levels);
+    for (std::size_t begin = 0; begin < n; begin += group) {
+        const std::size_t count = std::min(group, n - begin);
+        const double* part = x.data() + begin;
+        double* u = scaled;
+        double* above = places;
+        if (few) simd::run<CountLevels>(part, unit, count, levels.data(), levels.size(), u, above);
+        else if (integers) simd::run<CountIntegers>(part, unit, count, levels.front(), levels.back(), u, above);
+        else search_levels(part, unit, count, levels, u, above);
+        if (rule == LevelRule::stochastic) {
+            random_integers(stream, first + begin, count, random);
+            const Outcome outcome{m.codes.data() + begin, m.values.data() + begin, m.bias.data() + begin, m.variance.data() + begin};
+            simd::run<RoundStochastically>(part, static_cast<const double*>(u), static_cast<const double*>(above), static_cast<const double*>(random),
+                                           count, levels.data(), static_cast<double>(levels.size() - 1), unit, words_count, &outcome);
+            continue;
+        }
+        for (std::size_t i = 0; i < count; ++i) {
+            const auto at = static_cast<std::size_t>(above[i]);
+            std::size_t code = at == 0 ? 0 : at - 1;
+            if (at != 0 && at != levels.size()) code += is_nearer_to_next(u[i], levels[code], levels[at] - levels[code]) ? 1 : 0;
+            m.codes[begin + i] = static_cast<double>(code);
+            m.values[begin + i] = levels[code] * unit;
+        }
+    }
+    if (packs) {
+        BitWriter bits;
+        for (const double code : m.codes) bits.put(static_cast<std::uint64_t>(code), width);
+        m.payload = bits.take();
+    }
+    m.payload_bits = n * static_cast<std::uint64_t>(width);
+    return m;
+}
+
+}  // namespace apscope::detail

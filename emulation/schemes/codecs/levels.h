@@ -1,0 +1,26 @@
+// A codebook: sorted levels times a scale, a value going to one of its two neighbours. Uniform
+// levels, signs, ternary codes and optimised tables are all this one routine.
+#pragma once
+
+#include <span>
+
+#include "emulation/schemes/tensor_scheme.h"
+
+namespace apscope::detail {
+
+enum class LevelRule { nearest, stochastic };  // nearest: a tie goes to the upper level
+
+// values[i] = scale levels[codes[i]], codes of ceil(log2(levels)) bits (at least 1). x / scale beyond
+// the ends takes the end. Stochastic: up with probability floor(eta 2^N) / 2^N, N = the stream's
+// random bits (at most 53), eta the fraction of the interval in fp64, from the word of the element.
+// A scale of 0 counts as 1. `levels` ascend strictly; x and scale are finite. x[0] is element `first` of the stream.
+Message encode_levels(std::span<const double> x, std::span<const double> levels, double scale, LevelRule rule,
+                      const RandomStream& stream, bool packs, std::size_t first = 0);
+
+// The code of u with LevelRule::nearest.
+std::size_t nearest_level(double u, std::span<const double> levels);
+
+// Bits of a code of a table of so many levels.
+int level_bits(std::size_t levels);
+
+}  // namespace apscope::detail

@@ -1,0 +1,42 @@
+// Variance-optimal levels: k points, least and largest element among them, that minimise what stochastic
+// rounding between neighbours adds,
+//
+//      sum over i of (x_i - below)(above - x_i)
+//
+// Some optimum takes its points from the data (moving one between two elements changes the sum linearly),
+// so a dynamic programme over the sorted elements finds it, segments' costs coming from prefix sums:
+//
+//      T[j, t] = min over i < j of T[i, t - 1] + cost(i, j)
+//
+// exact       every i for every j: O(k n^2)
+// fast        the best i rises with j, as the costs satisfy the quadrangle inequality: divide and conquer, O(k n log n)
+// candidates  points from a subset alone: half of its elements evenly spaced in rank, half in value, both ends
+//             among them. Costs still count every element.
+//
+// Elements that are equal count as one of that weight. With k or fewer distinct elements the points are
+// these, the variance 0.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "emulation/schemes/tensor_scheme.h"
+
+namespace apscope::detail {
+
+enum class LevelSearch { exact, fast, candidates };
+LevelSearch parse_level_search(std::string_view name);  // throws std::invalid_argument
+
+struct OptimalLevels {
+    Row levels;             // ascending, at most k
+    double variance = 0.0;  // the sum above
+};
+
+// x: finite fp32 numbers, in any order; candidates are fp32 numbers too. k >= 2, candidates >= 2.
+OptimalLevels optimal_levels(std::span<const double> x, std::size_t k, LevelSearch search, std::size_t candidates = 512);
+
+// The levels alone.
+Row best_levels(std::span<const double> x, std::size_t k, LevelSearch search, std::size_t candidates = 512);
+
+}  // namespace apscope::detail

@@ -1,0 +1,30 @@
+#include "emulation/schemes/codecs/scaled_blocks.h"
+
+#include <algorithm>
+
+#include "emulation/schemes/codecs/float_row.h"
+#include "emulation/schemes/codecs/statistics.h"
+
+namespace apscope::detail {
+
+Message encode_scaled_blocks(std::span<const double> x, std::size_t block, const std::function<double(double)>& scale_of, int scale_bits,
+                             const FloatGrid& grid, const RandomStream& stream, bool packs) {
+    Message m;
+    m.certain = !is_stochastic(grid.projection.rounding);
+    m.grid_use = GridUse{};
+    for (std::size_t first = 0; first < x.size(); first += block) {
+        const std::span<const double> run = x.subspan(first, std::min(block, x.size() - first));
+        const Message part = encode_float_row(run, scale_of(amax_of(run)), grid, stream, false, first);
+        for (const auto row : {&Message::values, &Message::codes, &Message::bias, &Message::variance}) {
+            (m.*row).insert((m.*row).end(), (part.*row).begin(), (part.*row).end());
+        }
+        m.grid_use->merge(*part.grid_use);
+        m.side_bits += static_cast<std::uint64_t>(scale_bits);
+    }
+    m.payload_bits = payload_bits(grid, x.size());
+    if (packs) m.payload = pack_float_codes(m.codes, grid.format);
+    m.codes.clear();  // of different scales: not to be added
+    return m;
+}
+
+}  // namespace apscope::detail

@@ -1,0 +1,21 @@
+// Signs under one scale: a bit an element, zeros included. (A codebook of -1 and 1 would take a
+// negative number far below the scale for the tie between the two.)
+#pragma once
+
+#include <span>
+
+#include "emulation/schemes/tensor_scheme.h"
+
+namespace apscope::detail {
+
+enum class SignScale { l1, l2, one };  // sum of abs / length, sqrt(sum of squares / length), 1
+
+// An fp32 number, at most the largest; 0 for a row of zeros. Fixed-shape sums (core/fixed_shape_sum.h).
+// `length` counts padding: zeros behind the row.
+double sign_scale(std::span<const double> x, SignScale rule, std::size_t length);
+
+// values = scale where x >= 0 (-0 too), else -scale. The payload has a 1 for every x >= 0, and for each of
+// the padding's zeros up to `length`, which is at least the row's.
+Message encode_signs(std::span<const double> x, double scale, std::size_t length, bool packs);
+
+}  // namespace apscope::detail

@@ -1,0 +1,118 @@
+// adaptive_loss_scaling: a power of two per tensor, from the shape of its distribution, such that a
+// share `target` of the elements lies below the format's reach. u_min is the least magnitude that counts as
+// kept, T the target, P(abs(l g) < u_min) = T:
+//
+//      normal:     l = u_min / (sqrt2 erfinv(T) sigma)                          g ~ N(0, sigma)
+//      lognormal:  l = exp(ln u_min - mu - sqrt2 erfinv(2T - 1) sigma)          ln abs(g) ~ N(mu, sigma)
+//      l = 2^floor(log2 min(max(l, 1), upper, u_max / (H amax)))
+//
+// sigma, or mu and sigma, are those of all workers' elements, by their moments: sigma^2 = mean g^2, as in
+// ada-loss' rule for layers, which counts the mean as spread; sigma^2 = ln(mean g^2 / mean(abs g)^2),
+// mu = ln mean(abs g) - sigma^2 / 2. An all-zero tensor has l = 1. Every `interval` steps the scale is found
+// anew. This is the rule for casts; for layers' scales in backpropagation see apscope.studies.activation_scales.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+#include "core/fixed_log2.h"
+#include "emulation/schemes/codecs/inverse_erf.h"
+#include "emulation/schemes/shared/float_scheme.h"
+#include "emulation/schemes/shared/headroom.h"
+
+namespace apscope::detail {
+
+namespace {
+
+constexpr std::array<std::string_view, 2> distributions{"normal", "lognormal"};
+
+struct AdaptiveRule {
+    bool lognormal;
+    double u_min, u_max, target, upper;
+    std::string headroom;
+
+    // floor(log2 l) before the bounds; statistics of a tensor that is not all zero.
+    int unbounded(double count, const AgreedStatistics& s) const {
+        const double magnitude = s.sum_absolute / count, square = s.sum_squares / count;
+        if (!lognormal) return std::ilogb(u_min / (std::sqrt(2.0) * inverse_erf(target) * std::sqrt(square)));
+        const double ratio = std::max(fixed_log2(square / (magnitude * magnitude)), 0.0);  // sigma^2 / ln 2
+        const double sigma = std::sqrt(ratio * 0.69314718055994531) * 1.4426950408889634;  // in binades
+        const double l = fixed_log2(u_min) - fixed_log2(magnitude) + 0.5 * ratio - std::sqrt(2.0) * inverse_erf(2.0 * target - 1.0) * sigma;
+        return static_cast<int>(std::floor(l));
+    }
+
+    int exponent(const SelectionInput& input, const AgreedStatistics& s) const {
+        const double count = static_cast<double>(s.elements) * input.workers - static_cast<double>(s.nonfinite);
+        if (s.amax == 0.0 || count == 0.0) return 0;
+        const int wanted = std::clamp(unbounded(count, s), 0, std::ilogb(upper));
+        return std::min(wanted, largest_shift_within(s.amax, input.workers, headroom, u_max));
+    }
+};
+
+double read_target(const std::string& text) {
+    double target = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), target);
+    if (error != std::errc{} || end != text.data() + text.size() || !(target >= 1e-6 && target <= 0.5)) {
+        throw std::invalid_argument("target=" + text + " is not a number from 1e-6 to 0.5");
+    }
+    return target;
+}
+
+// A key that is `format` for what the format has, or a positive number.
+double limit(const SchemeArguments& arguments, std::string_view key, double of_format) {
+    return arguments.text(key) == "format" ? of_format : arguments.real(key);
+}
+
+}  // namespace
+
+SchemeDefinition adaptive_loss_scaling_definition() {
+    return {"adaptive_loss_scaling",
+            "AdaptiveLossScaling",
+            "a power of two per tensor that leaves a target share of a normal or lognormal distribution below the format",
+            "Zhao, Vogel, Ahmed, Adaptive Loss Scaling for Mixed Precision Training (arXiv:1910.12385); its code, ada-loss",
+            "gradients (activation gradients and weights for the layers' own scales: apscope.studies.activation_scales)",
+            true,
+            float_keys({{"distribution", "lognormal", "of the elements: normal or lognormal"},
+                        {"target", "0.001", "share of elements that may underflow, 1e-6 to 0.5"},
+                        {"u_min", "format", "least magnitude that counts as kept: format (its smallest positive value) or a number"},
+                        {"u_max", "format", "largest magnitude: format or a number"},
+                        {"upper", "16", "largest scale: 16 for a layer in ada-loss, 1024 for all layers' product"},
+                        {"interval", "1", "steps between two choices of a tensor's scale"},
+                        {"headroom", "workers", "room left for the sum: workers, sqrt_workers or one"}}),
+            [](const SchemeArguments& arguments, Scheme& scheme) {
+                build_float(arguments, scheme);
+                scheme.note = "lower bound";
+                const FloatFormat& format = *arguments.format;
+                AdaptiveRule rule{arguments.choice("distribution", distributions) == "lognormal",
+                                  limit(arguments, "u_min", format.smallest_positive()),
+                                  limit(arguments, "u_max", format.largest()),
+                                  read_target(arguments.text("target")),
+                                  arguments.real("upper"),
+                                  std::string(arguments.choice("headroom", headroom_choices))};
+                if (rule.upper < 1.0) throw std::invalid_argument("upper=" + arguments.text("upper") + " is below 1");
+                const long interval = arguments.integer("interval", 1, 1'000'000'000);
+                scheme.wants_sums = true;
+                scheme.keeps_state = interval > 1;
+                scheme.side_bits = [](std::size_t) -> std::uint64_t { return 8; };
+                scheme.select = [rule = std::move(rule), interval](const SelectionInput& input, State& state) {
+                    std::vector<Decision> decisions;
+                    for (std::size_t step = 0; step < input.steps; ++step) {
+                        for (std::size_t tensor = 0; tensor < input.tensors; ++tensor) {
+                            if (interval == 1) {
+                                decisions.push_back(power_of_two(rule.exponent(input, input.at(step, tensor))));
+                                continue;
+                            }
+                            Row& last = state.try_emplace("scale/" + input.names.at(tensor), Row{0.0, 0.0}).first->second;  // exponent, age
+                            if (last.at(1) == 0.0) last[0] = rule.exponent(input, input.at(step, tensor));
+                            last[1] = last[1] + 1.0 == static_cast<double>(interval) ? 0.0 : last[1] + 1.0;
+                            decisions.push_back(power_of_two(static_cast<int>(last[0])));
+                        }
+                    }
+                    return decisions;
+                };
+            }};
+}
+
+}  // namespace apscope::detail

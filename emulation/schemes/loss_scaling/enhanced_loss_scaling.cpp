@@ -1,0 +1,71 @@
+// enhanced_loss_scaling: torch's dynamic loss scale with a floor that a schedule raises, stochastic
+// rounding.
+//
+//      S(t) = max(S, S_min(t)), then as dynamic_loss_scaling
+//
+// An overflow below the floor drops its step as before, but no longer lowers the scale: in a format of
+// few subnormals one outlier would otherwise flush everything else for thousands of steps.
+#include <algorithm>
+#include <charconv>
+#include <stdexcept>
+
+#include "emulation/schemes/loss_scaling/loss_scale.h"
+#include "emulation/schemes/shared/float_scheme.h"
+
+namespace apscope::detail {
+
+namespace {
+
+template <class Number>
+bool read(std::string_view text, Number& number) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return error == std::errc{} && end == text.data() + text.size() && !text.empty();
+}
+
+// STEP:VALUE/STEP:VALUE..., steps ascending; or none.
+MinimumSchedule read_schedule(const std::string& text) {
+    MinimumSchedule schedule;
+    if (text == "none") return schedule;
+    const auto refuse = [&](const std::string& part) {
+        throw std::invalid_argument("minimum=" + text + " has '" + part + "' where STEP:VALUE belongs, the steps ascending, "
+                                    "the values positive fp32 numbers (such as 0:1024/5000:8192)");
+    };
+    for (std::size_t first = 0; first <= text.size();) {
+        const std::size_t end = std::min(text.find('/', first), text.size());
+        const std::string part = text.substr(first, end - first);
+        const std::size_t colon = std::min(part.find(':'), part.size());
+        std::int64_t step = 0;
+        double value = 0;
+        if (colon == part.size() || !read(std::string_view(part).substr(0, colon), step) ||
+            !read(std::string_view(part).substr(colon + 1), value)) {
+            refuse(part);
+        }
+        const bool single = value >= 0x1p-126 && value <= 0x1.fffffep127 && static_cast<double>(static_cast<float>(value)) == value;
+        if (!single || step < 0 || (!schedule.empty() && step <= schedule.rbegin()->first)) refuse(part);
+        schedule[step] = value;
+        first = end + 1;
+    }
+    return schedule;
+}
+
+}  // namespace
+
+SchemeDefinition enhanced_loss_scaling_definition() {
+    std::vector<SchemeKey> keys = grad_scaler_keys();
+    keys.push_back({"minimum", "0:1024", "the least S from a step on: STEP:VALUE/STEP:VALUE..., or none"});
+    return {"enhanced_loss_scaling",
+            "EnhancedLossScaling",
+            "a dynamic loss scale above a scheduled minimum, stochastic rounding",
+            "Mellempudi, Srinivasan, Das, Kaul, Mixed Precision Training With 8-bit Floating Point (arXiv:1905.12334)",
+            "gradients of consecutive steps (activation gradients for more than a lower bound)",
+            true,
+            float_keys(keys, "stochastic"),
+            [](const SchemeArguments& arguments, Scheme& scheme) {
+                build_float(arguments, scheme);
+                scheme.note = "lower bound";
+                scheme.keeps_state = true;
+                scheme.select = grad_scaler(arguments, std::get<FloatGrid>(scheme.grid), read_schedule(arguments.text("minimum")));
+            }};
+}
+
+}  // namespace apscope::detail

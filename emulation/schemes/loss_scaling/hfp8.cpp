@@ -1,0 +1,31 @@
+// hfp8: what Hybrid FP8 does to gradients: 1-5-2 (hfp8:e5m2) on the wire with a constant loss scale,
+// partial sums in a 16-bit float of six exponent bits, 1-6-9 (dlfloat16). Sums in chunks are the
+// topology `hierarchical:CHUNK`. The forward format 1-4-3, bias 11, is hfp8_forward without
+// subnormals, e4m3b11fnuz with them; residuals of weights are apscope.studies.weight_updates.
+#include <algorithm>
+
+#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/shared/float_scheme.h"
+
+namespace apscope::detail {
+
+SchemeDefinition hfp8_definition() {
+    std::vector<SchemeKey> keys = float_keys({{"scale", "1024", "S: a positive fp32 number or a power of two"}});
+    std::find_if(keys.begin(), keys.end(), [](const SchemeKey& key) { return key.name == "accumulate"; })->default_value = "dlfloat16";
+    return {"hfp8",
+            "HFP8",
+            "a constant loss scale, eight bits on the wire, sums in the 16-bit float 1-6-9",
+            "Sun et al., Hybrid 8-bit Floating Point (HFP8) Training and Inference for Deep Neural Networks, NeurIPS 2019",
+            "gradients (activation gradients for more than a lower bound)",
+            true,
+            std::move(keys),
+            [](const SchemeArguments& arguments, Scheme& scheme) {
+                build_float(arguments, scheme);
+                scheme.note = "lower bound";
+                scheme.select = [constant = scale_of(arguments.real("scale"))](const SelectionInput& input, State&) {
+                    return std::vector<Decision>(input.statistics.size(), constant);
+                };
+            }};
+}
+
+}  // namespace apscope::detail

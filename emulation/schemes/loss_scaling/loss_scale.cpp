@@ -1,0 +1,98 @@
+#include "emulation/schemes/loss_scaling/loss_scale.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <stdexcept>
+
+namespace apscope::detail {
+
+namespace {
+
+struct GradScaler {
+    double init, growth, backoff;
+    long interval;
+    MinimumSchedule minimum;
+
+    float least(std::int64_t step) const {
+        const auto next = minimum.upper_bound(step);
+        return next == minimum.begin() ? 0.0f : static_cast<float>(std::prev(next)->second);
+    }
+    std::vector<Decision> run(const SelectionInput& input, const OverflowTest& overflows, State& state) const;
+};
+
+std::vector<Decision> GradScaler::run(const SelectionInput& input, const OverflowTest& overflows, State& state) const {
+    std::vector<Decision> decisions;
+    Row& remembered = state.try_emplace("loss_scale", Row{init, 0.0}).first->second;  // S and the tracker
+    auto scale = static_cast<float>(remembered.at(0));
+    auto tracker = static_cast<long>(remembered.at(1));
+    for (std::size_t step = 0; step < input.steps; ++step) {
+        if (!minimum.empty()) scale = std::max(scale, least(input.step_numbers.at(step)));
+        const bool found_inf = scale == 0.0f || overflows(input, step, scale);
+        Decision decision = scale_of(scale);
+        decision.skipped = found_inf;
+        decisions.insert(decisions.end(), input.tensors, decision);
+        if (found_inf) {
+            scale = static_cast<float>(scale * backoff);
+            tracker = 0;
+        } else if (++tracker == interval) {
+            const float grown = static_cast<float>(scale * growth);
+            if (std::isfinite(grown)) scale = grown;
+            tracker = 0;
+        }
+    }
+    remembered = {scale, static_cast<double>(tracker)};
+    return decisions;
+}
+
+}  // namespace
+
+bool OverflowTest::operator()(const SelectionInput& input, std::size_t step, double scale) const {
+    for (std::size_t tensor = 0; tensor < input.tensors; ++tensor) {
+        const AgreedStatistics& s = input.at(step, tensor);
+        if (s.nonfinite > 0) return true;
+        if (clamps(grid_.projection.overflow)) continue;
+        const double scaled = s.amax * scale;
+        if (is_stochastic(grid_.projection.rounding)) {
+            if (scaled > grid_.format.largest()) return true;
+        } else if (!std::isfinite(round_one<double>(scaled, cast_, grid_.projection.rounding, 0)) ||
+                   !std::isfinite(round_one<double>(-scaled, cast_, grid_.projection.rounding, 0))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+std::vector<SchemeKey> grad_scaler_keys() {
+    return {initial_loss_scale_key(),
+            {"growth", "2", "factor after growth_interval steps without overflow"},
+            {"backoff", "0.5", "factor after an overflow"},
+            {"growth_interval", "2000", "steps without overflow before S grows"}};
+}
+
+SchemeKey initial_loss_scale_key() {
+    return {"init", "auto", "S at the first step: a positive fp32 number, or auto: 2^(E+1), E = floor(log2 largest), between 1 and 2^16: "
+                            "65536 for fp16, e5m2 and wider exponents, 512 for e4m3fn, 256 for e4m3, 16 for e3m4"};
+}
+
+double initial_loss_scale(const SchemeArguments& arguments) {
+    if (arguments.text("init") == "auto") return std::ldexp(1.0, std::clamp(arguments.format->emax() + 1, 0, 16));
+    const double init = arguments.real("init");
+    if (init < 0x1p-126 || init > 0x1.fffffep127) {
+        throw std::invalid_argument("init=" + arguments.text("init") + " is neither auto nor a positive fp32 number (such as 65536)");
+    }
+    return init;
+}
+
+Select grad_scaler(const SchemeArguments& arguments, const FloatGrid& grid, MinimumSchedule minimum) {
+    // torch's own conditions.
+    const double growth = arguments.real("growth"), backoff = arguments.real("backoff");
+    const double init = initial_loss_scale(arguments);
+    if (growth <= 1.0) throw std::invalid_argument("growth=" + arguments.text("growth") + " is not above 1");
+    if (backoff >= 1.0) throw std::invalid_argument("backoff=" + arguments.text("backoff") + " is not below 1");
+    const long interval = arguments.integer("growth_interval", 1, 1'000'000'000);
+    return [scaler = GradScaler{init, growth, backoff, interval, std::move(minimum)},
+            overflows = OverflowTest(grid)](const SelectionInput& input, State& state) { return scaler.run(input, overflows, state); };
+}
+
+}  // namespace apscope::detail

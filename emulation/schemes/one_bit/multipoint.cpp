@@ -1,0 +1,102 @@
+// multipoint: a tensor as a sum of a few scaled points of a uniform grid, chosen greedily.
+//
+//      z = the point nearest to r / a,  s = <r, z> / |z|^2      for every a of a line search
+//      the pair with the least |r - s z|^2 is sent              the next point is of r - s z (points.h)
+//
+// The grid has levels i / L, i = -L..L, L = 2^(bits-1) - 1, so that 0 stays 0: gradients have many. The paper's
+// (zero=false) has all 2^bits levels from -1 to 1, (2 i - c) / c, c = 2^bits - 1, i = 0..c, and no 0; with bits = 1 both are
+// -1 and 1. The search tries a = amax i / search, i = search..1, and keeps the first of equals. s is an fp32 number,
+// local to a worker. So with bits = 1 a point is `sign` with the l1 scale. Which of two levels is the nearer is
+// decided in fp64: the upper where (r / a - lower) / (upper - lower) >= 1/2, each operation rounded.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "emulation/schemes/codecs/levels.h"
+#include "emulation/schemes/codecs/nearest_points.h"
+#include "emulation/schemes/codecs/signs.h"
+#include "emulation/schemes/codecs/statistics.h"
+#include "emulation/schemes/one_bit/one_bit.h"
+#include "emulation/schemes/one_bit/points.h"
+
+namespace apscope::detail {
+
+namespace {
+
+// The grid's unit a and the factor s of a point.
+struct Choice {
+    double unit, scale;
+};
+
+Choice best_choice(std::span<const double> r, const Row& levels, long search) {
+    const double amax = amax_of(r);
+    double best = -1.0;
+    Choice kept{0.0, 0.0};
+    for (long i = search; i >= 1; --i) {
+        const double a = amax / static_cast<double>(search) * static_cast<double>(i);
+        const auto [along, length] = nearest_point_products(r, levels, a);
+        const double gain = length == 0.0 ? 0.0 : along * along / length;  // |r|^2 - |r - s z|^2
+        if (gain <= best) continue;
+        best = gain;
+        kept = {a, length == 0.0 ? 0.0 : along / length};
+    }
+    kept.scale = static_cast<float>(std::min(kept.scale, static_cast<double>(std::numeric_limits<float>::max())));
+    return kept;
+}
+
+Message scaled_point(std::span<const double> r, const Row& levels, const Choice& choice, const RandomStream& none, bool packs) {
+    Message m = encode_levels(r, levels, choice.unit, LevelRule::nearest, none, packs);
+    for (std::size_t k = 0; k < r.size(); ++k) m.values[k] = levels[static_cast<std::size_t>(m.codes[k])] * choice.scale;
+    return m;
+}
+
+}  // namespace
+
+SchemeDefinition multipoint_definition() {
+    return {"multipoint",
+            "Multipoint",
+            "a sum of a few scaled points of a uniform grid, greedily by least squares",
+            "Liu et al., Post-training Quantization with Multiple Points, AAAI 2021 (arXiv:2002.09049), on gradients",
+            "gradients",
+            false,
+            {{"bits", "4", "bits of an element of a point, 1 to 8"},
+             {"points", "2", "points a tensor, at most"},
+             {"nmse", "0", "stop at this normalised squared error; 0: never"},
+             {"search", "16", "scales that the line search tries"},
+             {"zero", "true", "whether 0 is a level: 2^bits - 1 levels; false: all 2^bits, as in the paper"}},
+            [](const SchemeArguments& arguments, Scheme& scheme) {
+                const int bits = static_cast<int>(arguments.integer("bits", 1, 8));
+                const long search = arguments.integer("search", 1, 1024);
+                constexpr std::array<std::string_view, 2> switches{"true", "false"};
+                const bool zero = arguments.choice("zero", switches) == "true" && bits > 1;
+                TensorScheme t;
+                t.grid = "levels:" + std::to_string((1 << bits) - (zero ? 1 : 0));
+                const Row levels = bits == 1 ? Row{} : zero ? uniform_levels((1 << (bits - 1)) - 1) : offset_levels(1 << bits);
+                if (bits > 1) {
+                    t.select = [search, levels](const TensorStep&, State&, const Rows& rows) {
+                        State theta;
+                        for (std::size_t w = 0; w < rows.size(); ++w) {
+                            const Choice c = best_choice(rows[w], levels, search);
+                            theta[row_of("point", w)] = {c.unit, c.scale};
+                        }
+                        return theta;
+                    };
+                }
+                t.encode = [bits, levels](const TensorStep& step, const State& theta, std::span<const double> r, int worker) {
+                    Message m;
+                    if (bits == 1) {
+                        m = encode_signs(r, sign_scale(r, SignScale::l1, r.size()), r.size(), step.packs);
+                    } else {
+                        const Row& point = theta.at(row_of("point", static_cast<std::size_t>(worker)));
+                        m = scaled_point(r, levels, {point.at(0), point.at(1)}, step.stream(worker, 32), step.packs);
+                    }
+                    m.side_bits = 32;
+                    return m;
+                };
+                scheme.tensor = std::make_shared<const TensorScheme>(
+                    in_points(std::move(t), arguments.integer("points", 1, 64), fraction(arguments, "nmse")));
+            }};
+}
+
+}  // namespace apscope::detail

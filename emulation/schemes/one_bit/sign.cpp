@@ -1,0 +1,44 @@
+// sign: one bit an element, times a scale a worker.
+//
+//      C(x) = s sign(x), sign(0) = +1       s = |x|_1 / d   (l1: the least squared error)
+//                                               |x|_2 / sqrt(d)   (l2: keeps the norm)
+//                                               1
+//
+// d counts every element, zeros too, and the padding's zeros where there is padding. s is an fp32
+// number. Messages are gathered, decoded and added in fp32. Biased: inside error_feedback it is
+// EF-signSGD.
+#include <array>
+
+#include "emulation/schemes/codecs/signs.h"
+#include "emulation/schemes/one_bit/one_bit.h"
+
+namespace apscope::detail {
+
+SchemeDefinition sign_definition() {
+    return {"sign",
+            "Sign",
+            "signs times a scale a worker; gathered and added in fp32",
+            "Bernstein et al., signSGD, ICML 2018 (arXiv:1802.04434); scales: Karimireddy et al., ICML 2019 (l1), DeepSpeed (l2)",
+            "gradients",
+            false,
+            {{"scale", "l1", "l1 (mean magnitude), l2 (root mean square) or one"},
+             {"padding", "none", "none, or workers: zeros up to a multiple of W lcm(W, 8), sent and counted in the scale"}},
+            [](const SchemeArguments& arguments, Scheme& scheme) {
+                constexpr std::array<std::string_view, 3> scales{"l1", "l2", "one"};
+                constexpr std::array<std::string_view, 2> paddings{"none", "workers"};
+                const std::string_view named = arguments.choice("scale", scales);
+                const SignScale rule = named == "l1" ? SignScale::l1 : named == "l2" ? SignScale::l2 : SignScale::one;
+                const bool pads = arguments.choice("padding", paddings) == "workers";
+                TensorScheme t;
+                t.grid = "sign";
+                t.encode = [rule, pads](const TensorStep& step, const State&, std::span<const double> x, int) {
+                    const std::size_t length = pads ? padded_length(x.size(), static_cast<std::size_t>(step.workers)) : x.size();
+                    Message m = encode_signs(x, sign_scale(x, rule, length), length, step.packs);
+                    m.side_bits = rule == SignScale::one ? 0 : 32;
+                    return m;
+                };
+                scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
+            }};
+}
+
+}  // namespace apscope::detail

@@ -1,0 +1,66 @@
+// sign_vote: every worker sends the signs of its gradient (signSGD) or of its momentum (Signum), the
+// server answers with the majority's.
+//
+//      m_w = beta m_w + (1 - beta) g_w      beta = 0: the gradient itself, nothing is remembered
+//      sent_w = sign(m_w), sign(0) = +1     vote = sign(sum of sent_w)
+//
+// An even vote, possible for even W alone, is +1 (`plus`, a bias) or 0 (`zero`, which costs log2(3) bits
+// on the way back). The reduced sum is W vote, so that the mean is the vote. The payload is the way up.
+#include <array>
+
+#include "emulation/schemes/codecs/signs.h"
+#include "emulation/schemes/one_bit/one_bit.h"
+
+namespace apscope::detail {
+
+namespace {
+
+void take_momentum(State& state, Rows& rows, double beta) {
+    for (std::size_t w = 0; w < rows.size(); ++w) {
+        Row& m = state.try_emplace(row_of("momentum", w), rows[w].size(), 0.0).first->second;
+        for (std::size_t i = 0; i < m.size(); ++i) m[i] = beta * m[i] + (1.0 - beta) * rows[w].at(i);
+        rows[w] = m;
+    }
+}
+
+Row vote(const std::vector<Message>& sent, double tie) {
+    Row sum = exact_sum(sent);
+    const auto workers = static_cast<double>(sent.size());
+    for (double& s : sum) s = workers * (s > 0.0 ? 1.0 : s < 0.0 ? -1.0 : tie);
+    return sum;
+}
+
+}  // namespace
+
+SchemeDefinition sign_vote_definition() {
+    return {"sign_vote",
+            "SignVote",
+            "signs up, the majority's sign down; with a momentum: Signum",
+            "Bernstein et al., signSGD with Majority Vote, ICLR 2019 (arXiv:1810.05291)",
+            "gradients; with a momentum, of consecutive steps",
+            false,
+            {{"momentum", "0", "beta of the workers' momentum, from 0 (none) to below 1"},
+             {"tie", "plus", "what an even vote gives: plus (+1) or zero"}},
+            [](const SchemeArguments& arguments, Scheme& scheme) {
+                constexpr std::array<std::string_view, 2> ties{"plus", "zero"};
+                const double beta = fraction(arguments, "momentum"), tie = arguments.choice("tie", ties) == "plus" ? 1.0 : 0.0;
+                TensorScheme t;
+                t.grid = "sign";
+                t.topology = "vote";
+                t.transport.code_bits = 1;
+                t.transport.sum_bits = [tie](int workers) { return tie == 0.0 && workers % 2 == 0 ? 2 : 1; };  // of the answer
+                if (beta != 0.0) {
+                    t.keeps_state = t.compares_asked = true;
+                    t.compensate = [beta](const TensorStep&, State& state, Rows& rows) { take_momentum(state, rows, beta); };
+                }
+                t.encode = [](const TensorStep& step, const State&, std::span<const double> x, int) {
+                    return encode_signs(x, 1.0, x.size(), step.packs);
+                };
+                t.reduce = [tie](const TensorStep&, State&, const State&, const std::vector<Message>& sent, const Topology&) {
+                    return vote(sent, tie);
+                };
+                scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
+            }};
+}
+
+}  // namespace apscope::detail

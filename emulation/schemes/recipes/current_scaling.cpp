@@ -1,0 +1,67 @@
+// current_scaling: the scale is that of the very values which are sent.
+//
+//      S = fl32(largest / max(amax, eps)), at most FLT_MAX; 1 where that maximum is 0
+//      pow2: S's fraction bits set to 0, so largest / 2 < amax S <= largest
+//      c = saturating round(S g)
+//
+// agree=max: amax over all workers; sums of the codes in fp32, by any topology. agree=local: each worker's
+// own; block=N: each run of N elements of the flattened tensor has its own, local to the worker. These are
+// gathered, decoded and added in fp32, as their codes have no common scale.
+#include <array>
+
+#include "emulation/schemes/codecs/scaled_blocks.h"
+#include "emulation/schemes/recipes/recipe_scales.h"
+#include "emulation/schemes/shared/float_scheme.h"
+#include "emulation/schemes/shared/numbers.h"
+
+namespace apscope::detail {
+
+namespace {
+
+Select agreed(double largest, double eps, bool pow2) {
+    return [=](const SelectionInput& input, State&) {
+        std::vector<Decision> decisions;
+        for (const AgreedStatistics& s : input.statistics) decisions.push_back(scale_of(fp32_ratio(largest, s.amax, eps, pow2)));
+        return decisions;
+    };
+}
+
+TensorScheme local(const FloatGrid& grid, std::size_t block, double eps, bool pow2) {
+    TensorScheme t;
+    t.grid = grid_name(grid);
+    t.draws = is_stochastic(grid.projection.rounding);
+    t.encode = [=, largest = grid.format.largest()](const TensorStep& step, const State&, std::span<const double> x, int worker) {
+        return encode_scaled_blocks(x, block == 0 ? x.size() : block, [=](double amax) { return fp32_ratio(largest, amax, eps, pow2); },
+                                    pow2 ? 8 : 32, grid, step.stream(worker, grid.projection.random_bits), step.packs);
+    };
+    return t;
+}
+
+}  // namespace
+
+SchemeDefinition current_scaling_definition() {
+    return {"current_scaling",
+            "CurrentScaling",
+            "a scale a tensor, or a block of it, from the amax at hand; saturating cast, sums in fp32",
+            "NVIDIA Transformer Engine, recipes Float8CurrentScaling and Float8BlockScaling, recipe_common.cuh",
+            "gradients",
+            true,
+            saturating_keys({{"pow2", "false", "true: the scale is a power of two, rounded down"},
+                             {"agree", "max", "amax: max over the workers, or local"},
+                             {"block", "0", "elements that share a scale, local to a worker; 0: the tensor"},
+                             {"eps", "0", "what amax counts as at least"}},
+                            "fp32"),
+            [](const SchemeArguments& arguments, Scheme& scheme) {
+                constexpr std::array<std::string_view, 2> switches{"false", "true"}, agreements{"max", "local"};
+                build_float(arguments, scheme);
+                const bool pow2 = arguments.choice("pow2", switches) == "true";
+                const auto block = static_cast<std::size_t>(arguments.integer("block", 0, 1L << 40));
+                const double eps = number_between(arguments, "eps", 0.0, 0x1p127);
+                scheme.side_bits = [pow2](std::size_t) -> std::uint64_t { return pow2 ? 8 : 32; };
+                scheme.select = agreed(arguments.format->largest(), eps, pow2);
+                if (arguments.choice("agree", agreements) == "max" && block == 0) return;
+                scheme.tensor = std::make_shared<const TensorScheme>(local(std::get<FloatGrid>(scheme.grid), block, eps, pow2));
+            }};
+}
+
+}  // namespace apscope::detail

@@ -1,0 +1,84 @@
+// delayed_scaling: a tensor's scale follows from its past, so that no pass over it comes before the cast.
+//
+//      c_t = saturating round(S_t g_t)        S_0 = 1
+//      a_t = amax of g_t over all workers     (with non-finite elements: infinity, or as `nonfinite` says)
+//      A   = max of the last H of a_t, a_(t-1), ... (algo=max), or a_t (algo=most_recent)
+//      S_(t+1) = fl32(fl32(largest 2^-margin) / A), at most FLT_MAX, where 0 < A < infinity; else S_t
+//
+// So a spike saturates at its own step and keeps the scale low for H steps. A NaN in the history counts for
+// nothing. zero=skip: a tensor of zeros leaves scale and history as they are.
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "emulation/schemes/recipes/recipe_scales.h"
+#include "emulation/schemes/shared/float_scheme.h"
+
+namespace apscope::detail {
+
+namespace {
+
+struct Delayed {
+    std::size_t history;
+    bool most_recent, skips_zero;
+    double largest;    // times 2^-margin
+    double nonfinite;  // what a tensor with such elements enters as; -1: the amax of the others
+
+    Decision next(const AgreedStatistics& s, Row& past, double& scale) const {
+        const Decision decision = scale_of(scale);
+        const double last = s.nonfinite == 0 || nonfinite == -1.0 ? s.amax : nonfinite;
+        if (last == 0.0 && skips_zero) return decision;
+        past.push_back(last);
+        if (past.size() > history) past.erase(past.begin());
+        double amax = last;
+        if (!most_recent) {
+            amax = 0.0;
+            for (const double a : past) amax = std::fmax(amax, a);  // fmax: a NaN counts for nothing
+        }
+        if (std::isfinite(amax) && amax > 0.0) scale = fp32_ratio(largest, amax, 0.0, false);
+        return decision;
+    }
+};
+
+}  // namespace
+
+SchemeDefinition delayed_scaling_definition() {
+    return {"delayed_scaling",
+            "DelayedScaling",
+            "a scale a tensor from the amax of past steps; saturating cast, sums in fp32",
+            "NVIDIA Transformer Engine, recipe DelayedScaling and its delayed_scaling.cu",
+            "gradients of consecutive steps",
+            true,
+            saturating_keys({{"history", "1024", "steps whose amax is remembered"},
+                             {"algo", "max", "of the history: max, or most_recent"},
+                             {"margin", "0", "binades left free below the largest value, 0 to 16"},
+                             {"zero", "enter", "a tensor of zeros: enter, or skip, which leaves history and scale alone"},
+                             {"nonfinite", "infinity", "a tensor with non-finite elements enters as: infinity, nan, or its finite amax"}},
+                            "fp32"),
+            [](const SchemeArguments& arguments, Scheme& scheme) {
+                constexpr std::array<std::string_view, 2> algos{"max", "most_recent"}, zeros{"enter", "skip"};
+                constexpr std::array<std::string_view, 3> specials{"infinity", "nan", "finite"};
+                build_float(arguments, scheme);
+                const std::string_view special = arguments.choice("nonfinite", specials);
+                const Delayed rule{static_cast<std::size_t>(arguments.integer("history", 1, 1 << 20)),
+                                   arguments.choice("algo", algos) == "most_recent",
+                                   arguments.choice("zero", zeros) == "skip",
+                                   std::ldexp(arguments.format->largest(), -static_cast<int>(arguments.integer("margin", 0, 16))),
+                                   special == "infinity" ? std::numeric_limits<double>::infinity()
+                                   : special == "nan"    ? std::numeric_limits<double>::quiet_NaN()
+                                                         : -1.0};
+                scheme.keeps_state = true;
+                scheme.side_bits = [](std::size_t) -> std::uint64_t { return 32; };  // the amax
+                scheme.select = [rule](const SelectionInput& input, State& state) {
+                    std::vector<Decision> decisions;
+                    for (std::size_t i = 0; i < input.statistics.size(); ++i) {
+                        const std::string& name = input.names.at(i % input.tensors);
+                        Row& scale = state.try_emplace("scale/" + name, Row{1.0}).first->second;
+                        decisions.push_back(rule.next(input.statistics[i], state["history/" + name], scale.at(0)));
+                    }
+                    return decisions;
+                };
+            }};
+}
+
+}  // namespace apscope::detail

@@ -1,0 +1,150 @@
+// nvfp4: 4-bit elements (0, .5, 1, 1.5, 2, 3, 4, 6), an e4m3 scale for 16 of them, an fp32 scale for the tensor.
+//
+//      S = min(fl32(6 448 / amax), FLT_MAX)      amax over the tensor, agree=max: and over all workers
+//      d = e4m3(fl32(amax of 16 * fl32(S / 6)))  q = e2m1(x / (d / S)), in fp32, clipped to 6
+//      y = fl32(fl32(q d) / S)                   gathered, added in fp32
+//
+// rht: 16 elements at a time, padded with zeros, are turned before by diag(signs) H16 / 4 and back after; that
+// spreads a spike over 16 elements. four_over_six: S aims at 256, each block also tries 1.5 d, which puts its
+// amax on 4, and keeps what has the smaller squared (mse) or absolute (mae) error; a tie keeps 6.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "emulation/schemes/codecs/block_row.h"
+#include "emulation/schemes/codecs/hadamard.h"
+#include "emulation/schemes/codecs/statistics.h"
+#include "emulation/schemes/scheme.h"
+
+namespace apscope::detail {
+
+namespace {
+
+constexpr std::size_t group = 16;
+constexpr std::array<double, group> signs{1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1};
+
+void multiply_signs(Row& whole_groups) {
+    for (std::size_t first = 0; first < whole_groups.size(); first += group) {
+        for (std::size_t l = 0; l < group; ++l) whole_groups[first + l] *= signs[l];
+    }
+}
+
+Row turn(const Row& x) {
+    Row turned = x;
+    turned.resize((x.size() + group - 1) / group * group, 0.0);
+    multiply_signs(turned);
+    hadamard(turned, group);
+    return turned;
+}
+
+Row turn_back(const TensorStep& step, const Row& turned) {
+    Row x = turned;
+    hadamard(x, group);
+    multiply_signs(x);
+    x.resize(elements_of(step));
+    return x;
+}
+
+// Every turned element is a sum of its group's 16, each times 1/4 or -1/4.
+Row turn_back_variance(const TensorStep& step, const Row& turned) {
+    Row variance = turned;
+    for (std::size_t first = 0; first < variance.size(); first += group) {
+        double sum = 0.0;
+        for (std::size_t l = 0; l < group; ++l) sum += turned[first + l];
+        std::fill_n(variance.begin() + static_cast<std::ptrdiff_t>(first), group, sum / static_cast<double>(group));
+    }
+    variance.resize(elements_of(step));
+    return variance;
+}
+
+// The fp32 sum, in rank order, of what receivers read after turning back; in the turned basis, as a sum is expected.
+Row gather_back(const TensorStep& step, const std::vector<Message>& sent) {
+    std::vector<Message> back(sent.size());
+    for (std::size_t w = 0; w < sent.size(); ++w) back[w].values = turn_back(step, sent[w].values);
+    return turn(gathered_sum(back));
+}
+
+// Per block the better of two rows that differ in nothing but the block's scale.
+BlockRow better(BlockRow six, const BlockRow& four, std::span<const double> x, bool squares) {
+    for (std::size_t b = 0; b < six.scales.size(); ++b) {
+        const std::size_t end = std::min((b + 1) * group, x.size());
+        double error_six = 0.0, error_four = 0.0;
+        for (std::size_t i = b * group; i < end; ++i) {
+            const double e6 = std::abs(six.values[i] - x[i]), e4 = std::abs(four.values[i] - x[i]);
+            error_six += squares ? e6 * e6 : e6;
+            error_four += squares ? e4 * e4 : e4;
+        }
+        if (!(error_four < error_six)) continue;
+        six.scales[b] = four.scales[b];
+        for (std::size_t i = b * group; i < end; ++i) {
+            six.codes[i] = four.codes[i];
+            six.values[i] = four.values[i];
+        }
+    }
+    return six;
+}
+
+}  // namespace
+
+SchemeDefinition nvfp4_definition() {
+    return {"nvfp4",
+            "NVFP4",
+            "4-bit floats in blocks of 16 under e4m3 scales, stochastic rounding, random Hadamard transform; gathered, fp32",
+            "NVIDIA, Pretraining LLMs with NVFP4 (arXiv:2509.25149); Transformer Engine, recipe NVFP4BlockScaling",
+            "gradients",
+            false,
+            {{"rounding", "stochastic", "how an element is rounded"},
+             {"rht", "true", "false: no Hadamard transform"},
+             {"four_over_six", "false", "mse or mae: each block may map its amax to 4"},
+             {"agree", "max", "the tensor's amax: max over the workers, or local"},
+             {"random_bits", "32", "random bits of stochastic rounding, 1 to 64"}},
+            [](const SchemeArguments& arguments, Scheme& scheme) {
+                constexpr std::array<std::string_view, 2> switches{"true", "false"}, agreements{"max", "local"};
+                constexpr std::array<std::string_view, 3> metrics{"false", "mse", "mae"};
+                const BlockFormat format = parse_block_format("nvfp4");
+                const Projection projection{parse_rounding(arguments.text("rounding")), Overflow::saturate,
+                                            static_cast<int>(arguments.integer("random_bits", 1, 64))};
+                require_counted(projection.rounding, "schemes");
+                validate(projection, format.element);
+                const std::string metric(arguments.choice("four_over_six", metrics));
+                const bool agrees = arguments.choice("agree", agreements) == "max";
+                TensorScheme t;
+                t.grid = format.name();
+                t.draws = is_stochastic(projection.rounding);
+                t.transport.agreed_bits = agrees ? 32 : 0;  // the tensor's amax; block scales are each worker's own
+                if (arguments.choice("rht", switches) == "true") {
+                    t.forward = [](const TensorStep&, const State&, const Rows& rows) {
+                        Rows turned;
+                        for (const Row& row : rows) turned.push_back(turn(row));
+                        return turned;
+                    };
+                    t.inverse = [](const TensorStep& step, const State&, const Row& row) { return turn_back(step, row); };
+                    t.inverse_variance = [](const TensorStep& step, const State&, const Row& row) { return turn_back_variance(step, row); };
+                    t.reduce = [](const TensorStep& step, State&, const State&, const std::vector<Message>& sent, const Topology&) {
+                        return gather_back(step, sent);
+                    };
+                }
+                t.select = [](const TensorStep&, State&, const Rows& rows) { return State{{"amax", {amax_of(rows)}}}; };
+                t.encode = [=](const TensorStep& step, const State& theta, std::span<const double> x, int worker) {
+                    BlockSettings settings{step.stream(worker, projection.random_bits), {}};
+                    settings.amax = narrow_row(Row{agrees ? number(theta, "amax") : amax_of(x)})[0];
+                    if (metric == "false") {
+                        return block_message(encode_block_row(x, format, projection, settings), x, format, projection, step.packs);
+                    }
+                    settings.scale_range = 256.0f;
+                    settings.divides_first = true;
+                    BlockRow row = encode_block_row(x, format, projection, settings);
+                    settings.stretch = 1.5f;
+                    row = better(std::move(row), encode_block_row(x, format, projection, settings), x, metric == "mse");
+                    Message m = block_message(row, x, format, projection, step.packs);
+                    if (is_stochastic(projection.rounding)) {  // which scale was kept follows from the words themselves
+                        m.bias.assign(x.size(), std::nan(""));
+                        m.variance.assign(x.size(), std::nan(""));
+                    }
+                    return m;
+                };
+                scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
+            }};
+}
+
+}  // namespace apscope::detail

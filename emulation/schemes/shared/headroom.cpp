@@ -1,0 +1,68 @@
+#include "emulation/schemes/shared/headroom.h"
+
+#include <cmath>
+
+namespace apscope::detail {
+
+namespace {
+
+// A positive integer times a power of two.
+struct Scaled {
+    unsigned __int128 integer;
+    int exponent;
+};
+
+Scaled exact(double fp32_number) {
+    int exponent = 0;
+    const double fraction = std::frexp(fp32_number, &exponent);  // 24 significant bits
+    return {static_cast<unsigned __int128>(std::ldexp(fraction, 24)), exponent - 24};
+}
+
+int bit_length(unsigned __int128 x) {
+    int bits = 0;
+    for (; x != 0; x >>= 1) ++bits;
+    return bits;
+}
+
+int ceil_log2(const Scaled& x) {
+    const int length = bit_length(x.integer);
+    const bool power = (x.integer & (x.integer - 1)) == 0;
+    return length - (power ? 1 : 0) + x.exponent;
+}
+
+int floor_half(int x) { return x >= 0 ? x / 2 : -((1 - x) / 2); }
+
+// (H amax)^2, exact for all three headrooms.
+Scaled square(double amax, int workers, std::string_view headroom) {
+    const Scaled a = exact(amax);
+    Scaled result{a.integer * a.integer, 2 * a.exponent};
+    const auto w = static_cast<unsigned __int128>(workers);
+    if (headroom == "sqrt_workers") result.integer *= w;
+    else if (headroom == "workers") result.integer *= w * w;
+    return result;
+}
+
+}  // namespace
+
+int exponent_with_headroom(double amax, int workers, std::string_view headroom) {
+    // The smallest k with (H amax)^2 <= 2^(2k).
+    return -floor_half(-ceil_log2(square(amax, workers, headroom)));
+}
+
+int largest_shift_within(double amax, int workers, std::string_view headroom, double limit) {
+    // The largest s with (H amax)^2 2^(2s) <= limit^2; start below and step up.
+    const Scaled a = square(amax, workers, headroom), l = square(limit, 1, "one");
+    int s = floor_half((bit_length(l.integer) + l.exponent) - (bit_length(a.integer) + a.exponent)) - 2;
+    const auto fits = [&](int shift) {
+        // a.integer 2^(a.exponent + 2 shift) <= l.integer 2^l.exponent, within 128 bits: the
+        // difference of exponents is small because the magnitudes are close.
+        const int difference = a.exponent + 2 * shift - l.exponent;
+        return difference >= 0 ? bit_length(a.integer) + difference <= 127 && (a.integer << difference) <= l.integer
+                               : bit_length(l.integer) - difference <= 127 ? a.integer <= l.integer << -difference
+                                                                            : true;
+    };
+    while (fits(s + 1)) ++s;
+    return s;
+}
+
+}  // namespace apscope::detail

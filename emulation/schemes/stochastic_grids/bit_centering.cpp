@@ -1,0 +1,110 @@
+// bit_centering: HALP's number format as a gradient codec. Small integers around a centre that all workers know,
+// on a scale that shrinks with it.
+//
+//      every `period` steps    g is sent in fp32, c = mean of g in fp32
+//      between                 z = g - c is sent      delta = |c|_2 / (mu (2^(bits-1) - 1))
+//                              q = clip(floor(z / delta + U[0, 1)), -2^(bits-1), 2^(bits-1) - 1)
+//                              decoded: c + delta q
+//
+// delta comes from what all know, so there is no side information. c = 0 (converged) has delta = 0 and decodes to 0.
+// In HALP z is the weights' offset and c the full gradient, whose norm over mu bounds the way to
+// the optimum; here both are gradients, and mu sets the range |c|_2 / mu alone.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+#include "core/fixed_shape_sum.h"
+#include "core/named_formats.h"
+#include "emulation/schemes/codecs/float_row.h"
+#include "emulation/schemes/codecs/levels.h"
+#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/shared/plain_number.h"
+
+namespace apscope::detail {
+
+namespace {
+
+double l2_norm(const Row& x) {
+    double sum = 0.0;
+    for (std::size_t first = 0; first < x.size(); first += sum_block) {
+        sum += block_sum(std::min(sum_block, x.size() - first), [&](std::size_t i) { return x[first + i] * x[first + i]; });
+    }
+    return std::sqrt(sum);
+}
+
+Row integer_box(int bits) {
+    Row box;
+    for (long q = -(1L << (bits - 1)); q < 1L << (bits - 1); ++q) box.push_back(static_cast<double>(q));
+    return box;
+}
+
+Message encode_offsets(std::span<const double> x, const State& theta, const Row& box, const RandomStream& stream, bool packs) {
+    const Row& centre = theta.at("centre");
+    const double delta = number(theta, "delta");
+    Row z(x.size());
+    for (std::size_t i = 0; i < z.size(); ++i) z[i] = delta == 0.0 ? 0.0 : x[i] - centre[i];
+    Message m = encode_levels(z, box, delta, LevelRule::stochastic, stream, packs);
+    for (std::size_t i = 0; i < z.size(); ++i) {
+        m.values[i] += centre[i];
+        m.bias[i] += centre[i] + z[i] - x[i];  // of delta = 0 alone, but for rounding
+    }
+    return m;
+}
+
+void keep(State& state, const Exchange& e, long period) {
+    constexpr double largest = std::numeric_limits<float>::max();
+    double& age = state["age"].at(0);
+    if (age == 0.0) {
+        Row& centre = state["centre"] = e.reduced[0];
+        const auto workers = static_cast<double>(e.sent.size());
+        for (double& c : centre) c = static_cast<float>(std::clamp(c / workers, -largest, largest));
+    }
+    age = age + 1.0 == static_cast<double>(period) ? 0.0 : age + 1.0;
+}
+
+}  // namespace
+
+SchemeDefinition bit_centering_definition() {
+    return {"bit_centering",
+            "BitCentering",
+            "integers around the last centre gradient, on a scale that shrinks with its norm",
+            "De Sa et al., High-Accuracy Low-Precision Training (HALP), arXiv:1803.03383, on gradients",
+            "gradients of consecutive steps",
+            false,
+            {{"bits", "8", "bits of an offset, 2 to 16"},
+             {"mu", "0.1", "the range of offsets is the centre's l2 norm over mu"},
+             {"period", "10", "steps from one centre, sent in fp32, to the next"},
+             {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
+            [](const SchemeArguments& arguments, Scheme& scheme) {
+                const int bits = static_cast<int>(arguments.integer("bits", 2, 16));
+                const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
+                const long period = arguments.integer("period", 1, 1L << 40);
+                const double mu = plain_number(arguments, "mu");
+                if (mu == 0.0) throw std::invalid_argument("mu=" + arguments.text("mu") + " is not above 0 (such as 0.1)");
+                const FloatGrid fp32{parse_format("fp32"), {RoundingMode::ties_to_even, Overflow::saturate}};
+                TensorScheme t;
+                t.grid = "offset:" + std::to_string(bits);
+                t.keeps_state = t.draws = true;
+                t.select = [bits, mu](const TensorStep&, State& state, const Rows&) {
+                    const double age = state.try_emplace("age", Row{0.0}).first->second.at(0);
+                    State theta{{"age", {age}}};
+                    if (age == 0.0) return theta;
+                    theta["centre"] = state.at("centre");
+                    theta["delta"] = {l2_norm(state.at("centre")) / mu / (std::ldexp(1.0, bits - 1) - 1.0)};
+                    return theta;
+                };
+                t.encode = [fp32, random_bits, box = integer_box(bits)](const TensorStep& step, const State& theta,
+                                                                       std::span<const double> x, int worker) {
+                    const RandomStream stream = step.stream(worker, random_bits);
+                    if (number(theta, "age") != 0.0) return encode_offsets(x, theta, box, stream, step.packs);
+                    Message m = encode_float_row(x, 1.0, fp32, stream, step.packs);
+                    m.grid_use.reset();  // the scheme's grid is offsets
+                    return m;
+                };
+                t.update = [period](const TensorStep&, State& state, const Exchange& e) { keep(state, e, period); };
+                scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
+            }};
+}
+
+}  // namespace apscope::detail

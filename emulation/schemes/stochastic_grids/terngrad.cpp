@@ -1,0 +1,107 @@
+// terngrad: ternary codes under one scale, which all workers share so that codes add up in the network.
+//
+//      c_w = min(|.|, clip sigma_w)        sigma_w: of worker w's elements about their mean; clip = 0 or sigma = 0: none
+//      s   = max over workers of |c_w|     agreed by MAX
+//      code = sign(g) with probability |g| / s, else 0
+//
+// A code takes 2 bits on its way up; the sum of W codes lies in -W..W and takes ceil(log2(2W + 1)). Then the
+// variance is s |g|_1 - |g|_2^2 and the bias what clipping cut off.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "core/fixed_shape_sum.h"
+#include "emulation/schemes/codecs/levels.h"
+#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/shared/plain_number.h"
+
+namespace apscope::detail {
+
+namespace {
+
+constexpr double largest_fp32 = std::numeric_limits<float>::max();
+
+template <class Term>
+double sum_over(std::size_t n, Term&& term) {
+    double sum = 0.0;
+    for (std::size_t first = 0; first < n; first += sum_block) {
+        sum += block_sum(std::min(sum_block, n - first), [&](std::size_t i) { return term(first + i); });
+    }
+    return sum;
+}
+
+// Where to clip: infinity for not at all.
+double limit_of(const Row& x, double clip) {
+    const auto n = static_cast<double>(x.size());
+    if (clip == 0.0 || x.empty()) return std::numeric_limits<double>::infinity();
+    const double mean = sum_over(x.size(), [&](std::size_t i) { return x[i]; }) / n;
+    const double sigma = std::sqrt(sum_over(x.size(), [&](std::size_t i) { return (x[i] - mean) * (x[i] - mean); }) / n);
+    return sigma == 0.0 ? std::numeric_limits<double>::infinity() : clip * sigma;
+}
+
+State shared_scale(const Rows& rows, double clip) {
+    State theta{{"limits", {}}, {"scale", {0.0}}};
+    for (const Row& x : rows) {
+        const double limit = limit_of(x, clip);
+        double amax = 0.0;
+        for (const double g : x) amax = std::max(amax, std::min(std::abs(g), limit));
+        theta["limits"].push_back(limit);
+        theta["scale"][0] = std::max(theta["scale"][0], amax);
+    }
+    theta["scale"][0] = static_cast<float>(std::min(theta["scale"][0], largest_fp32));
+    return theta;
+}
+
+Message encode_ternary(std::span<const double> x, double limit, double scale, const RandomStream& stream, bool packs) {
+    constexpr std::array levels{-1.0, 0.0, 1.0};
+    Row clipped(x.begin(), x.end());
+    for (double& g : clipped) g = std::clamp(g, -limit, limit);
+    Message m = encode_levels(clipped, levels, scale, LevelRule::stochastic, stream, packs);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        m.codes[i] -= 1.0;
+        m.bias[i] += clipped[i] - x[i];
+    }
+    m.side_bits = 32;
+    return m;
+}
+
+}  // namespace
+
+SchemeDefinition terngrad_definition() {
+    return {"terngrad",
+            "TernGrad",
+            "signs or zero under the workers' largest magnitude, clipped before; codes add up in the network",
+            "Wen et al., TernGrad, NIPS 2017 (arXiv:1705.07878)",
+            "gradients",
+            false,
+            {{"clip", "2.5", "standard deviations beyond which a worker clips, 0: none"},
+             {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
+            [](const SchemeArguments& arguments, Scheme& scheme) {
+                const double clip = plain_number(arguments, "clip");
+                const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
+                TensorScheme t;
+                t.grid = "levels:3";
+                t.topology = "code_sum";
+                t.is_exact_sum = t.draws = true;
+                t.transport.code_bits = 2;
+                t.transport.sum_bits = [](int workers) { return bits_of_sum(workers, 2); };
+                t.transport.agreed_bits = all_side_bits;
+                t.select = [clip](const TensorStep&, State&, const Rows& rows) { return shared_scale(rows, clip); };
+                t.encode = [random_bits](const TensorStep& step, const State& theta, std::span<const double> x, int worker) {
+                    return encode_ternary(x, theta.at("limits").at(static_cast<std::size_t>(worker)), number(theta, "scale"),
+                                          step.stream(worker, random_bits), step.packs);
+                };
+                t.reduce = [](const TensorStep&, State&, const State& theta, const std::vector<Message>& sent, const Topology&) {
+                    Row sum(sent[0].codes.size());
+                    for (const Message& m : sent) {
+                        for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += m.codes[i];
+                    }
+                    for (double& y : sum) y *= number(theta, "scale");
+                    return sum;
+                };
+                scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
+            }};
+}
+
+}  // namespace apscope::detail

@@ -1,0 +1,83 @@
+// zipml: every worker rounds stochastically to the levels that are best for its own gradient.
+//
+// A bucket of consecutive elements (bucket=0: the whole tensor) has a codebook of at most `levels` of its values or
+// candidates, chosen to minimise the variance (codecs/optimal_levels.h); it costs 32 bits a level. Local to a
+// worker, so messages are gathered, decoded and added in fp32.
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "emulation/schemes/codecs/bits.h"
+#include "emulation/schemes/codecs/levels.h"
+#include "emulation/schemes/codecs/optimal_levels.h"
+#include "emulation/schemes/scheme.h"
+
+namespace apscope::detail {
+
+namespace {
+
+struct Codebooks {
+    std::size_t levels, bucket, candidates;
+    LevelSearch search;
+    int random_bits;
+};
+
+void append(Row& row, const Row& more) { row.insert(row.end(), more.begin(), more.end()); }
+
+Message encode_buckets(std::span<const double> x, const Codebooks& books, const RandomStream& stream, bool packs) {
+    constexpr double largest = std::numeric_limits<float>::max();
+    Message all;
+    const std::size_t bucket = books.bucket == 0 ? std::max<std::size_t>(x.size(), 1) : books.bucket;
+    for (std::size_t first = 0; first < x.size(); first += bucket) {
+        const std::span<const double> part = x.subspan(first, std::min(bucket, x.size() - first));
+        Row sent(part.begin(), part.end());  // what a codebook of fp32 numbers is made for
+        for (double& v : sent) v = static_cast<float>(std::clamp(v, -largest, largest));
+        const Row levels = best_levels(sent, books.levels, books.search, books.candidates);
+        const Message m = encode_levels(part, levels, 1.0, LevelRule::stochastic, stream, false, first);
+        append(all.values, m.values);
+        append(all.codes, m.codes);
+        append(all.bias, m.bias);
+        append(all.variance, m.variance);
+        all.side_bits += 32 * books.levels;
+    }
+    const int width = level_bits(books.levels);
+    all.payload_bits = x.size() * static_cast<std::uint64_t>(width);
+    if (!packs) return all;
+    BitWriter bits;
+    for (const double code : all.codes) bits.put(static_cast<std::uint64_t>(code), width);
+    all.payload = bits.take();
+    return all;
+}
+
+}  // namespace
+
+SchemeDefinition zipml_definition() {
+    return {"zipml",
+            "ZipML",
+            "stochastic rounding to the levels of least variance for each worker's bucket",
+            "Zhang et al., ZipML, ICML 2017 (arXiv:1611.05402)",
+            "gradients",
+            false,
+            {{"levels", "16", "levels of a codebook, from 2"},
+             {"bucket", "0", "consecutive elements that share a codebook, 0: the tensor"},
+             {"method", "candidates", "search of the levels: exact, fast (as good) or candidates"},
+             {"candidates", "512", "values that levels are chosen from, with method=candidates"},
+             {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
+            [](const SchemeArguments& arguments, Scheme& scheme) {
+                constexpr std::array<std::string_view, 3> methods{"exact", "fast", "candidates"};
+                const Codebooks books{static_cast<std::size_t>(arguments.integer("levels", 2, 1 << 16)),
+                                      static_cast<std::size_t>(arguments.integer("bucket", 0, 1L << 40)),
+                                      static_cast<std::size_t>(arguments.integer("candidates", 2, 1 << 24)),
+                                      parse_level_search(arguments.choice("method", methods)),
+                                      static_cast<int>(arguments.integer("random_bits", 1, 53))};
+                TensorScheme t;
+                t.grid = "levels:" + std::to_string(books.levels);
+                t.draws = true;
+                t.encode = [books](const TensorStep& step, const State&, std::span<const double> x, int worker) {
+                    return encode_buckets(x, books, step.stream(worker, books.random_bits), step.packs);
+                };
+                scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
+            }};
+}
+
+}  // namespace apscope::detail

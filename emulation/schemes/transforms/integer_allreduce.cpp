@@ -1,0 +1,169 @@
+// integer_allreduce: fixed point with a scale that the workers agree on, chunk by chunk, so that switches or
+// plain integer additions sum the codes, exactly and in any order.
+//
+//      B = max over workers and elements of |x|        agreed by MAX, a chunk at a time
+//      f <= (2^(b-1) - W) / (W B)                      the largest power of two, or the number itself
+//      q = round(f x)     sum of q: |sum| <= 2^(b-1), no overflow ever     y = sum / f
+//
+// To nearest, the sum's error is at most W / (2 f). Stochastic rounding is IntSGD's.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "emulation/draws/random_integers.h"
+#include "emulation/machine/simd.h"
+#include "emulation/schemes/codecs/bits.h"
+#include "emulation/schemes/codecs/statistics.h"
+#include "emulation/schemes/scheme.h"
+
+namespace apscope::detail {
+
+namespace {
+
+// q = scale x to the nearest integer, ties to even.
+struct RoundToIntegers {
+    static APSCOPE_INLINE void run(const double* x, const double* scale, std::size_t count, double* codes, double* values) {
+#pragma GCC ivdep  // the results are rows of their own
+        for (std::size_t i = 0; i < count; ++i) {
+            const double v = x[i] * scale[i], low = std::floor(v), rest = v - low, half = low * 0.5;
+            const bool odd = std::floor(half) != half;
+            const double q = (rest > 0.5) | ((rest == 0.5) & odd) ? low + 1.0 : low;
+            codes[i] = q;
+            values[i] = q / scale[i];
+        }
+    }
+};
+struct DrawIntegers {
+    static APSCOPE_INLINE void run(const double* x, const double* scale, const double* random, double words_count, std::size_t count, double* codes,
+                                   double* values, double* bias, double* variance) {
+#pragma GCC ivdep  // the results are rows of their own
+        for (std::size_t i = 0; i < count; ++i) {
+            const double f = scale[i], v = x[i] * f, low = std::floor(v);
+            const double up = std::floor((v - low) * words_count), p = up / words_count;
+            const double q = low + (up + random[i] >= words_count ? 1.0 : 0.0);
+            bias[i] = (low + p) / f - x[i];
+            variance[i] = p * (1.0 - p) / f / f;
+            codes[i] = q;
+            values[i] = q / f;
+        }
+    }
+};
+
+struct FixedPoint {
+    std::size_t chunk;
+    int bits, random_bits;
+    bool stochastic, power_of_two;
+
+    // f of every chunk; 1 where all is zero.
+    Row factors(const Rows& rows) const {
+        const auto workers = static_cast<double>(rows.size());
+        Row factor;
+        for (std::size_t begin = 0; begin < rows[0].size(); begin += chunk) {
+            const std::size_t count = std::min(chunk, rows[0].size() - begin);
+            double amax = 0.0;
+            for (const Row& row : rows) amax = std::max(amax, amax_of(std::span(row).subspan(begin, count)));
+            // In two quotients: W B may lie beyond fp64 where neither factor does.
+            double f = amax == 0.0 ? 1.0 : (std::ldexp(1.0, bits - 1) - workers) / workers / amax;
+            int exponent = 0;
+            if (power_of_two && amax != 0.0) {
+                std::frexp(f, &exponent);
+                f = std::ldexp(1.0, exponent - 1);
+            }
+            factor.push_back(f);
+        }
+        return factor;
+    }
+
+    Message encode(const TensorStep& step, const Row& factor, std::span<const double> x, int worker) const {
+        const std::size_t n = x.size();
+        Message m;
+        m.codes.resize(n);
+        m.values.resize(n);
+        if (stochastic) {
+            m.bias.resize(n);
+            m.variance.resize(n);
+        }
+        double scale[random_group], random[random_group];
+        for (std::size_t begin = 0; begin < n; begin += random_group) {
+            const std::size_t count = std::min(random_group, n - begin);
+            for (std::size_t i = 0; i < count;) {
+                const std::size_t at = (begin + i) / chunk, end = std::min(n - begin, std::min(count, (at + 1) * chunk - begin));
+                for (; i < end; ++i) scale[i] = factor[at];
+            }
+            const double* part = x.data() + begin;
+            double *codes = m.codes.data() + begin, *values = m.values.data() + begin;
+            if (!stochastic) {
+                simd::run<RoundToIntegers>(part, static_cast<const double*>(scale), count, codes, values);
+                continue;
+            }
+            random_integers(step.stream(worker, random_bits), begin, count, random);
+            simd::run<DrawIntegers>(part, static_cast<const double*>(scale), static_cast<const double*>(random), std::ldexp(1.0, random_bits), count,
+                                    codes, values, m.bias.data() + begin, m.variance.data() + begin);
+        }
+        m.payload_bits = x.size() * static_cast<std::uint64_t>(bits);
+        m.side_bits = factor.size() * (power_of_two ? 8 : 32);
+        if (!step.packs) return m;
+        BitWriter packed;
+        for (const double q : m.codes) packed.put(static_cast<std::uint64_t>(static_cast<std::int64_t>(q)), bits);
+        m.payload = packed.take();
+        return m;
+    }
+
+    Row add(const Row& factor, const std::vector<Message>& sent) const {
+        Row sum(sent[0].codes.size(), 0.0);
+        for (const Message& m : sent) {
+            for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += m.codes[i];
+        }
+        for (std::size_t i = 0; i < sum.size(); ++i) sum[i] /= factor[i / chunk];
+        return sum;
+    }
+};
+
+}  // namespace
+
+SchemeDefinition integer_allreduce_definition() {
+    return {"integer_allreduce",
+            "IntegerAllReduce",
+            "fixed point with an agreed scale per chunk; integers are added exactly",
+            "Sapio et al., SwitchML, NSDI 2021 (arXiv:1903.06701); Mishchenko et al., IntSGD, ICLR 2022 (arXiv:2102.08374)",
+            "gradients",
+            false,
+            {{"bits", "32", "of an integer, 2 to 32"},
+             {"chunk", "256", "consecutive elements that share a scale"},
+             {"rounding", "ties_to_even", "ties_to_even or stochastic"},
+             {"scale", "power_of_two", "power_of_two or real"},
+             {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
+            [](const SchemeArguments& arguments, Scheme& scheme) {
+                constexpr std::array<std::string_view, 2> roundings{"ties_to_even", "stochastic"}, scales{"power_of_two", "real"};
+                FixedPoint f;
+                f.bits = static_cast<int>(arguments.integer("bits", 2, 32));
+                f.chunk = static_cast<std::size_t>(arguments.integer("chunk", 1, 1L << 40));
+                f.random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
+                f.stochastic = arguments.choice("rounding", roundings) == "stochastic";
+                f.power_of_two = arguments.choice("scale", scales) == "power_of_two";
+                TensorScheme t;
+                t.grid = "int" + std::to_string(f.bits);
+                t.topology = "code_sum";
+                t.is_exact_sum = true;
+                t.draws = f.stochastic;
+                t.transport.agreed_bits = all_side_bits;  // sums are as wide as codes: the scale leaves room
+                t.select = [f](const TensorStep& step, State&, const Rows& x) {
+                    if (step.workers >= 1 << (f.bits - 1 < 30 ? f.bits - 1 : 30)) {
+                        throw std::invalid_argument("integer_allreduce with bits=" + std::to_string(f.bits) + " has no room for " +
+                                                    std::to_string(step.workers) + " workers; give more bits");
+                    }
+                    State theta{{"factor", f.factors(x)}};
+                    if (const auto s = common_exponent(theta["factor"])) theta["scale_exponent"] = {static_cast<double>(*s)};
+                    return theta;
+                };
+                t.encode = [f](const TensorStep& step, const State& theta, std::span<const double> x, int worker) {
+                    return f.encode(step, theta.at("factor"), x, worker);
+                };
+                t.reduce = [f](const TensorStep&, State&, const State& theta, const std::vector<Message>& sent, const Topology&) {
+                    return f.add(theta.at("factor"), sent);
+                };
+                scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
+            }};
+}
+
+}  // namespace apscope::detail

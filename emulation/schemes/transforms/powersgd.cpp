@@ -1,0 +1,181 @@
+// powersgd: a matrix M_w a worker is sent as two thin factors, which add up over the workers.
+//
+//      P_w = M_w Q          P = orthonormal columns of (sum P_w) / W       Q from the step before, at first random
+//      Q_w = M_w^T P        Q = (sum Q_w) / W                              sent_w = P Q_w^T,  sum = P (sum Q_w)^T
+//
+// A matrix has the tensor's first axis as rows and all others as columns. Tensors that are none, or whose
+// factors would be no smaller, go as fp32 numbers. Factors are rounded to fp32 where they are sent; sums are
+// fp64, in fixed order. For the memory of what is lost: error_feedback(powersgd:rank=2).
+#include "core/bits.h"
+#include "emulation/schemes/codecs/bits.h"
+#include "emulation/schemes/codecs/statistics.h"
+#include "emulation/schemes/scheme.h"
+
+namespace apscope::detail {
+
+namespace {
+
+struct Matrix {
+    std::size_t rows, columns, rank;
+    bool is_small;  // not worth factors
+
+    explicit Matrix(const TensorStep& step, std::size_t n, std::size_t wanted) : rows(1), columns(n), rank(wanted), is_small(true) {
+        if (step.shape.size() < 2 || n == 0) return;
+        rows = static_cast<std::size_t>(step.shape[0]);
+        columns = n / rows;
+        rank = std::min({wanted, rows, columns});
+        is_small = (rows + columns) * rank >= n;
+    }
+};
+
+void round_to_fp32(Row& row) {
+    for (double& v : row) v = static_cast<float>(v);
+}
+
+// columns x rank, from random words between -1 and 1.
+Row random_factor(const TensorStep& step, const Matrix& m) {
+    const RandomStream stream = step.shared_stream(32);
+    Row q(m.columns * m.rank);
+    for (std::size_t i = 0; i < q.size(); ++i) q[i] = std::ldexp(static_cast<double>(stream.at(i) >> 32), -31) - 1.0;
+    return q;
+}
+
+// Modified Gram-Schmidt on the columns of p (rows x rank); a column that vanishes becomes 0.
+void orthonormalize(Row& p, const Matrix& m) {
+    const auto product = [&](std::size_t a, std::size_t b) {
+        return fixed_sum(m.rows, [&](std::size_t i) { return p[i * m.rank + a] * p[i * m.rank + b]; });
+    };
+    for (std::size_t c = 0; c < m.rank; ++c) {
+        const double before = product(c, c);
+        for (std::size_t e = 0; e < c; ++e) {
+            const double along = product(e, c);
+            for (std::size_t i = 0; i < m.rows; ++i) p[i * m.rank + c] -= along * p[i * m.rank + e];
+        }
+        const double left = product(c, c);
+        const double factor = left > before * 0x1p-80 ? 1.0 / std::sqrt(left) : 0.0;
+        for (std::size_t i = 0; i < m.rows; ++i) p[i * m.rank + c] *= factor;
+    }
+}
+
+State select(const TensorStep& step, State& state, const Rows& x, std::size_t wanted) {
+    const Matrix m(step, x[0].size(), wanted);
+    if (m.is_small) return {};
+    Row& q = state.try_emplace("q", Row{}).first->second;
+    // Nothing can grow again from a factor of zeros.
+    if (q.size() != m.columns * m.rank || amax_of(q) == 0.0) q = random_factor(step, m);
+    State theta;
+    // Powers of two keep the products inside fp64's range whatever the gradient's size.
+    int exponent = 0;
+    std::frexp(amax_of(x), &exponent);
+    Rows scaled = x;
+    for (Row& row : scaled) multiply_by_power(row, -exponent);
+    Row p(m.rows * m.rank, 0.0);
+    for (std::size_t w = 0; w < x.size(); ++w) {
+        Row own(p.size(), 0.0);
+        for (std::size_t i = 0; i < m.rows; ++i) {
+            for (std::size_t j = 0; j < m.columns; ++j) {
+                const double v = scaled[w][i * m.columns + j];
+                for (std::size_t k = 0; k < m.rank; ++k) own[i * m.rank + k] += v * q[j * m.rank + k];
+            }
+        }
+        round_to_fp32(own);
+        for (std::size_t i = 0; i < p.size(); ++i) p[i] += own[i];
+        theta["p/" + std::to_string(w)] = std::move(own);
+    }
+    orthonormalize(p, m);
+    Row next(q.size(), 0.0);
+    for (std::size_t w = 0; w < x.size(); ++w) {
+        Row own(q.size(), 0.0);
+        for (std::size_t i = 0; i < m.rows; ++i) {
+            for (std::size_t j = 0; j < m.columns; ++j) {
+                const double v = scaled[w][i * m.columns + j];
+                for (std::size_t k = 0; k < m.rank; ++k) own[j * m.rank + k] += v * p[i * m.rank + k];
+            }
+        }
+        round_to_fp32(own);
+        for (std::size_t i = 0; i < next.size(); ++i) next[i] += own[i] / static_cast<double>(x.size());
+        theta["q/" + std::to_string(w)] = std::move(own);
+    }
+    q = std::move(next);
+    theta["p"] = std::move(p);
+    theta["exponent"] = {static_cast<double>(exponent)};
+    return theta;
+}
+
+Row product_of(const Row& p, const Row& q, const Matrix& m, int exponent) {
+    Row values(m.rows * m.columns, 0.0);
+    for (std::size_t i = 0; i < m.rows; ++i) {
+        for (std::size_t j = 0; j < m.columns; ++j) {
+            double sum = 0.0;
+            for (std::size_t k = 0; k < m.rank; ++k) sum += p[i * m.rank + k] * q[j * m.rank + k];
+            values[i * m.columns + j] = sum;
+        }
+    }
+    multiply_by_power(values, exponent);
+    return values;
+}
+
+Message encode(const TensorStep& step, const State& theta, std::span<const double> x, int worker, std::size_t wanted) {
+    const Matrix m(step, x.size(), wanted);
+    Message message;
+    BitWriter bits;
+    const auto put = [&](std::span<const double> numbers) {
+        message.payload_bits += 32 * numbers.size();
+        for (const double v : numbers) {
+            if (step.packs) bits.put(bits_cast<std::uint32_t>(static_cast<float>(v)), 32);
+        }
+    };
+    if (m.is_small) {
+        message.values.assign(x.begin(), x.end());
+        round_to_fp32(message.values);
+        put(message.values);
+    } else {
+        const Row& own = theta.at("q/" + std::to_string(worker));
+        message.values = product_of(theta.at("p"), own, m, static_cast<int>(number(theta, "exponent")));
+        put(theta.at("p/" + std::to_string(worker)));
+        put(own);
+    }
+    if (step.packs) message.payload = bits.take();
+    return message;
+}
+
+Row add(const TensorStep& step, const State& theta, const std::vector<Message>& sent, std::size_t wanted) {
+    const Matrix m(step, sent[0].values.size(), wanted);
+    if (m.is_small) return exact_sum(sent);
+    Row sum(m.columns * m.rank, 0.0);
+    for (std::size_t w = 0; w < sent.size(); ++w) {
+        const Row& own = theta.at("q/" + std::to_string(w));
+        for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += own[i];
+    }
+    return product_of(theta.at("p"), sum, m, static_cast<int>(number(theta, "exponent")));
+}
+
+}  // namespace
+
+SchemeDefinition powersgd_definition() {
+    return {"powersgd",
+            "PowerSGD",
+            "a matrix as two thin factors, which add up over the workers; one step of power iteration a step",
+            "Vogels et al., PowerSGD, NeurIPS 2019 (arXiv:1905.13727)",
+            "gradients of consecutive steps",
+            false,
+            {{"rank", "2", "columns of the factors"}},
+            [](const SchemeArguments& arguments, Scheme& scheme) {
+                const auto rank = static_cast<std::size_t>(arguments.integer("rank", 1, 1 << 20));
+                TensorScheme t;
+                t.grid = "rank:" + std::to_string(rank);
+                t.topology = "linear";
+                t.keeps_state = t.is_exact_sum = true;
+                t.transport.rounds = 2;  // P, then Q
+                t.select = [rank](const TensorStep& step, State& state, const Rows& x) { return select(step, state, x, rank); };
+                t.encode = [rank](const TensorStep& step, const State& theta, std::span<const double> x, int worker) {
+                    return encode(step, theta, x, worker, rank);
+                };
+                t.reduce = [rank](const TensorStep& step, State&, const State& theta, const std::vector<Message>& sent, const Topology&) {
+                    return add(step, theta, sent, rank);
+                };
+                scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
+            }};
+}
+
+}  // namespace apscope::detail

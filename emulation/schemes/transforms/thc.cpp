@@ -1,0 +1,180 @@
+// thc: all workers rotate by the same random rotation, round to the same table, and the codes' table entries,
+// whole numbers, add up: the sum needs no decoding on the way.
+//
+//      x' = H D x      D random signs, H Walsh-Hadamard on 2^p elements, zeros behind
+//      norm = max over the workers of |x'|      then x' sqrt(d) / norm is about N(0, 1)
+//      clamped to -T..T, rounded stochastically to 2^bits of the points (2 j / g - 1) T, j = 0..g
+//
+// T leaves 1/32 of a normal distribution outside. Which points: those of least variance for it, by dynamic
+// programming over the g + 1 points (the published table is not used; this is ours).
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "emulation/draws/random_integers.h"
+#include "emulation/machine/simd.h"
+#include "emulation/schemes/codecs/bits.h"
+#include "emulation/schemes/codecs/hadamard.h"
+#include "emulation/schemes/codecs/levels.h"
+#include "emulation/schemes/codecs/statistics.h"
+#include "emulation/schemes/scheme.h"
+
+namespace apscope::detail {
+
+namespace {
+
+constexpr double T = 2.1538746940614573;  // P(|N(0, 1)| > T) = 1/32
+
+// The variance of stochastic rounding between a and b, of N(0, 1) there: the integral of (x - a)(b - x) density.
+double between(double a, double b) {
+    const auto density = [](double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi); };
+    const auto below = [](double x) { return std::erfc(-x / std::numbers::sqrt2) / 2; };
+    const double mass = below(b) - below(a), first = density(a) - density(b), second = mass + a * density(a) - b * density(b);
+    return (a + b) * first - second - a * b * mass;
+}
+
+// The chosen j's, ascending, 0 and g among them.
+std::vector<int> table_of(int codes, int g) {
+    const auto size = static_cast<std::size_t>(g) + 1;
+    const auto point = [&](std::size_t j) { return (2.0 * static_cast<double>(j) / g - 1.0) * T; };
+    std::vector<double> cost(size * size);  // of the neighbours i < j
+    for (std::size_t i = 0; i < size; ++i) {
+        for (std::size_t j = i + 1; j < size; ++j) cost[i * size + j] = between(point(i), point(j));
+    }
+    std::vector<double> best(size, 1e300);
+    best[0] = 0.0;
+    std::vector<std::vector<int>> from;
+    for (int k = 1; k < codes; ++k) {
+        std::vector<double> next(size, 1e300);
+        std::vector<int>& chosen = from.emplace_back(size, 0);
+        for (std::size_t j = 1; j < size; ++j) {
+            for (std::size_t i = 0; i < j; ++i) {
+                const double v = best[i] + cost[i * size + j];
+                if (v >= next[j]) continue;
+                next[j] = v;
+                chosen[j] = static_cast<int>(i);
+            }
+        }
+        best = std::move(next);
+    }
+    std::vector<int> table{g};
+    for (std::size_t k = from.size(); k-- > 0;) table.push_back(from[k][static_cast<std::size_t>(table.back())]);
+    return {table.rbegin(), table.rend()};
+}
+
+struct FlipSigns {
+    static APSCOPE_INLINE void run(double* row, const double* signs, std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) row[i] = signs[i] != 0.0 ? -row[i] : row[i];
+    }
+};
+void flip(const TensorStep& step, Row& row) {
+    double signs[random_group];
+    for (std::size_t begin = 0; begin < row.size(); begin += random_group) {
+        const std::size_t count = std::min(random_group, row.size() - begin);
+        random_integers(step.shared_stream(1), begin, count, signs);
+        simd::run<FlipSigns>(row.data() + begin, static_cast<const double*>(signs), count);
+    }
+}
+
+struct Thc {
+    int g;
+    std::vector<int> table;
+    std::vector<double> levels;  // of the table, between -T and T
+
+    void turn(const TensorStep& step, Row& row, bool back) const {
+        if (row.empty()) return;
+        if (!back) flip(step, row);
+        hadamard(row, row.size());
+        if (back) flip(step, row);
+    }
+    Rows forward(const TensorStep& step, const Rows& rows) const {
+        std::size_t length = rows[0].empty() ? 0 : 1;
+        while (length < rows[0].size()) length *= 2;
+        Rows turned = rows;
+        for (Row& row : turned) {
+            row.resize(length, 0.0);
+            turn(step, row, false);
+        }
+        return turned;
+    }
+    State select(const Rows& x) const {
+        double norm = 0.0;
+        int exponent = 0;
+        const double amax = amax_of(x);
+        std::frexp(amax, &exponent);  // squares by a power of two stay inside fp64's range
+        for (Row row : x) {
+            multiply_by_power(row, -exponent);
+            norm = std::max(norm, std::sqrt(sum_of_squares(row)));
+        }
+        const auto n = static_cast<double>(x[0].size());
+        return {{"scale", {amax == 0.0 ? 1.0 : std::ldexp(norm / std::sqrt(n), exponent)}}, {"zero", {amax == 0.0 ? 1.0 : 0.0}}};
+    }
+    Message encode(const TensorStep& step, const State& theta, std::span<const double> x, int worker) const {
+        Message m = encode_levels(x, levels, number(theta, "scale"), LevelRule::stochastic, step.stream(worker, 32), step.packs);
+        for (double& code : m.codes) code = table[static_cast<std::size_t>(code)];
+        m.side_bits = 32;
+        if (number(theta, "zero") != 0.0) {  // a norm of 0 says it all
+            for (Row* row : {&m.values, &m.bias, &m.variance}) row->assign(x.size(), 0.0);
+        }
+        return m;
+    }
+    Row add(const State& theta, const std::vector<Message>& sent) const {
+        Row sum(sent[0].codes.size(), 0.0);
+        if (number(theta, "zero") != 0.0) return sum;
+        for (const Message& m : sent) {
+            for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += m.codes[i];
+        }
+        for (double& s : sum) s = (2.0 * s / g - static_cast<double>(sent.size())) * T * number(theta, "scale");
+        return sum;
+    }
+};
+
+}  // namespace
+
+SchemeDefinition thc_definition() {
+    return {"thc",
+            "THC",
+            "a shared random rotation, an agreed norm, a table whose entries add up as integers",
+            "Li et al., THC: Accelerating Distributed Deep Learning Using Tensor Homomorphic Compression, NSDI 2024 (arXiv:2302.08545)",
+            "gradients",
+            false,
+            {{"bits", "4", "of a code, 1 to 8"}, {"granularity", "30", "g: the table's entries are whole numbers 0..g, up to 1000"}},
+            [](const SchemeArguments& arguments, Scheme& scheme) {
+                const int bits = static_cast<int>(arguments.integer("bits", 1, 8));
+                const int codes = 1 << bits;
+                Thc thc;
+                thc.g = static_cast<int>(arguments.integer("granularity", codes - 1, 1000));
+                thc.table = table_of(codes, thc.g);
+                for (const int j : thc.table) thc.levels.push_back((2.0 * j / thc.g - 1.0) * T);
+                TensorScheme t;
+                t.grid = "levels:" + std::to_string(codes);
+                t.topology = "code_sum";
+                t.draws = t.is_exact_sum = true;
+                t.transport.code_bits = bits;
+                t.transport.sum_bits = [g = thc.g](int workers) { return bits_of_sum(workers, g); };
+                t.transport.agreed_bits = all_side_bits;
+                t.forward = [thc](const TensorStep& step, const State&, const Rows& rows) { return thc.forward(step, rows); };
+                t.inverse = [thc](const TensorStep& step, const State&, const Row& row) {
+                    Row back = row;
+                    thc.turn(step, back, true);
+                    back.resize(std::min(elements_of(step), back.size()));
+                    return back;
+                };
+                // Every element is a sum of all, each divided by the square root of their number, with either sign.
+                t.inverse_variance = [](const TensorStep& step, const State&, const Row& turned) {
+                    double sum = 0.0;
+                    for (const double v : turned) sum += v;
+                    return Row(std::min(elements_of(step), turned.size()), sum / static_cast<double>(turned.size()));
+                };
+                t.select = [thc](const TensorStep&, State&, const Rows& x) { return thc.select(x); };
+                t.encode = [thc](const TensorStep& step, const State& theta, std::span<const double> x, int worker) {
+                    return thc.encode(step, theta, x, worker);
+                };
+                t.reduce = [thc](const TensorStep&, State&, const State& theta, const std::vector<Message>& sent, const Topology&) {
+                    return thc.add(theta, sent);
+                };
+                scheme.tensor = std::make_shared<const TensorScheme>(std::move(t));
+            }};
+}
+
+}  // namespace apscope::detail

@@ -1,0 +1,46 @@
+// The operands at which an arithmetic operation in a format can go wrong.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "core/float_format.h"
+#include "core/projection.h"
+#include "emulation/arithmetic/arithmetic.h"
+
+namespace apscope::detail::oracle {
+
+template <class Real>
+class Operands {
+public:
+    // `exhaustive`: all operands of fma up to 6 bits, not 4.
+    Operands(const FloatFormat& format, Operation operation, const Projection& projection, bool exhaustive, std::uint64_t seed);
+
+    // The first so many are every choice out of a list: all codes' values, or boundary values.
+    std::uint64_t listed() const { return listed_; }
+    // The operands with that number; from listed() on they are random, the same for the same seed. Some are
+    // chosen for the random word that will be drawn: the result is one where the decision turns.
+    std::array<Real, 3> at(std::uint64_t number, std::uint64_t word) const;
+
+private:
+    class Draws;
+    void list_boundaries();
+    std::array<Real, 3> sample(std::uint64_t number, std::uint64_t word) const;
+    Real value(std::uint64_t code) const;
+    Real any(Draws& draws, bool of_format) const;
+    Real near(double target, Draws& draws, bool of_format) const;
+    std::array<Real, 3> near_cancellation(Draws& draws, bool of_format) const;
+    std::array<Real, 3> near_tie(Draws& draws, bool of_format) const;
+    std::array<Real, 3> at_the_turn(Draws& draws, std::uint64_t word) const;
+    std::uint64_t code_below(double magnitude) const;
+
+    FloatFormat format_;
+    Operation operation_;
+    Projection projection_;
+    int count_;
+    std::uint64_t seed_, listed_;
+    std::vector<Real> list_;
+};
+
+}  // namespace apscope::detail::oracle

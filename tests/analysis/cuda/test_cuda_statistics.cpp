@@ -1,0 +1,119 @@
+// What GPU threads do for error statistics, run here on the CPU: the lanes, the blocks and the total give
+// the bits of analysis/error_statistics.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "analysis/cuda/error_choice.h"
+#include "core/named_formats.h"
+#include "cuda_inputs.h"
+#include "emulation/allreduce/reduce.h"
+#include "emulation/cast/quantize.h"
+#include "emulation/cast/row_moments.h"
+
+namespace apscope::detail {
+namespace {
+
+struct Partials {
+    std::vector<double> sums, max_ulp, moments;
+    std::vector<std::uint64_t> counts;
+    Partials(std::uint64_t places, bool draws)
+        : sums(error_sums * places), max_ulp(places), moments(draws ? moment_sums * places : 0), counts(ErrorCounts::size * places) {}
+    ErrorPartials get() { return {sums.data(), counts.data(), max_ulp.data(), moments.empty() ? nullptr : moments.data(), max_ulp.size()}; }
+};
+
+ErrorStatistics step_by_step(const std::vector<float>& in, std::vector<float>& out, const FloatFormat& format, const Projection& projection,
+                             double scale, const RandomStream* stream) {
+    const std::uint64_t block_count = (in.size() + sum_block - 1) / sum_block;
+    const bool draws = has_moments(projection);
+    Partials lanes(block_count * sum_lanes, draws), blocks(block_count, draws), total(1, draws);
+    with_error_step(in.data(), out.data(), in.size(), format, projection, scale, 5, stream, lanes.get(), [](const auto& step) { run_on_cpu(step); });
+    run_on_cpu(ErrorBlockStep{lanes.get(), blocks.get()});
+    run_on_cpu(ErrorTotalStep{blocks.get(), total.get()});
+    return error_statistics_of(in.size(), total.sums.data(), total.counts.data(), total.max_ulp[0], total.get().moments);
+}
+
+ErrorStatistics array_by_array(const std::vector<float>& in, const std::vector<double>& codes, const FloatScale& scale, const Projection& projection,
+                               std::vector<double>& y) {
+    ErrorStatistics s;
+    std::vector<double> x(in.begin(), in.end());
+    y.clear();
+    for (const double code : codes) y.push_back(code / scale.scale);
+    for (std::size_t first = 0; first < x.size(); first += sum_block) {
+        const std::size_t count = std::min(sum_block, x.size() - first);
+        std::vector<double> bias, variance;
+        if (has_moments(projection)) {
+            bias.assign(count, 0.0);
+            variance.assign(count, 0.0);
+            const bool defined = add_moments(in.data() + first, count, scale.scale, scale.cast, projection.rounding, clamps(projection.overflow),
+                                             bias.data(), variance.data());
+            s.moments_defined = s.moments_defined && defined;
+            for (double& b : bias) b /= scale.scale;
+            for (double& v : variance) v = v / scale.scale / scale.scale;
+        }
+        s.add_block<double>(std::span(x).subspan(first, count), std::span(y).subspan(first, count), &scale, bias, variance);
+        s.count_limits(std::span(x).subspan(first, count), std::span(codes).subspan(first, count), scale);
+    }
+    return s;
+}
+
+void expect_same(const ErrorStatistics& a, const ErrorStatistics& b, const std::string& what) {
+    EXPECT_EQ(differing(a.sums, b.sums), 0u) << what;
+    const auto counts = [](const ErrorStatistics& s) {
+        return std::vector<std::uint64_t>{s.count, s.counted, s.nonzero, s.underflow, s.subnormal, s.saturated, s.overflow, s.nan, s.infinite};
+    };
+    EXPECT_EQ(counts(a), counts(b)) << what;
+    EXPECT_EQ(a.max_ulp, b.max_ulp) << what;
+    EXPECT_EQ(a.moments_defined, b.moments_defined) << what;
+}
+
+void expect_statistics(const std::vector<float>& in, const FloatFormat& format, const Projection& projection) {
+    const std::string what = format.name() + " " + std::string(to_string(projection.rounding)) + " n=" + std::to_string(in.size());
+    std::vector<float> quantized(in.size()), out(in.size());
+    quantize(in, quantized, format, projection, {5, 0, {}});
+    std::vector<double> codes(quantized.begin(), quantized.end()), y;
+    expect_same(array_by_array(in, codes, make_float_scale(format, projection, 1.0), projection, y), step_by_step(in, out, format, projection, 1.0, nullptr), what);
+    EXPECT_EQ(differing(quantized, out), 0u) << what;
+    if (projection.rounding == RoundingMode::stochastic_exact) return;
+
+    // As a scheme's wire has it: scaled, and drawn from the wire's stream.
+    const RandomStream wire{seed_key(5), 3, stage_and_hop(Stage::wire, 0), projection.random_bits};
+    for (const double scale : {0.125, 3.7265625, 4096.0}) {
+        const FloatScale float_scale = make_float_scale(format, projection, scale);
+        encode_row(in, codes.data(), scale, float_scale.cast, projection.rounding, wire.key, wire.worker, 0);
+        const ErrorStatistics expected = array_by_array(in, codes, float_scale, projection, y);
+        expect_same(expected, step_by_step(in, out, format, projection, scale, &wire), what + " scale=" + std::to_string(scale));
+        EXPECT_EQ(differing(std::vector<float>(y.begin(), y.end()), out), 0u) << what;
+    }
+}
+
+TEST(CudaStatistics, EveryModeAndOddSizes) {
+    for (const char* name : {"e4m3", "e5m2", "e4m3fnuz", "bf16", "e3m0"}) {
+        for (int mode = 0; mode < rounding_mode_count; ++mode) {
+            Projection p;
+            p.rounding = static_cast<RoundingMode>(mode);
+            for (const std::size_t n : {std::size_t{1}, std::size_t{15}, std::size_t{17}, sum_block, 3 * sum_block + 1001}) {
+                expect_statistics(random_floats(n, 14, 2), parse_format(name), p);
+            }
+        }
+    }
+}
+
+TEST(CudaStatistics, SubnormalsInfinitiesAndNaN) {
+    for (const char* name : {"e4m3", "e5m2", "fp16", "fp32"}) {
+        for (const Overflow overflow : {Overflow::ieee, Overflow::saturate}) {
+            for (const RoundingMode mode : {RoundingMode::ties_to_even, RoundingMode::stochastic}) {
+                expect_statistics(edge_inputs(), parse_format(name), {mode, overflow});
+            }
+        }
+    }
+}
+
+TEST(CudaStatistics, NothingOfNothing) {
+    std::vector<float> none;
+    expect_same(step_by_step({}, none, parse_format("e4m3"), {}, 1.0, nullptr), {}, "empty");
+}
+
+}  // namespace
+}  // namespace apscope::detail

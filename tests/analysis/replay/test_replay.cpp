@@ -1,0 +1,144 @@
+// Replay end to end on a small trace: threads and shards give the same rows. Run under the thread
+// sanitizer (cmake --workflow --preset tsan) this is also the test of the data's sharing.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+
+#include "analysis/replay/replay.h"
+#include "core/named_formats.h"
+#include "emulation/allreduce/reduce.h"
+#include "emulation/cast/quantize.h"
+#include "emulation/machine/parallel.h"
+#include "tests/support/result_numbers.h"
+#include "tests/support/trace_files.h"
+
+using namespace apscope;
+using namespace apscope::detail;
+using namespace apscope::detail::test;
+
+namespace {
+
+constexpr int workers = 3, steps = 4;
+constexpr std::size_t n = 5000;  // two blocks, the second cut short
+
+// One tensor `w` of n values a worker, another `b` of 2.
+void write_trace(const std::filesystem::path& folder) {
+    std::string step_list;
+    for (int step = 0; step < steps; ++step) {
+        const std::string name = "step_0000000" + std::to_string(step);
+        std::string files;
+        for (int w = 0; w < workers; ++w) {
+            std::vector<float> values(n + 2);
+            for (std::size_t i = 0; i < values.size(); ++i) {
+                values[i] = std::ldexp(static_cast<float>(std::sin(0.37 * static_cast<double>(i) + w + step)), -static_cast<int>(i % 24));
+            }
+            const std::string header = R"({"w":{"dtype":"F32","shape":[5000],"data_offsets":[0,20000]},)"
+                                       R"("b":{"dtype":"F32","shape":[2],"data_offsets":[20000,20008]}} )";
+            std::string padded = header;
+            while (padded.size() % 8 != 0) padded += ' ';
+            const std::string bytes = safetensors_bytes(padded, bytes_of(values));
+            const std::string file = "worker_000" + std::to_string(w) + ".safetensors";
+            write_file(folder / name / file, bytes);
+            files += (w ? "," : "") + std::string("\"") + file + R"(":{"bytes":)" + std::to_string(bytes.size()) +
+                     R"(,"sha256":")" + std::string(64, '0') + R"("})";
+        }
+        step_list += (step ? "," : "") + std::string(R"({"number":)") + std::to_string(step) + R"(,"files":{)" + files + "}}";
+    }
+    write_file(folder / "manifest.json",
+               R"({"schema_version":1,"model":"test","workers":3,"stage":"local","reduction":"mean",)"
+               R"("loss_divided_by_workers":false,"tensors":[{"name":"w","shape":[5000],"role":"linear"},)"
+               R"({"name":"b","shape":[2],"role":"bias"}],"steps":[)" + step_list + "]}");
+}
+
+ReplayOptions options(int threads) {
+    ReplayOptions o;
+    for (std::size_t s = 0; s < steps; ++s) o.steps.push_back(s);
+    o.tensors = {0, 1};
+    o.workers = workers;
+    for (const char* spec : {"aps:e4m3", "aps:e5m2,rounding=stochastic", "dynamic_loss_scaling:fp16", "stochastic:e4m3", "qsgd:bucket=300"}) {
+        o.schemes.push_back(parse_scheme(spec));
+    }
+    for (const char* name : {"ring", "tree", "sequential+kahan"}) o.topologies.push_back(parse_topology(name));
+    o.threads = threads;
+    o.draws = 3;
+    return o;
+}
+
+class ReplayTest : public ::testing::Test {
+protected:
+    void SetUp() override { write_trace(folder_.path() / "trace"); }
+    Trace trace() const { return Trace::open(folder_.path() / "trace"); }
+    TemporaryFolder folder_;
+};
+
+}  // namespace
+
+TEST_F(ReplayTest, ThreadsGiveTheSameRows) {
+    const Trace t = trace();
+    const ReplayResult one = replay(t, options(1)), many = replay(t, options(4));
+    // 4 steps x 2 tensors x (3 summing schemes x (wire, exact, 3 orders) + 2 gathering x (wire, exact, gather))
+    ASSERT_EQ(one.rows.size(), 8u * (3 * 5 + 2 * 3));
+    ASSERT_EQ(many.rows.size(), one.rows.size());
+    for (std::size_t i = 0; i < one.rows.size(); ++i) {
+        EXPECT_EQ(numbers(one.rows[i]), numbers(many.rows[i])) << i;
+        EXPECT_EQ(one.rows[i].topology, many.rows[i].topology);
+    }
+}
+
+TEST_F(ReplayTest, ShardsAreThePartsOfTheWhole) {
+    const Trace t = trace();
+    const ReplayResult whole = replay(t, options(2));
+    std::multiset<std::vector<std::uint64_t>> expected, got;
+    for (const ResultRow& row : whole.rows) expected.insert(numbers(row));
+    for (std::size_t shard = 0; shard < 3; ++shard) {
+        ReplayOptions o = options(2);
+        o.shard = shard;
+        o.shards = 3;
+        for (const ResultRow& row : replay(t, o).rows) got.insert(numbers(row));
+    }
+    EXPECT_EQ(got, expected);
+}
+
+TEST_F(ReplayTest, ProgressEndsAtItsTotalAndMayStopTheReplay) {
+    ReplayOptions o = options(2);
+    std::size_t last = 0, total = 0;
+    o.progress = [&](std::size_t done, std::size_t all) {
+        EXPECT_GE(done, last);
+        EXPECT_LE(done, all);
+        last = done;
+        total = all;
+    };
+    replay(trace(), o);
+    EXPECT_GT(total, 0u);
+    EXPECT_EQ(last, total);
+    o.progress = [](std::size_t, std::size_t) { throw std::runtime_error("stopped"); };
+    EXPECT_THROW(replay(trace(), o), std::runtime_error);
+}
+
+TEST(ParallelFor, RunsEveryItemOnceAndPassesErrorsOn) {
+    for (const int threads : {1, 2, 7}) {
+        std::vector<std::atomic<int>> runs(1000);
+        parallel_for(runs.size(), threads, [&](std::size_t i) { ++runs[i]; });
+        for (const auto& r : runs) EXPECT_EQ(r.load(), 1);
+        EXPECT_THROW(parallel_for(100, threads, [](std::size_t i) { if (i == 50) throw std::runtime_error("fifty"); }), std::runtime_error);
+    }
+    parallel_for(0, 4, [](std::size_t) { FAIL(); });
+}
+
+TEST(ParallelArrays, ThreadsGiveTheSameBits) {
+    std::vector<float> in(300'000), one(in.size()), many(in.size());
+    for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(std::sin(static_cast<double>(i)));
+    const Projection drawn{RoundingMode::stochastic, Overflow::ieee, 11};
+    quantize(in, one, parse_format("e4m3"), drawn, {5, 0, {}}, 1);
+    quantize(in, many, parse_format("e4m3"), drawn, {5, 0, {}}, 4);
+    EXPECT_EQ(one, many);
+    std::vector<double> sum_one(in.size() / 4), sum_many(in.size() / 4);
+    AllReduceOptions o;
+    o.topology = parse_topology("ring");
+    o.projection = drawn;
+    all_reduce(in, 4, sum_one, parse_format("e4m3"), o);
+    o.threads = 4;
+    all_reduce(in, 4, sum_many, parse_format("e4m3"), o);
+    EXPECT_EQ(sum_one, sum_many);
+}

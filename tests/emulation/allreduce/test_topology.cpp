@@ -1,0 +1,64 @@
+// Reduction programs against their definitions, written out.
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "emulation/allreduce/topology.h"
+
+using namespace apscope;
+using namespace apscope::detail;
+
+namespace {
+
+// The program as text over ranks: "((0+1)+2)".
+std::string formula(const char* name, int workers, int chunk = 0) {
+    std::vector<std::string> rows;
+    for (int w = 0; w < workers; ++w) rows.push_back(std::to_string(w));
+    const ReductionProgram program = reduction_program(parse_topology(name), workers, chunk);
+    for (const Hop& hop : program.hops) {
+        std::string& target = rows[static_cast<std::size_t>(hop.target)];
+        target = "(" + target + "+" + rows[static_cast<std::size_t>(hop.source)] + ")";
+    }
+    return rows[static_cast<std::size_t>(program.result)];
+}
+
+}  // namespace
+
+TEST(Topology, OrdersAreTheDefinitions) {
+    EXPECT_EQ(formula("sequential", 4), "(((0+1)+2)+3)");
+    EXPECT_EQ(formula("sequential", 1), "0");
+    EXPECT_EQ(formula("tree", 4), "((0+1)+(2+3))");
+    EXPECT_EQ(formula("tree", 5), "(((0+1)+(2+3))+4)");
+    EXPECT_EQ(formula("tree", 7), "(((0+1)+(2+3))+((4+5)+6))");
+    EXPECT_EQ(formula("hierarchical:2", 5), "(((0+1)+(2+3))+4)");
+    EXPECT_EQ(formula("hierarchical:3", 8), "((((0+1)+2)+((3+4)+5))+(6+7))");
+    EXPECT_EQ(formula("hierarchical:9", 3), "((0+1)+2)");
+    // Chunk c starts at rank c + 1.
+    EXPECT_EQ(formula("ring", 4, 0), "(((1+2)+3)+0)");
+    EXPECT_EQ(formula("ring", 4, 3), "(((0+1)+2)+3)");
+    EXPECT_EQ(formula("ring", 1, 0), "0");
+}
+
+TEST(Topology, RingChunksPartitionTheElements) {
+    const Topology ring = parse_topology("ring");
+    for (const int workers : {1, 2, 3, 8, 64}) {
+        for (const std::size_t n : {0ul, 1ul, 5ul, 64ul, 1000ul, 999999999999ul}) {
+            for (int c = 0; c < workers; ++c) {
+                const auto exact = static_cast<std::size_t>(static_cast<unsigned __int128>(c) * n / static_cast<unsigned>(workers));
+                EXPECT_EQ(chunk_begin(ring, workers, c, n), exact);
+            }
+            EXPECT_EQ(chunk_begin(ring, workers, workers, n), n);
+        }
+    }
+}
+
+TEST(Topology, NamesRoundTripAndWrongOnesAreRefused) {
+    for (const char* name : {"exact", "sequential", "ring", "tree", "hierarchical:4", "sequential+kahan", "hierarchical:16+kahan"}) {
+        EXPECT_EQ(parse_topology(name).name(), name);
+    }
+    for (const char* name : {"rings", "", "hierarchical", "hierarchical:", "hierarchical:0", "hierarchical:x", "ring+kahan",
+                             "tree+kahan", "exact+kahan", "gather", "hierarchical4", "hierarchical:4 "}) {
+        EXPECT_THROW(parse_topology(name), std::invalid_argument) << name;
+    }
+}

@@ -1,0 +1,216 @@
+// Every path of quantize() and the code loops against the rule and the scalar codec, bit for bit: every
+// named format that fp32 holds and some more, every counted rounding, every instruction set here, at every
+// value and midpoint with their neighbours, and at random patterns inside and outside the format's range.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <stdexcept>
+#include <vector>
+
+#include "core/codec.h"
+#include "core/named_formats.h"
+#include "emulation/cast/code_kernels.h"
+#include "emulation/cast/quantize.h"
+#include "emulation/machine/streaming.h"
+#include "tests/support/on_level.h"
+
+namespace apscope::detail {
+namespace {
+
+std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x); }
+
+std::vector<FloatFormat> formats() {
+    std::vector<FloatFormat> all;
+    for (const NamedFormat& f : named_formats()) {
+        if (f.format.fits_fp32()) all.push_back(f.format);
+    }
+    for (const char* name : {"e1m6", "e2m5", "e8m1", "e7m12", "e4m3b20", "e4m3b-20", "e4m3b60", "e4m3b100", "e2m1b40", "e6m9", "e3m22", "e8m22", "e5m0", "e4m3u", "e5m2nosub", "e3m3fnuz"}) {
+        all.push_back(parse_format(name));
+    }
+    return all;
+}
+
+std::vector<float> inputs(const FloatFormat& f, std::size_t random) {
+    std::vector<float> x;
+    const auto add = [&](std::uint32_t magnitude) {
+        for (const std::uint32_t m : {magnitude - 1, magnitude, magnitude + 1}) {
+            x.push_back(std::bit_cast<float>(m & 0x7FFFFFFF));
+            x.push_back(std::bit_cast<float>((m & 0x7FFFFFFF) | 0x80000000));
+        }
+    };
+    for (const std::uint32_t m : {0u, 1u, 0x7FFFFFu, 0x800000u, 0x7F7FFFFFu, 0x7F800000u, 0x7F800001u, 0x7FC00000u, 0x7FFFFFFFu}) add(m);
+    const std::uint64_t step = f.storage_bits() <= 12 ? 1 : std::uint64_t{1} << (f.storage_bits() - 12);
+    for (std::uint64_t code = 0; f.magnitude(code) <= f.largest() && code <= std::uint64_t{1} << (f.storage_bits() - 1); code += step) {
+        const double low = f.magnitude(code), high = f.magnitude(code + 1);
+        add(bits_of(static_cast<float>(low)));
+        add(bits_of(static_cast<float>((low + high) / 2)));
+    }
+    add(bits_of(static_cast<float>(f.largest())));
+    const RandomStream stream = array_stream(11, 64);
+    const auto least = bits_of(static_cast<float>(f.smallest_positive())), most = bits_of(static_cast<float>(f.largest()));
+    for (std::size_t i = 0; i < random; ++i) {
+        const std::uint64_t word = stream.at(i);
+        std::uint32_t bits = static_cast<std::uint32_t>(word);
+        if (i % 2 == 0) bits = (bits & 0x80000000) | (least - std::min(least, 1u << 25) + static_cast<std::uint32_t>((word >> 32) % (most - least + (1u << 25))));
+        x.push_back(std::bit_cast<float>(bits));
+    }
+    return x;
+}
+
+void expect_same(const std::vector<float>& in, const std::vector<float>& got, const std::vector<float>& wanted, const std::string& what) {
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < in.size(); ++i) {
+        if (bits_of(got[i]) == bits_of(wanted[i]) || ++wrong > 3) continue;
+        ADD_FAILURE() << what << ": " << in[i] << " (0x" << std::hex << bits_of(in[i]) << ") gives " << got[i] << ", the rule " << wanted[i];
+    }
+}
+
+class QuantizePaths : public OnLevel {};
+
+TEST_P(QuantizePaths, EqualTheRule) {
+    for (const FloatFormat& f : formats()) {
+        std::vector<float> in = inputs(f, 4000);
+        // And by magnitude: loops look at whole buffers, with and without a number that overflows.
+        std::vector<float> sorted = in;
+        std::stable_sort(sorted.begin(), sorted.end(), [](float a, float b) { return (bits_of(a) & 0x7FFFFFFF) < (bits_of(b) & 0x7FFFFFFF); });
+        in.insert(in.end(), sorted.begin(), sorted.end());
+        std::vector<float> got(in.size()), wanted(in.size());
+        for (int mode = 0; mode < static_cast<int>(RoundingMode::stochastic_exact); ++mode) {
+            Projection p;
+            p.rounding = static_cast<RoundingMode>(mode);
+            std::vector<int> widths{32};
+            if (is_stochastic(p.rounding)) widths = {1, 7, 16, 17, 31, 32, 40};
+            for (const Overflow overflow : {Overflow::ieee, Overflow::saturate}) {
+                p.overflow = overflow;
+                for (const int bits : widths) {
+                    p.random_bits = bits;
+                    RandomSource random;
+                    random.seed = 5;
+                    random.first_element = static_cast<std::uint64_t>(bits % 7);  // not at a block's begin
+                    quantize(in, got, f, p, random);
+                    quantize_by_rule(in, wanted, f, p, random);
+                    expect_same(in, got, wanted, f.name() + " " + std::string(to_string(p.rounding)) + " " + std::to_string(bits));
+                }
+            }
+        }
+    }
+}
+
+// fp64 numbers: the fp32 inputs, and the same with bits that fp32 has no room for.
+TEST_P(QuantizePaths, Fp64EqualsTheRule) {
+    std::vector<FloatFormat> all = formats();
+    for (const char* name : {"e11m52", "e10m9", "e9m43", "e8m23", "e5m40", "e4m51", "e11m4", "e4m3b400"}) all.push_back(parse_format(name));
+    for (const FloatFormat& f : all) {
+        std::vector<double> in;
+        const RandomStream stream = array_stream(3, 64);
+        const std::vector<float> narrow = f.fits_fp32() ? inputs(f, 2000) : std::vector<float>{};
+        for (std::size_t i = 0; i < narrow.size(); ++i) {
+            in.push_back(narrow[i]);
+            for (const std::uint64_t more : {std::uint64_t{1}, stream.at(i) >> 35}) in.push_back(std::bit_cast<double>(std::bit_cast<std::uint64_t>(in.back()) + more));
+        }
+        const auto least = std::bit_cast<std::uint64_t>(f.smallest_positive()), most = std::bit_cast<std::uint64_t>(f.largest());
+        for (std::size_t i = 0; i < 4000; ++i) {
+            const std::uint64_t low = least - std::min(least, std::uint64_t{1} << 54);
+            in.push_back(std::bit_cast<double>(low + stream.at(i) % (most - low + (std::uint64_t{1} << 50))) * (i % 3 == 0 ? -1 : 1));
+            in.push_back(std::bit_cast<double>(stream.at(i + 4000)));
+        }
+        std::vector<double> got(in.size()), wanted(in.size());
+        for (const Overflow overflow : {Overflow::ieee, Overflow::saturate}) {
+            Projection p;
+            p.overflow = overflow;
+            quantize(in, got, f, p);
+            quantize_by_rule(in, wanted, f, p);
+            std::size_t wrong = 0;
+            for (std::size_t i = 0; i < in.size(); ++i) {
+                if (std::bit_cast<std::uint64_t>(got[i]) != std::bit_cast<std::uint64_t>(wanted[i]) && ++wrong <= 3) {
+                    ADD_FAILURE() << f.name() << ": " << in[i] << " gives " << got[i] << ", the rule " << wanted[i];
+                }
+            }
+        }
+    }
+}
+
+TEST_P(QuantizePaths, CodesEqualTheScalarCodec) {
+    for (const FloatFormat& f : formats()) {
+        if (f.storage_bits() > 16) continue;
+        const Codec codec = make_codec<float>(f);
+        std::vector<std::uint16_t> codes(std::size_t{1} << f.storage_bits());
+        for (std::size_t c = 0; c < codes.size(); ++c) codes[c] = static_cast<std::uint16_t>(c);
+        std::vector<float> values(codes.size());
+        decode(std::span<const std::uint16_t>(codes), std::span<float>(values), f);
+        std::vector<float> finite;
+        for (std::size_t c = 0; c < codes.size(); ++c) {
+            const float wanted = decode_one<float>(static_cast<std::uint32_t>(c), codec);
+            EXPECT_EQ(bits_of(values[c]), bits_of(wanted)) << f.name() << " code " << c;
+            if (f.has_nan() || wanted == wanted) finite.push_back(values[c]);
+        }
+        std::vector<std::uint16_t> back(finite.size());
+        encode(std::span<const float>(finite), std::span<std::uint16_t>(back), f, {}, std::nullopt);
+        for (std::size_t i = 0; i < finite.size(); ++i) {
+            EXPECT_EQ(back[i], encode_one<float>(finite[i], codec)) << f.name() << " value " << finite[i];
+        }
+    }
+}
+
+// Codes of numbers that must be rounded first: in one pass or two, with and without a number that overflows near by.
+TEST_P(QuantizePaths, CodesOfAnyNumberAreThoseOfTheRule) {
+    for (const FloatFormat& f : formats()) {
+        if (f.storage_bits() > 16) continue;
+        std::vector<float> in = inputs(f, 4000);
+        if (!f.has_nan()) std::erase_if(in, [](float x) { return x != x; });
+        const auto middle = std::stable_partition(in.begin(), in.end(), [&](float x) { return std::abs(x) < f.largest() / 2; });
+        for (int k = 0; k < 3; ++k) in.insert(middle, in.begin(), in.begin() + 700);  // whole buffers without overflow
+        std::vector<float> wanted(in.size());
+        std::vector<std::uint16_t> codes(in.size());
+        for (const RoundingMode mode : {RoundingMode::ties_to_even, RoundingMode::toward_zero, RoundingMode::stochastic}) {
+            for (const Overflow overflow : {Overflow::ieee, Overflow::saturate, Overflow::propagate, Overflow::infinity, Overflow::nan}) {
+                Projection p;
+                p.rounding = mode;
+                p.overflow = overflow;
+                try {
+                    validate(p, f);
+                    quantize_by_rule(in, wanted, f, p);
+                } catch (const std::invalid_argument&) {
+                    continue;  // no infinity or NaN to overflow to
+                }
+                encode(std::span<const float>(in), std::span<std::uint16_t>(codes), f, p, std::uint64_t{1});
+                Codec codec = make_codec<float>(f);
+                if (!f.has_nan()) codec.nan_code = 1;
+                std::size_t wrong = 0;
+                for (std::size_t i = 0; i < in.size(); ++i) {
+                    if (codes[i] == encode_one<float>(wanted[i], codec) || ++wrong > 3) continue;
+                    ADD_FAILURE() << f.name() << " " << to_string(mode) << " overflow " << static_cast<int>(overflow) << ": " << in[i] << " gives code "
+                                  << codes[i] << ", the rule " << encode_one<float>(wanted[i], codec);
+                }
+            }
+        }
+    }
+}
+
+APSCOPE_ON_EVERY_LEVEL(QuantizePaths);
+
+TEST(Streaming, LargeResultsAreThoseOfSmallOnes) {
+    const std::size_t count = streaming_bytes / sizeof(float) + 12345;
+    std::vector<float> in(count + 3), out(count + 3), piece(4096);
+    for (std::size_t i = 0; i < in.size(); ++i) in[i] = std::ldexp(static_cast<float>(i % 1013) - 500.0f, static_cast<int>(i % 17) - 12);
+    for (const std::size_t offset : {std::size_t{0}, std::size_t{3}}) {  // 3: stores start at no cache line
+        for (const RoundingMode mode : {RoundingMode::ties_to_even, RoundingMode::stochastic}) {
+            const FloatFormat f = parse_format("e4m3");
+            Projection p;
+            p.rounding = mode;
+            quantize(std::span<const float>(in).subspan(offset, count), std::span<float>(out).subspan(offset, count), f, p, {}, 2);
+            for (std::size_t begin = 0; begin < count; begin += 4096 * 97) {
+                const std::size_t n = std::min<std::size_t>(4096, count - begin);
+                RandomSource random;
+                random.first_element = begin;
+                quantize(std::span<const float>(in).subspan(offset + begin, n), std::span<float>(piece).first(n), f, p, random);
+                for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(bits_of(out[offset + begin + i]), bits_of(piece[i])) << begin + i;
+            }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace apscope::detail

@@ -1,0 +1,87 @@
+// What a GPU thread does with a block, run here on the CPU: it gives what emulation/blocks gives.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "cuda_inputs.h"
+#include "emulation/cuda/blocks/blocks_choice.h"
+
+namespace apscope::detail {
+namespace {
+
+void expect_blocks(const std::vector<float>& in, const BlockShape& shape, const BlockFormat& format, const Projection& projection) {
+    constexpr std::uint64_t seed = 21;
+    std::vector<float> expected(in.size()), out(in.size(), -1.0f), decoded(in.size(), -1.0f);
+    std::vector<std::uint8_t> codes(in.size()), scales(shape.scales(format)), expected_codes(in.size()), expected_scales(scales.size());
+    quantize_blocks(in, expected, shape, format, projection, seed);
+    const float tensor = encode_blocks(in, expected_codes, expected_scales, shape, format, projection, seed);
+
+    std::uint32_t amax = 0;
+    run_on_cpu(AmaxStep{in.data(), {in.size(), 0}, &amax});
+    const EncodeBlocksStep both = make_encode_blocks(in.data(), out.data(), codes.data(), scales.data(), shape, format, projection, seed, &amax);
+    run_on_cpu(both);
+    const std::string what = format.name() + " " + std::string(to_string(projection.rounding)) + " inner=" + std::to_string(shape.inner);
+    EXPECT_EQ(differing(expected, out), 0u) << what;
+    EXPECT_EQ(differing(expected_codes, codes), 0u) << what;
+    EXPECT_EQ(differing(expected_scales, scales), 0u) << what;
+    EXPECT_EQ(tensor_scale(both.cast, &amax).value, tensor) << what;
+    unsigned long long wide[2] = {~0ull, ~0ull};
+    run_on_cpu(make_decode_blocks(codes.data(), scales.data(), tensor, decoded.data(), shape, format, &wide[0], &wide[1]));
+    EXPECT_EQ(differing(expected, decoded), 0u) << what;
+    EXPECT_EQ(wide[0] & wide[1], ~0ull);
+}
+
+std::vector<BlockFormat> formats() {
+    std::vector<BlockFormat> all;
+    for (const NamedBlockFormat& row : named_block_formats()) {
+        all.push_back(row.format);
+        if (row.format.rule == ScaleRule::ratio) continue;
+        for (const ScaleRule rule : {ScaleRule::floor, ScaleRule::ceil, ScaleRule::rceil, ScaleRule::even}) {
+            all.push_back(row.format);
+            all.back().rule = rule;
+            all.back().block_size = 7;
+        }
+    }
+    all.push_back(parse_block_format("bfp:8:16"));
+    all.push_back(parse_block_format("blocks:int4,block=3"));
+    return all;
+}
+
+TEST(CudaBlocks, EveryNamedFormatRuleAndMode) {
+    for (const BlockFormat& f : formats()) {
+        for (int mode = 0; mode < rounding_mode_count; ++mode) {
+            const Projection p{static_cast<RoundingMode>(mode), Overflow::saturate};
+            if (p.rounding == RoundingMode::stochastic_exact) continue;
+            expect_blocks(random_floats(4 * 211, 6, 1), {4, 211, 1}, f, p);
+            expect_blocks(random_floats(2 * 65 * 3, 6, 2), {2, 65, 3}, f, p);
+        }
+    }
+}
+
+TEST(CudaBlocks, EveryBinadeSubnormalsAndSpecialValues) {
+    for (const BlockFormat& f : formats()) {
+        expect_blocks(edge_inputs(), {1, edge_inputs().size(), 1}, f, {RoundingMode::ties_to_even, Overflow::saturate});
+        std::vector<float> zeros(50, 0.0f);
+        zeros[3] = -0.0f;
+        expect_blocks(zeros, {1, 50, 1}, f, {RoundingMode::ties_to_even, Overflow::saturate});
+        std::vector<float> finite;
+        for (const float x : edge_inputs()) {
+            if (x - x == 0.0f) finite.push_back(x);
+        }
+        expect_blocks(finite, {1, finite.size(), 1}, f, {RoundingMode::ties_to_even, Overflow::saturate});
+    }
+}
+
+TEST(CudaBlocks, CodesThatAreTooWideAreFound) {
+    const BlockFormat f = parse_block_format("mxfp4");
+    std::vector<std::uint8_t> codes(64, 1), scales(2, 127);
+    codes[40] = codes[33] = 16;
+    std::vector<float> out(64);
+    unsigned long long wide[2] = {~0ull, ~0ull};
+    run_on_cpu(make_decode_blocks(codes.data(), scales.data(), 1.0f, out.data(), {1, 64, 1}, f, &wide[0], &wide[1]));
+    EXPECT_EQ(wide[0], 33u);
+    EXPECT_EQ(wide[1], ~0ull);
+}
+
+}  // namespace
+}  // namespace apscope::detail

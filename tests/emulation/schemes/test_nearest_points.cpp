@@ -1,0 +1,90 @@
+// The line search's inner products have the bits of the plain ones, level by level: on every instruction set, with ties.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cfloat>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/fixed_shape_sum.h"
+#include "emulation/schemes/codecs/levels.h"
+#include "emulation/schemes/codecs/nearest_points.h"
+#include "tests/support/on_level.h"
+
+namespace apscope::detail {
+namespace {
+
+std::size_t plain_code(double u, const Row& levels) {
+    std::size_t code = 0;
+    while (code + 1 < levels.size() && levels[code + 1] <= u) ++code;
+    if (u < levels[0] || code + 1 == levels.size()) return code;
+    return (u - levels[code]) / (levels[code + 1] - levels[code]) >= 0.5 ? code + 1 : code;
+}
+
+double product(const Row& x, const Row& y) {
+    double sum = 0.0;
+    for (std::size_t first = 0; first < x.size(); first += sum_block) {
+        sum += block_sum(std::min(sum_block, x.size() - first), [&](std::size_t i) { return x[first + i] * y[first + i]; });
+    }
+    return sum;
+}
+
+class NearestPoints : public OnLevel {};
+
+// Around the middle of two levels, to the last bit, and on levels themselves; or anywhere.
+double value(std::mt19937_64& random, int largest, double unit, int kind) {
+    const int step = static_cast<int>(random() % static_cast<std::uint64_t>(4 * largest + 5)) - 2 * largest - 2;
+    double x = step / 2.0 / largest * unit;
+    if (kind == 0) x = std::normal_distribution<double>()(random) * unit;
+    for (std::uint64_t ulps = random() % 4; ulps > 0; --ulps) x = std::nextafter(x, random() % 2 == 0 ? DBL_MAX : -DBL_MAX);
+    return x;
+}
+
+TEST_P(NearestPoints, AreThePlainOnes) {
+    std::mt19937_64 random(3);
+    // Levels from -1 to 1 in steps of 1 / largest, or of 2 / largest without 0.
+    std::vector<std::pair<int, Row>> grids;
+    for (const int largest : {1, 2, 3, 7, 15, 31, 63, 127, 1000, 65536}) grids.emplace_back(largest, uniform_levels(largest));
+    for (const int count : {2, 4, 8, 16, 64, 256}) grids.emplace_back(count - 1, offset_levels(count));
+    for (const auto& [largest, levels] : grids) {
+        for (const double unit : {1.0, 0.1, 3e-30, 1e-320, 7e30, 0.0}) {
+            for (const std::size_t n : {0, 1, 15, 16, 17, 255, 256, 300, 4096, 4097, 8500}) {
+                if (largest > 200 && n > 300) continue;
+                for (const int kind : {0, 1}) {
+                    Row r, z;
+                    for (std::size_t i = 0; i < n; ++i) {
+                        r.push_back(value(random, largest, unit == 0.0 ? 1.0 : unit, kind));
+                        z.push_back(levels[plain_code(r[i] / (unit == 0.0 ? 1.0 : unit), levels)]);
+                    }
+                    const PointProducts found = nearest_point_products(r, levels, unit);
+                    ASSERT_EQ(std::bit_cast<std::uint64_t>(found.along), std::bit_cast<std::uint64_t>(product(r, z))) << largest << ", " << unit << ", " << n;
+                    ASSERT_EQ(std::bit_cast<std::uint64_t>(found.length), std::bit_cast<std::uint64_t>(product(z, z))) << largest << ", " << unit << ", " << n;
+                }
+            }
+        }
+    }
+}
+
+TEST_P(NearestPoints, AreTheCodesOfEncodeLevels) {
+    std::mt19937_64 random(4);
+    for (const int largest : {1, 7, 127}) {
+        const Row levels = uniform_levels(largest);
+        Row r;
+        for (int i = 0; i < 3000; ++i) r.push_back(value(random, largest, 0.3, i % 2));
+        const Message m = encode_levels(r, levels, 0.3, LevelRule::nearest, {}, false);
+        for (std::size_t i = 0; i < r.size(); ++i) {
+            ASSERT_EQ(m.codes[i], static_cast<double>(plain_code(r[i] / 0.3, levels))) << r[i];
+            ASSERT_EQ(nearest_level(r[i] / 0.3, levels), plain_code(r[i] / 0.3, levels)) << r[i];
+        }
+    }
+}
+
+APSCOPE_ON_EVERY_LEVEL(NearestPoints);
+
+}  // namespace
+}  // namespace apscope::detail

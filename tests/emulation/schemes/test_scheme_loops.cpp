@@ -1,0 +1,184 @@
+// Loops of the schemes against the same rule written down element by element, on every instruction set.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cfloat>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/codec.h"
+#include "core/stochastic_moments.h"
+#include "emulation/schemes/codecs/block_row.h"
+#include "emulation/schemes/codecs/hadamard.h"
+#include "emulation/schemes/codecs/sparse.h"
+#include "emulation/schemes/codecs/statistics.h"
+#include "emulation/schemes/scheme.h"
+#include "tests/support/on_level.h"
+
+namespace apscope::detail {
+namespace {
+
+class SchemeLoops : public OnLevel {};
+
+void expect_bits(const Row& a, const Row& b, const std::string& what) {
+    ASSERT_EQ(a.size(), b.size()) << what;
+    for (std::size_t i = 0; i < a.size(); ++i) ASSERT_EQ(std::bit_cast<std::uint64_t>(a[i]), std::bit_cast<std::uint64_t>(b[i])) << what << ", element " << i;
+}
+
+Row numbers(std::size_t n, std::mt19937_64& random, double size = 1.0) {
+    Row x;
+    std::normal_distribution<double> normal;
+    for (std::size_t i = 0; i < n; ++i) {
+        const double v = i % 7 == 3 ? 0.0 : i % 7 == 5 ? -0.0 : normal(random) * size * std::exp(4 * normal(random));
+        x.push_back(std::clamp<double>(static_cast<float>(std::clamp<double>(v, -FLT_MAX, FLT_MAX)), -FLT_MAX, FLT_MAX));
+    }
+    return x;
+}
+
+TEST_P(SchemeLoops, Hadamard) {
+    std::mt19937_64 random(1);
+    for (const std::size_t length : {1, 2, 4, 8, 16, 32, 1024}) {
+        for (const std::size_t runs : {0, 1, 3}) {
+            Row x = numbers(length * runs, random), y = x;
+            hadamard(x, length);
+            for (std::size_t first = 0; first < y.size(); first += length) {
+                double* part = y.data() + first;
+                for (std::size_t half = 1; half < length; half *= 2) {
+                    for (std::size_t i = 0; i < length; ++i) {
+                        if ((i & half) != 0) continue;
+                        const double a = part[i], b = part[i + half];
+                        part[i] = a + b;
+                        part[i + half] = a - b;
+                    }
+                }
+                for (std::size_t i = 0; i < length; ++i) part[i] *= 1.0 / std::sqrt(static_cast<double>(length));
+            }
+            expect_bits(x, y, "length " + std::to_string(length));
+        }
+    }
+}
+
+// An element's moments from the decoded values of its two neighbours.
+void plain_moments(const BlockRow& row, const Row& x, const BlockFormat& format, const Projection& projection, Row& bias, Row& variance) {
+    const Cast<double> cast = make_cast<double>(format.element, projection);
+    const BasicCodec<double> scales = make_codec<double>(format.scale);
+    const double largest = format.element.largest();
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        const double scale = decode_one<double>(row.scales[i / static_cast<std::size_t>(format.block_size)], scales);
+        double v = x[i] / scale;
+        if (format.rule == ScaleRule::ratio) {
+            const float multiply = std::min(1.0f / (static_cast<float>(scale) * (1.0f / row.tensor_scale)), FLT_MAX);
+            v = std::clamp<double>(std::clamp(static_cast<float>(x[i]), -FLT_MAX, FLT_MAX) * multiply, -largest, largest);
+        }
+        const auto decoded = [&](double e) -> double {
+            return format.tensor_scale ? static_cast<float>(e * scale) / row.tensor_scale : e * scale;
+        };
+        const RoundingMoments m = stochastic_moments(v, cast, projection.rounding, true);
+        if (m.variance == 0.0) {
+            bias.push_back(decoded(v + m.bias) - x[i]);
+            variance.push_back(0.0);
+            continue;
+        }
+        const double low = round_to_format<RoundingMode::toward_zero, double>(v, cast, 0);
+        const double high = round_to_format<RoundingMode::away_from_zero, double>(v, cast, 0);
+        const double p = (v + m.bias - low) / (high - low), gap = decoded(high) - decoded(low);
+        bias.push_back(decoded(low) + p * gap - x[i]);
+        variance.push_back(p * (1.0 - p) * (gap * gap));
+    }
+}
+
+TEST_P(SchemeLoops, MomentsOfBlocks) {
+    std::mt19937_64 random(2);
+    for (const char* name : {"nvfp4", "mxfp8_e4m3", "mxfp6_e2m3", "mxint8", "nvfp4,block=33", "bfp:8:16", "blocks:e4m3fn,scale=e5m2,rule=ratio,block=5,tensor"}) {
+        const BlockFormat format = parse_block_format(name);
+        for (const RoundingMode mode : {RoundingMode::stochastic, RoundingMode::stochastic_b, RoundingMode::stochastic_equal}) {
+            for (const int random_bits : {1, 7, 32, 48, 49, 53, 62}) {
+                const Projection projection{mode, Overflow::saturate, random_bits};
+                for (const double size : {1.0, 1e-39, 1e36}) {
+                    const Row x = numbers(600, random, size);
+                    const BlockRow row = encode_block_row(x, format, projection, {{{1, 2}, 0, 1u << 28, random_bits}, {}});
+                    const Message m = block_message(row, x, format, projection, false);
+                    Row bias, variance;
+                    plain_moments(row, x, format, projection, bias, variance);
+                    expect_bits(m.bias, bias, std::string(name) + ", bias");
+                    expect_bits(m.variance, variance, std::string(name) + ", variance");
+                }
+            }
+        }
+    }
+}
+
+TEST_P(SchemeLoops, FixedPoint) {
+    std::mt19937_64 random(3);
+    for (const std::string keys : {"bits=8", "bits=16,chunk=100", "bits=4,chunk=1,scale=real", "bits=8,chunk=1000,rounding=stochastic",
+                                   "bits=12,chunk=7,rounding=stochastic,random_bits=9", "bits=6,rounding=stochastic,scale=real,random_bits=53"}) {
+        const Scheme scheme = parse_scheme("integer_allreduce:" + keys);
+        const bool draws = scheme.tensor->draws;
+        TensorStep step;
+        step.workers = 1;
+        step.key = {5, 6};
+        Row x = numbers(900, random);
+        for (std::size_t i = 0; i < 300; ++i) x[i] = static_cast<double>(static_cast<int>(random() % 41) - 20) / 8.0;  // ties among them
+        State state;
+        const State theta = scheme.tensor->select(step, state, {x});
+        const Message m = scheme.tensor->encode(step, theta, x, 0);
+        const int random_bits = std::stoi(scheme.keys.at("random_bits"));
+        const auto chunk = std::stoul(scheme.keys.at("chunk"));
+        const RandomStream stream = step.stream(0, random_bits);
+        Row codes, values, bias, variance;
+        for (std::size_t i = 0; i < x.size(); ++i) {
+            const double f = theta.at("factor").at(i / chunk), v = x[i] * f, low = std::floor(v), words = std::ldexp(1.0, random_bits);
+            double q = (v - low > 0.5 || (v - low == 0.5 && std::fmod(low, 2.0) != 0.0)) ? low + 1.0 : low;
+            if (draws) {
+                const double up = std::floor((v - low) * words), p = up / words;
+                q = low + (up + static_cast<double>(stream.at(i) >> (64 - random_bits)) >= words ? 1.0 : 0.0);
+                bias.push_back((low + p) / f - x[i]);
+                variance.push_back(p * (1.0 - p) / f / f);
+            }
+            codes.push_back(q);
+            values.push_back(q / f);
+        }
+        expect_bits(m.codes, codes, keys);
+        expect_bits(m.values, values, keys);
+        expect_bits(m.bias, bias, keys);
+        expect_bits(m.variance, variance, keys);
+    }
+}
+
+TEST(SchemeStatistics, PowersOfTwoRoundOnce) {
+    std::mt19937_64 random(4);
+    for (const int exponent : {0, 1, -1, 100, -100, 999, -999, 1000, -1000, 1073, -1074, 2000, -2000}) {
+        Row x = numbers(100, random), y = x;
+        x.insert(x.end(), {DBL_MAX, -DBL_MIN, 0x1.fffffffffffffp-1022, 0x1.8p-1073});
+        y = x;
+        multiply_by_power(x, exponent);
+        for (double& v : y) v = std::ldexp(v, exponent);
+        expect_bits(x, y, "2^" + std::to_string(exponent));
+    }
+}
+
+TEST(SchemeStatistics, LargestAreTheFirstOfASortedRow) {
+    std::mt19937_64 random(5);
+    for (const std::size_t n : {0, 1, 5, 200}) {
+        Row x;
+        for (std::size_t i = 0; i < n; ++i) x.push_back(static_cast<double>(random() % 20));  // many equals
+        std::vector<std::size_t> order(n);
+        std::iota(order.begin(), order.end(), std::size_t{0});
+        std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return x[a] > x[b]; });
+        for (const std::size_t count : {std::size_t{0}, std::size_t{1}, n / 3, n, n + 5}) {
+            std::vector<std::size_t> expected(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(std::min(n, count)));
+            std::sort(expected.begin(), expected.end());
+            EXPECT_EQ(largest(n, count, [&](std::size_t i) { return x[i]; }), expected) << count << " of " << n;
+        }
+    }
+}
+
+APSCOPE_ON_EVERY_LEVEL(SchemeLoops);
+
+}  // namespace
+}  // namespace apscope::detail

@@ -1,0 +1,56 @@
+// What analysis/cuda/device_rows.h asks for, in the host's memory: steps run item by item, the last first, as
+// threads come in any order. The tests' stand-in for a GPU, and on one the truth.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <vector>
+
+#include "analysis/cuda/device_rows.h"
+
+namespace apscope::detail::test {
+
+class HostQueue {
+public:
+    // room: bytes that there are, after which allocations fail as a full GPU's do.
+    explicit HostQueue(std::uint64_t room = ~std::uint64_t{0}) : room_(room) {}
+
+    template <class T>
+    class Memory {
+    public:
+        explicit Memory(std::uint64_t n) : bytes_(n * sizeof(T), std::byte{0xA5}) {}  // what is not written shows
+        T* get() { return reinterpret_cast<T*>(bytes_.data()); }
+
+    private:
+        std::vector<std::byte> bytes_;
+    };
+    template <class T>
+    Memory<T> allocate(std::uint64_t n) {
+        if (n * sizeof(T) > room_) throw std::bad_alloc();
+        return Memory<T>(n);
+    }
+    template <class T>
+    void copy(const T* host, std::uint64_t n, T* to) {
+        if (n != 0) std::memcpy(to, host, n * sizeof(T));
+    }
+    template <class T>
+    std::vector<T> read(const T* from, std::uint64_t n) {
+        return {from, from + n};
+    }
+    template <class Step>
+    void launch(const Step& step) {
+        for (std::uint64_t i = step.count(); i-- > 0;) step(i);
+    }
+
+private:
+    std::uint64_t room_;
+};
+
+struct MakeHostQueue {
+    std::uint64_t room = ~std::uint64_t{0};
+    HostQueue operator()() const { return HostQueue(room); }
+};
+using HostRows = DeviceRows<MakeHostQueue>;
+
+}  // namespace apscope::detail::test

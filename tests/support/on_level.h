@@ -1,0 +1,28 @@
+// A test that runs on an instruction set, its parameter, and puts the one in use back.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "emulation/machine/simd.h"
+
+namespace apscope::detail {
+
+class OnLevel : public testing::TestWithParam<SimdLevel> {
+protected:
+    void SetUp() override {
+        before_ = simd_level();
+        if (GetParam() > best_simd_level()) GTEST_SKIP() << "this machine has no " << to_string(GetParam());
+        set_simd_level(GetParam());
+    }
+    void TearDown() override { set_simd_level(before_); }
+
+private:
+    SimdLevel before_ = SimdLevel::portable;
+};
+
+// Every test of `fixture`, a class of OnLevel's, on every instruction set.
+#define APSCOPE_ON_EVERY_LEVEL(fixture)                                                                                                  \
+    INSTANTIATE_TEST_SUITE_P(Levels, fixture, testing::Values(SimdLevel::portable, SimdLevel::sse4, SimdLevel::avx2, SimdLevel::avx512), \
+                             [](const auto& level) { return std::string(to_string(level.param)); })
+
+}  // namespace apscope::detail
