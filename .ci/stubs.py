@@ -35,7 +35,7 @@ def scheme_stub() -> str:
         "",
         "from ._core import FloatFormat",
         "from ._schemes.lists import all_schemes, main_schemes",
-        "from ._schemes.scheme import Scheme, as_scheme, define, definitions",
+        "from ._schemes.scheme import Scheme, SchemeDefinition, SchemeKey, as_scheme, define, definitions",
         "",
         "__all__ = [",
         *(f'    "{name}",' for name in schemes.__all__),

@@ -19,11 +19,11 @@ def main() -> None:
     runs = [apscope.machine.bench() for _ in range(3)]
     by_job: dict[tuple, list[dict]] = {}
     for run in runs:
-        for row in run["rows"]:
+        for row in run.rows:
             by_job.setdefault((row["name"], row["where"], row["threads"]), []).append(row)
-    m = runs[0]["machine"]
+    m = runs[0].machine
     lines = [
-        f"{m['processor']}, {m['processors']} processors, {m['simd']}, NumPy {m['numpy']}, {runs[0]['created'][:10]}; the middle one of three runs.",
+        f"{m['processor']}, {m['processors']} processors, {m['simd']}, NumPy {m['numpy']}, {runs[0].created[:10]}; the middle one of three runs.",
         "",
         "| job | where | threads | ns an element | GB/s | ratio | of |",
         "|---|---|---|---|---|---|---|",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from typing import Union
 
 import pandas as pd
@@ -15,9 +16,27 @@ from ._arrays.checks import integer, text
 from ._results.results import Results
 from ._schemes.scheme import Scheme, as_scheme
 
-__all__ = ["exactly", "first_and_last", "greedy", "last_layer", "warmup"]
+__all__ = ["Promotions", "exactly", "first_and_last", "greedy", "last_layer", "warmup"]
 
 SchemeLike = Union[Scheme, str]
+
+
+@dataclass(frozen=True, eq=False)
+class Promotions:
+    """What `greedy` chose.
+
+    Attributes
+    ----------
+    scheme : Scheme
+        A `hybrid`, or the lower scheme itself where nothing is promoted.
+    front : pandas.DataFrame
+        One row per number of promotions, from none to all that help: the tensor ``promoted``, whether the budget holds
+        it (``chosen``), the mean ``bits`` a value and the ``nmse`` of all tensors that are predicted. They are what a
+        replay of that hybrid measures if both schemes decide for each tensor by itself.
+    """
+
+    scheme: Scheme
+    front: pd.DataFrame
 
 
 def last_layer(high: SchemeLike, low: SchemeLike) -> Scheme:
@@ -50,7 +69,7 @@ def exactly(names: list[str]) -> str:
     return f"name:^{escaped[0]}$" if len(escaped) == 1 else f"name:^({'|'.join(escaped)})$"
 
 
-def greedy(results: Results, low: SchemeLike, high: SchemeLike, bits: float, *, topology: str = "exact") -> tuple[Scheme, pd.DataFrame]:
+def greedy(results: Results, low: SchemeLike, high: SchemeLike, bits: float, *, topology: str = "exact") -> Promotions:
     """Promote the tensors whose errors cost most per bit, until a budget is spent.
 
     Over all replayed steps, err and bits are a tensor's squared error and its bits per worker, side information
@@ -70,12 +89,7 @@ def greedy(results: Results, low: SchemeLike, high: SchemeLike, bits: float, *, 
 
     Returns
     -------
-    scheme : Scheme
-        A `hybrid`, or `low` itself where nothing is promoted.
-    front : pandas.DataFrame
-        One row per number of promotions, from none to all that help: the tensor promoted, whether the budget holds it
-        (`chosen`), the mean bits a value and the NMSE of all tensors that are predicted. They are what a replay of
-        that hybrid measures if both schemes decide for each tensor by itself.
+    Promotions
 
     Raises
     ------
@@ -117,7 +131,7 @@ def greedy(results: Results, low: SchemeLike, high: SchemeLike, bits: float, *, 
             promoted = some
         front.append({"promoted": some[-1] if some else "", "chosen": fits, "bits": mean, "nmse": error / reference if reference else math.nan})
     scheme = Scheme(f"hybrid({exactly(promoted)}={specs[1]};else={specs[0]})") if promoted else Scheme(specs[0])
-    return scheme, pd.DataFrame(front)
+    return Promotions(scheme, pd.DataFrame(front))
 
 
 def _values(rows: pd.DataFrame, results: Results) -> pd.Series:

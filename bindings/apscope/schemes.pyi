@@ -6,10 +6,12 @@ from numpy.typing import DTypeLike
 
 from ._core import FloatFormat
 from ._schemes.lists import all_schemes, main_schemes
-from ._schemes.scheme import Scheme, as_scheme, define, definitions
+from ._schemes.scheme import Scheme, SchemeDefinition, SchemeKey, as_scheme, define, definitions
 
 __all__ = [
     "Scheme",
+    "SchemeDefinition",
+    "SchemeKey",
     "all_schemes",
     "as_scheme",
     "define",

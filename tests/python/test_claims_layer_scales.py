@@ -273,7 +273,8 @@ def test_HF4_what_was_applied_is_the_truth_less_the_residual(name):
 
 def test_HF4_holds_along_a_recorded_run():
     trace = apscope.open_trace(DATA / "digits")
-    weights, updates = apscope.studies.weight_updates.sgd_updates(trace, "conv2.weight")
+    recorded = apscope.studies.weight_updates.sgd_updates(trace, "conv2.weight")
+    weights, updates = recorded.weights, recorded.updates
     assert len(updates) == 40
     g = np.mean([trace.read(3, "conv2.weight", w).astype(np.float64) for w in range(8)], axis=0)
     assert np.allclose(updates[3], -0.1 * g, rtol=1e-14, atol=0)
@@ -295,13 +296,13 @@ def test_US1_unit_variance_in_unit_variance_out():
     n, outputs, inputs, batch = 20_000, 40, 90, 60
     scales = apscope.studies.unit_scaling.unit_scales((outputs, inputs), batch, constrained=False)
     for scale, terms in (("output", inputs), ("input_gradient", outputs), ("weight_gradient", batch)):
-        y = scales[scale] * (rng.normal(size=(n, terms)) * rng.normal(size=(n, terms))).sum(axis=1)
+        y = getattr(scales, scale) * (rng.normal(size=(n, terms)) * rng.normal(size=(n, terms))).sum(axis=1)
         # y^4 has mean 3 + 6 / terms, so y^2 variance 2 + 6 / terms.
         assert abs((y**2).mean() - 1) < 5 * math.sqrt((2 + 6 / terms) / n)
     tied = apscope.studies.unit_scaling.unit_scales((outputs, inputs), batch)
-    assert tied["input_gradient"] == tied["output"] == inputs**-0.5 and tied["weight_gradient"] == batch**-0.5
+    assert tied.input_gradient == tied.output == inputs**-0.5 and tied.weight_gradient == batch**-0.5
     convolution = apscope.studies.unit_scaling.unit_scales((4, 3, 2, 2), 7, constrained=False)
-    assert convolution == {"output": 12**-0.5, "input_gradient": 4**-1.0, "weight_gradient": 7**-0.5}
+    assert vars(convolution) == {"output": 12**-0.5, "input_gradient": 4**-1.0, "weight_gradient": 7**-0.5}
 
 
 def test_US1_the_diagnostic_of_a_recorded_model(trace):

@@ -48,7 +48,7 @@ def z_of_means(spec, g, draws, **options):
 def test_closed_form_2_any_sorted_grid():
     """P(hi) = (x - lo) / (hi - lo), mean x, Var = (x - lo)(hi - x), on a grid without any structure."""
     x = heavy(0, 1, 400)
-    levels = apscope.studies.levels.optimal_levels(x, 9)[0]
+    levels = apscope.studies.levels.optimal_levels(x, 9).levels
     e = apscope.exchange("zipml:levels=9,method=fast,random_bits=53", x)
     above = np.clip(np.searchsorted(levels, x[0], side="right"), 1, 8)
     lo, hi = levels[above - 1], levels[above]

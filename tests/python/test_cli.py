@@ -39,9 +39,9 @@ def test_schemes_prints_keys_and_needs(capsys):
     assert main(["schemes"]) == 0
     out = capsys.readouterr().out
     for d in apscope.schemes.definitions():
-        assert d["summary"].split(";")[0][:40] in " ".join(out.split())
-        for key, default, _ in d["keys"]:
-            assert f"{key}={default}" in out
+        assert d.summary.split(";")[0][:40] in " ".join(out.split())
+        for key in d.keys:
+            assert f"{key.name}={key.default}" in out
 
 
 def test_replay_and_merge_write_results(capsys, digits, tmp_path):

@@ -141,7 +141,8 @@ def replays() -> list:
 def observers() -> list:
     trace = apscope.open_trace(DATA / "digits")
     results = apscope.replay(trace, ["aps:e4m3", "stochastic:e4m3"], steps="0:2", topology="ring")
-    made: list = [*apscope.studies.levels.optimal_levels(TINY.ravel(), 5), *apscope.studies.levels.optimal_levels(USUAL.ravel(), 5, "exact")]
+    levels = apscope.studies.levels.optimal_levels
+    made: list = [*vars(levels(TINY.ravel(), 5)).values(), *vars(levels(USUAL.ravel(), 5, "exact")).values()]
     made += [apscope.studies.weight_updates.underflow_curve(TINY, "fp16", exponents=range(100, 160, 5)), apscope.studies.weight_updates.underflow_curve(DOUBLES[:200], "fp64", exponents=range(25))]
     made += [apscope.cost.step_time(results), vars(apscope.cost.collective("ring", 1e6 / 3, 8)), pool(results.frame, ["scheme", "stage"])]
     made += [results.summary(), results.compare("aps:e4m3", "stochastic:e4m3"), comparison.ratios(results, "aps:e4m3", "stochastic:e4m3")]
@@ -151,7 +152,7 @@ def observers() -> list:
     made += [apscope.studies.activation_scales.layer_scale(TINY, USUAL, u_min=2.0**-140), apscope.studies.activation_scales.join_scales([2.0, 8.0], [1e-39, 1e-40])]
     made += [apscope.studies.activation_scales.layer_scales(trace, 0), apscope.studies.unit_scaling.layer_deviations(trace, 0), apscope.studies.weight_updates.update_underflow(trace, "bf16")]
     made += [vars(apscope.studies.weight_updates.weight_residual(w, u)) for w, u in ((USUAL[0], THIRDS[1:]), (TINY[0], TINY[1:]))]
-    made += list(apscope.studies.weight_updates.sgd_updates(trace, "conv2.weight"))
+    made += list(vars(apscope.studies.weight_updates.sgd_updates(trace, "conv2.weight")).values())
     made += _core.pool(POOLED)
     made += [apscope.studies.attribution.loss_change(trace, "aps:e4m3", steps="0:2")]
     made += [vars(apscope.studies.attribution.path_loss_change(lambda w: w**3, WIDE[0], THIRDS[0]))]

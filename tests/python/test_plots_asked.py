@@ -225,7 +225,7 @@ def test_names_are_shortened_in_the_middle_and_keep_their_ends():
 
 
 def test_colours_mean_families(results):
-    assert set(FAMILIES) == {d["family"] for d in apscope.schemes.definitions() if d["family"]} | {"baseline", "mixed", "other"}
+    assert set(FAMILIES) == {d.family for d in apscope.schemes.definitions() if d.family} | {"baseline", "mixed", "other"}
     drawn = looks([*SPECS, "aps:e4m3", "hybrid(last=none:fp16;else=aps:e4m3)", "made elsewhere"])
     for spec, family in zip(drawn, ("baseline", "APS", "loss scaling", "stochastic")):
         assert drawn[spec].colour == FAMILIES[family].colour

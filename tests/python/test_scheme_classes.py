@@ -15,22 +15,22 @@ from apscope import schemes
 from apscope.schemes import APS, QSGD, ErrorFeedback, FracTrain, Hybrid, LossScaling, Scheme, Sign, definitions
 
 FIRST = {"scheme": ("scheme", "aps:e4m3"), "policy": ("branches", {"last": "none:fp16", "else": "aps:e4m3"}), "": ("format", "e4m3")}
-CLASSES = [pytest.param(d, id=d["class_name"]) for d in definitions()]
+CLASSES = [pytest.param(d, id=d.class_name) for d in definitions()]
 
 
 def first_of(d):
-    return FIRST[d["body"]] if d["body"] or d["takes_format"] else None
+    return FIRST[d.body] if d.body or d.takes_format else None
 
 
 @pytest.mark.parametrize("d", CLASSES)
 def test_signatures_have_the_registrys_keys_with_their_defaults(d):
-    cls = getattr(schemes, d["class_name"])
+    cls = getattr(schemes, d.class_name)
     parameters = inspect.signature(cls).parameters
     first = first_of(d)
-    assert list(parameters) == [*([first[0]] if first else []), *(key for key, _, _ in d["keys"])]
-    assert all(parameters[key].kind is inspect.Parameter.KEYWORD_ONLY for key, _, _ in d["keys"])
+    assert list(parameters) == [*([first[0]] if first else []), *(key.name for key in d.keys)]
+    assert all(parameters[key.name].kind is inspect.Parameter.KEYWORD_ONLY for key in d.keys)
     assert list(inspect.signature(cls.__init__).parameters)[1:] == list(parameters)
-    for key, default, _ in d["keys"]:
+    for key, default in ((key.name, key.default) for key in d.keys):
         value = parameters[key].default
         assert (str(value).lower() if isinstance(value, bool) else str(value)) == default or f"{value:g}" == default.replace("e-", "e-0")
         assert f"{key} : default {value!r}\n" in cls.__doc__
@@ -38,7 +38,7 @@ def test_signatures_have_the_registrys_keys_with_their_defaults(d):
 
 @pytest.mark.parametrize("d", CLASSES)
 def test_defaults_given_in_full_leave_the_spec_as_it_is(d):
-    cls, first = getattr(schemes, d["class_name"]), first_of(d)
+    cls, first = getattr(schemes, d.class_name), first_of(d)
     defaults = {name: p.default for name, p in inspect.signature(cls).parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
     bare = cls(first[1]) if first else cls()
     assert (cls(first[1], **defaults) if first else cls(**defaults)).spec == bare.spec
@@ -48,14 +48,14 @@ def test_defaults_given_in_full_leave_the_spec_as_it_is(d):
 
 @pytest.mark.parametrize("d", CLASSES)
 def test_what_is_missing_is_one_sentence(d):
-    cls, first = getattr(schemes, d["class_name"]), first_of(d)
+    cls, first = getattr(schemes, d.class_name), first_of(d)
     if first is None:
-        with pytest.raises(TypeError, match=f"^{d['class_name']} takes keys by name, such as .*; 5 has no name$"):
+        with pytest.raises(TypeError, match=f"^{d.class_name} takes keys by name, such as .*; 5 has no name$"):
             cls(5)
         return
-    with pytest.raises(TypeError, match=f"^{d['class_name']} needs (a )?{first[0]}, such as {d['class_name']}\\("):
+    with pytest.raises(TypeError, match=f"^{d.class_name} needs (a )?{first[0]}, such as {d.class_name}\\("):
         cls()
-    with pytest.raises(TypeError, match=f"^{d['class_name']} takes its {first[0]} and then keys by name, .*; 5 has no name$"):
+    with pytest.raises(TypeError, match=f"^{d.class_name} takes its {first[0]} and then keys by name, .*; 5 has no name$"):
         cls(first[1], 5)
 
 

@@ -22,7 +22,7 @@ def test_all_begins_with_main_and_has_every_scheme_of_the_registry():
     specs = [s.spec for s in apscope.schemes.all_schemes()]
     assert specs[: len(apscope.schemes.main_schemes())] == [s.spec for s in apscope.schemes.main_schemes()] and len(specs) == len(set(specs))
     named = {s.name for s in apscope.schemes.all_schemes()}
-    assert named == {d["name"] for d in schemes.definitions()}
+    assert named == {d.name for d in schemes.definitions()}
 
 
 @pytest.mark.parametrize("given", [None, "main", ["main"], ["main", "aps:e4m3"], ["all"], ["aps:e4m3", "main"]])

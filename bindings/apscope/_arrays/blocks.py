@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Unpack
+import dataclasses
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -25,8 +26,9 @@ __all__ = [
 BLOCKS = Options(RoundingOptions, overflow="saturate")
 
 
-class EncodedBlocks(NamedTuple):
-    """What `encode_blocks` gives."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class EncodedBlocks:
+    """What `encode_blocks` gives, and `decode_blocks` takes one by one."""
 
     codes: Any  #: uint8 element codes, of the array's shape
     scales: Any  #: uint8 scale codes; along the axis one for each block

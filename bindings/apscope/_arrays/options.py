@@ -115,8 +115,9 @@ class Options:
             if name not in self.known:
                 near = difflib.get_close_matches(name, self.known, n=1)
                 raise TypeError(f"unexpected keyword argument '{name}'; {f'did you mean {near[0]}?' if near else 'there are ' + ', '.join(self.known)}")
-        threads = integer("threads", options.pop("threads", 1), 0, 2**20)
+        threads = options.pop("threads", 1)
         p = self._projection(options.pop("projection", None), options)
+        threads = integer("threads", threads, 0, 2**20)
         return Settings(p.rounding, p.overflow, p.underflow, 0, p.random_bits, threads, p.keep_payload)
 
     def _projection(self, projection: Projection | None, parts: dict[str, Any]) -> Projection:

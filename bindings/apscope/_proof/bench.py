@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import os
 import platform
@@ -10,14 +11,51 @@ import time
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import _core
 from .._arrays.checks import integer, text
 
-__all__ = ["bench"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Bench", "bench"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Bench:
+    """What `bench` measured.
+
+    Attributes
+    ----------
+    machine : dict
+        Processor, vector instructions, number of processors, versions.
+    created : str
+        When, in UTC.
+    rows : list of dict
+        Per job ``name``, ``where`` (L2, DRAM, CPU, peer), ``threads``, ``elements`` a call, ``floor`` (the job it is held
+        to, or empty), ``ns`` (median nanoseconds an element), ``spread`` (half the range between the quartiles over
+        the median), ``gb_per_s`` (bytes read and written, 10^9 a second; None where operations count), and
+        ``ratio``: the job's speed over its floor's, in bytes a second or in multiply-adds a second, the median of
+        the rounds' ratios. 1.0 is the floor's own speed.
+    """
+
+    machine: dict[str, Any]
+    created: str
+    rows: list[dict[str, Any]]
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The rows as a table."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as JSON holds it."""
+        return dataclasses.asdict(self)
 
 
 def bench(
@@ -29,7 +67,7 @@ def bench(
     threads: int = 2,
     peers: bool = True,
     progress: Callable[[int, int], None] | None = None,
-) -> dict[str, Any]:
+) -> Bench:
     """Time every kernel and the floor it is held to, in one interleaved run.
 
     Parameters
@@ -51,13 +89,12 @@ def bench(
 
     Returns
     -------
-    dict
-        ``machine`` (processor, vector instructions, processors, versions), ``created`` (UTC), ``rows``: per job
-        ``name``, ``where`` (L2, DRAM, CPU, peer), ``threads``, ``elements`` a call, ``floor`` (the job it is held
-        to, or empty), ``ns`` (median nanoseconds an element), ``spread`` (half the range between the quartiles over
-        the median), ``gb_per_s`` (bytes read and written, 10^9 a second; None where operations count), and
-        ``ratio``: the job's speed over its floor's, in bytes a second or in multiply-adds a second, the median of
-        the rounds' ratios. 1.0 is the floor's own speed.
+    Bench
+
+    Raises
+    ------
+    ValueError
+        A number out of range.
     """
     rounds = integer("rounds", rounds, 1, 10_000)
     rows = _core.bench(
@@ -66,7 +103,8 @@ def bench(
     )  # fmt: skip
     if peers:
         rows += [r for r in _peers(rounds, visit_seconds) if only in r["name"]]
-    return {"machine": _machine(), "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "rows": [_summary(r, rows) for r in rows]}
+    created = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    return Bench(_machine(), created, [_summary(r, rows) for r in rows])
 
 
 def _summary(row: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -95,15 +95,15 @@ def scheme_html(scheme: Scheme) -> str:
     """The spec, what the scheme does, its keys with values, and what it needs."""
     from .._schemes.scheme import definitions
 
-    found = next((d for d in definitions() if d["name"] == scheme.name), None)
-    parts = [f"<b>Scheme</b> {name(scheme.spec)}" + (f": {html.escape(found['summary'])}" if found else "")]
+    found = next((d for d in definitions() if d.name == scheme.name), None)
+    parts = [f"<b>Scheme</b> {name(scheme.spec)}" + (f": {html.escape(found.summary)}" if found else "")]
     values = scheme.keys
-    if found and found["keys"]:
+    if found and found.keys:
         rows = []
-        for key, default, meaning in found["keys"]:
-            value = values.get(key, default)
-            shown = name(value) if value == default else f"<b>{name(value)}</b>"
-            rows.append([name(key), shown, "" if value == default else name(default), html.escape(meaning)])
+        for key in found.keys:
+            value = values.get(key.name, key.default)
+            shown = name(value) if value == key.default else f"<b>{name(value)}</b>"
+            rows.append([name(key.name), shown, "" if value == key.default else name(key.default), html.escape(key.meaning)])
         parts.append(_table(["key", "value", "default", "meaning"], rows, numeric=[False] * 4))
     elif values:
         parts.append(_table(["key", "value"], [[name(k), name(v)] for k, v in values.items()], numeric=[False] * 2))

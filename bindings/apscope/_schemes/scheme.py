@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from typing import Any, Union
@@ -9,7 +10,7 @@ from typing import Any, Union
 from .. import _core
 from .._arrays.checks import integer, text
 
-__all__ = ["Scheme", "as_scheme", "define", "definitions", "spec_of"]
+__all__ = ["Scheme", "SchemeDefinition", "SchemeKey", "as_scheme", "define", "definitions", "spec_of"]
 
 
 #: Words that stand for lists of schemes where specs are given: `apscope.schemes.main_schemes`, `apscope.schemes.all_schemes`.
@@ -123,7 +124,23 @@ def spec_of(name: str, format: str, keys: dict[str, Any], body: str = "") -> str
 
 
 def as_scheme(scheme: Union[Scheme, str]) -> Scheme:
-    """The scheme itself, or the one a spec stands for."""
+    """The scheme itself, or the one a spec stands for.
+
+    Parameters
+    ----------
+    scheme : Scheme or str
+
+    Returns
+    -------
+    Scheme
+
+    Raises
+    ------
+    ValueError
+        A spec that is none.
+    TypeError
+        Neither a scheme nor text.
+    """
     if isinstance(scheme, Scheme):
         return scheme
     if isinstance(scheme, str):
@@ -131,12 +148,41 @@ def as_scheme(scheme: Union[Scheme, str]) -> Scheme:
     raise TypeError(f"scheme is {type(scheme).__name__}; give a Scheme or a spec such as 'aps:e4m3'")
 
 
-def definitions() -> list[dict[str, Any]]:
-    """The registry: name, class_name, summary, source, needs, takes_format, family, keys of every scheme.
+@dataclasses.dataclass(frozen=True)
+class SchemeKey:
+    """A key of a scheme, with what it means."""
 
-    ``family`` is empty for combinators, whose family is that of the scheme inside (`Scheme.family`).
+    name: str
+    default: str  #: as specs write it
+    meaning: str
+
+
+@dataclasses.dataclass(frozen=True)
+class SchemeDefinition:
+    """What the registry says of a scheme."""
+
+    name: str  #: in specs
+    class_name: str
+    summary: str
+    source: str
+    needs: str  #: what beside gradients a trace must have recorded, in words
+    takes_format: bool
+    family: str  #: empty for combinators, whose family is that of the scheme inside (`Scheme.family`)
+    keys: tuple[SchemeKey, ...]
+    body: str  #: what stands in parentheses: ``scheme``, ``policy`` or nothing
+
+
+def definitions() -> list[SchemeDefinition]:
+    """Every scheme of the registry, in its order.
+
+    Returns
+    -------
+    list of SchemeDefinition
     """
-    return _core.scheme_definitions()
+    plain = [f.name for f in dataclasses.fields(SchemeDefinition) if f.name != "keys"]
+    return [
+        SchemeDefinition(**{name: d[name] for name in plain}, keys=tuple(SchemeKey(*key) for key in d["keys"])) for d in _core.scheme_definitions()
+    ]
 
 
 def define(

@@ -30,15 +30,15 @@ def run(args: argparse.Namespace) -> int:
             bar.update(done - bar.n)
 
         found = bench(args.only, rounds=args.rounds, elements=args.elements, threads=args.threads, peers=not args.no_peers, progress=progress)
-    if not found["rows"]:
+    if not found.rows:
         raise ValueError(f"no job's name holds '{args.only}'; 'apscope bench --json' without it lists them all")
     if args.json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(found.to_dict(), indent=1))
         return 0
-    m = found["machine"]
-    print(f"{m['processor']}, {m['processors']} processors, {m['simd']}, apscope {m['apscope']}, {found['created']}")
+    m = found.machine
+    print(f"{m['processor']}, {m['processors']} processors, {m['simd']}, apscope {m['apscope']}, {found.created}")
     print(f"{'':46} {'where':5} {'thr':>3} {'ns/element':>10} {'±':>4} {'GB/s':>7} {'ratio':>6}  of")
-    for r in found["rows"]:
+    for r in found.rows:
         rate = f"{r['gb_per_s']:7.1f}" if r["gb_per_s"] else f"{r['ns_per_operation']:5.2f}op"
         ratio = f"{r['ratio']:6.2f}" if r["ratio"] and r["ratio"] >= 0.1 else f"1/{1 / r['ratio']:<4.0f}" if r["ratio"] else ""
         print(f"{r['name']:46} {r['where']:5} {r['threads']:3} {r['ns']:10.3f} {r['spread']:4.0%} {rate} {ratio:>6}  {r['floor']}".rstrip())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,18 @@ import numpy as np
 from .. import _core
 from .._arrays.checks import integer, text
 
-__all__ = ["optimal_levels"]
+__all__ = ["OptimalLevels", "optimal_levels"]
 
 
-def optimal_levels(x: Any, k: int, method: str = "fast", *, candidates: int = 512) -> tuple[np.ndarray, float]:
+@dataclass(frozen=True)
+class OptimalLevels:
+    """What `optimal_levels` found."""
+
+    levels: np.ndarray  #: float64, ascending; fewer than k where x has fewer distinct elements
+    variance: float  #: the sum, over all elements; 0 where every element is a level
+
+
+def optimal_levels(x: Any, k: int, method: str = "fast", *, candidates: int = 512) -> OptimalLevels:
     """The k levels, least and largest element among them, with the least sum of (x - below)(above - x).
 
     Parameters
@@ -29,10 +38,7 @@ def optimal_levels(x: Any, k: int, method: str = "fast", *, candidates: int = 51
 
     Returns
     -------
-    levels : float64 array
-        Ascending; fewer than k where x has fewer distinct elements.
-    variance : float
-        The sum, over all elements; 0 where every element is a level.
+    OptimalLevels
 
     Raises
     ------
@@ -48,4 +54,5 @@ def optimal_levels(x: Any, k: int, method: str = "fast", *, candidates: int = 51
         raise ValueError("x has no element; levels need one")
     if not np.isfinite(a).all():
         raise ValueError(f"x[{int(np.argmin(np.isfinite(a.ravel())))}] is not finite; levels need finite numbers")
-    return _core.optimal_levels(np.ascontiguousarray(a, np.float32).ravel(), integer("k", k, 2, 2**40), text("method", method), integer("candidates", candidates, 2, 2**40))
+    levels, variance = _core.optimal_levels(np.ascontiguousarray(a, np.float32).ravel(), integer("k", k, 2, 2**40), text("method", method), integer("candidates", candidates, 2, 2**40))
+    return OptimalLevels(levels, variance)

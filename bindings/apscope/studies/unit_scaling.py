@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import astuple, dataclass
 
 import numpy as np
 import pandas as pd
@@ -14,11 +15,20 @@ from .._arrays.float_environment import guarded
 from .._arrays.inputs import as_format
 from .._traces.trace import Trace
 
-__all__ = ["unit_scales", "layer_deviations"]
+__all__ = ["UnitScales", "layer_deviations", "unit_scales"]
+
+
+@dataclass(frozen=True)
+class UnitScales:
+    """By what the results of a layer's three products are multiplied."""
+
+    output: float
+    input_gradient: float
+    weight_gradient: float
 
 
 @guarded
-def unit_scales(weight_shape: Sequence[int], batch: int, *, constrained: bool = True) -> dict[str, float]:
+def unit_scales(weight_shape: Sequence[int], batch: int, *, constrained: bool = True) -> UnitScales:
     """The scales of a linear layer or convolution by which unit variance goes in and comes out.
 
     A sum of n independent products of variance 1 has variance n; each scale is one over the root of the
@@ -36,18 +46,18 @@ def unit_scales(weight_shape: Sequence[int], batch: int, *, constrained: bool = 
 
     Returns
     -------
-    dict
-        output, input_gradient, weight_gradient.
+    UnitScales
+
+    Raises
+    ------
+    ValueError
+        Fewer than two axes, a length or a batch below 1.
     """
     if len(weight_shape) < 2 or min(weight_shape) < 1 or batch < 1:
         raise ValueError(f"weight_shape={tuple(weight_shape)}, batch={batch}: give outputs and inputs, all at least 1")
     kernel = math.prod(weight_shape[2:])
     output = (weight_shape[1] * kernel) ** -0.5
-    return {
-        "output": output,
-        "input_gradient": output if constrained else (weight_shape[0] * kernel) ** -0.5,
-        "weight_gradient": batch**-0.5,
-    }
+    return UnitScales(output, output if constrained else (weight_shape[0] * kernel) ** -0.5, batch**-0.5)
 
 
 @guarded
@@ -90,11 +100,11 @@ def layer_deviations(trace: Trace, step: int, *, format: FloatFormat | str = "e5
         weight_gradient = trace.read(step, name, worker).astype(np.float64)
         batch = g.size // shape[0]  # samples times positions
         scales = unit_scales(shape, batch)
-        scaled = weight_gradient * scales["weight_gradient"]
+        scaled = weight_gradient * scales.weight_gradient
         spread = float(x.std()) * float(g.std())
         nonzero = scaled[scaled != 0]
         lost = [float((quantize(nonzero / by, f) == 0).mean()) if nonzero.size and by > 0 else 0.0 for by in (1.0, float(g.std()))]
         ratio = float(scaled.std()) / spread if spread > 0 else math.nan
-        rows.append((layer, batch, *scales.values(), float(x.std()), float(g.std()), float(scaled.std()), ratio, *lost))
+        rows.append((layer, batch, *astuple(scales), float(x.std()), float(g.std()), float(scaled.std()), ratio, *lost))
     statistics = ["std_input", "std_output_gradient", "std_scaled", "ratio", "underflow", "underflow_unit"]
     return pd.DataFrame(rows, columns=["layer", "batch", "output", "input_gradient", "weight_gradient", *statistics])

@@ -16,7 +16,7 @@ from .._arrays.float_environment import guarded
 from .._arrays.inputs import as_format
 from .._traces.trace import Trace
 
-__all__ = ["WeightResidual", "sgd_updates", "underflow_curve", "update_underflow", "weight_residual"]
+__all__ = ["SGDUpdates", "WeightResidual", "sgd_updates", "underflow_curve", "update_underflow", "weight_residual"]
 
 
 def _update(trace: Trace, step: int, tensor: str, learning_rate: float | None) -> np.ndarray:
@@ -143,10 +143,18 @@ def underflow_curve(x: Any, format: FloatFormat | str = "fp16", *, exponents: It
     return pd.DataFrame(rows, columns="scale_exponent below at_threshold zeros underflow".split())
 
 
+@dataclass(frozen=True)
+class SGDUpdates:
+    """What `sgd_updates` gives and `weight_residual` takes."""
+
+    weights: np.ndarray  #: float64
+    updates: np.ndarray  #: float64, a row a step
+
+
 @guarded
 def sgd_updates(
     trace: Trace, tensor: str, *, steps: Iterable[int] | None = None, learning_rate: float | None = None
-) -> tuple[np.ndarray, np.ndarray]:
+) -> SGDUpdates:
     """The weights at a recorded step and the updates -eta g of the steps that follow without a gap.
 
     Parameters
@@ -162,10 +170,12 @@ def sgd_updates(
 
     Returns
     -------
-    weights : numpy.ndarray
-        float64.
-    updates : numpy.ndarray
-        float64, a row a step.
+    SGDUpdates
+
+    Raises
+    ------
+    ValueError
+        No weights recorded, a step without a learning rate.
     """
     if steps is None:
         recorded = trace.recorded()["weights"]
@@ -177,7 +187,7 @@ def sgd_updates(
     else:
         chosen = list(steps)
     weights = trace.read(chosen[0], tensor, 0, "weights").astype(np.float64)
-    return weights, np.stack([-_update(trace, step, tensor, learning_rate) for step in chosen])
+    return SGDUpdates(weights, np.stack([-_update(trace, step, tensor, learning_rate) for step in chosen]))
 
 
 @dataclass(frozen=True)
