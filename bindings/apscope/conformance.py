@@ -50,12 +50,22 @@ EDGES = (
 
 
 def pack_formats() -> list[str]:
-    """The named formats a pack holds: those of at most 16 bits."""
+    """The named formats a pack holds: those of at most 16 bits.
+
+    Returns
+    -------
+    list of str
+        Canonical names.
+    """
     return [name for name, f in named_formats().items() if f.storage_bits <= 16]
 
 
 def inputs_of(format: FloatFormat | str) -> np.ndarray:
     """The pack's inputs for a format of at most 16 bits.
+
+    Parameters
+    ----------
+    format : FloatFormat, str or dtype
 
     Returns
     -------
@@ -65,6 +75,11 @@ def inputs_of(format: FloatFormat | str) -> np.ndarray:
         largest magnitude the midpoint to the value that would follow. All of them with both signs.
         Chosen are all magnitudes of a format of up to 8 bits; of a wider one those next to a power
         of two, the lowest and the highest 64, and every eighth of the others.
+
+    Raises
+    ------
+    ValueError
+        An unknown format, or one of more than 16 bits.
     """
     f = as_format(format)
     if f.storage_bits > 16:

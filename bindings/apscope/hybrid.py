@@ -42,6 +42,20 @@ class Promotions:
 def last_layer(high: SchemeLike, low: SchemeLike) -> Scheme:
     """One scheme for the last layer, another for the rest.
 
+    Parameters
+    ----------
+    high, low : Scheme or str
+
+    Returns
+    -------
+    Scheme
+        A `hybrid`.
+
+    Raises
+    ------
+    ValueError
+        A spec that is none.
+
     Examples
     --------
     >>> last_layer("none:fp16", "aps:e4m3").spec
@@ -51,17 +65,65 @@ def last_layer(high: SchemeLike, low: SchemeLike) -> Scheme:
 
 
 def first_and_last(high: SchemeLike, low: SchemeLike) -> Scheme:
-    """One scheme for the first and the last layer, another for the rest."""
+    """One scheme for the first and the last layer, another for the rest.
+
+    Parameters
+    ----------
+    high, low : Scheme or str
+
+    Returns
+    -------
+    Scheme
+        A `hybrid`.
+
+    Raises
+    ------
+    ValueError
+        A spec that is none.
+    """
     return Scheme(f"hybrid(first={as_scheme(high)};last={as_scheme(high)};else={as_scheme(low)})")
 
 
 def warmup(steps: int, first: SchemeLike, then: SchemeLike) -> Scheme:
-    """One scheme for the steps whose numbers are below `steps`, another from there."""
+    """One scheme for the steps whose numbers are below `steps`, another from there.
+
+    Parameters
+    ----------
+    steps : int
+        A step number, from 0.
+    first, then : Scheme or str
+
+    Returns
+    -------
+    Scheme
+        A `hybrid`.
+
+    Raises
+    ------
+    ValueError
+        A spec that is none, or a negative number.
+    """
     return Scheme(f"hybrid(steps:0:{integer('steps', steps, 0, 2**62)}={as_scheme(first)};else={as_scheme(then)})")
 
 
 def exactly(names: list[str]) -> str:
-    """The condition that holds for the tensors of these names and no others."""
+    """The condition that holds for the tensors of these names and no others.
+
+    Parameters
+    ----------
+    names : list of str
+        At least one; any characters.
+
+    Returns
+    -------
+    str
+        As a `hybrid` takes it.
+
+    Raises
+    ------
+    ValueError
+        No name.
+    """
     if not names:
         raise ValueError("names is empty; a condition is for one tensor at least")
     # What specs and regular expressions read in their own way is written by its code.

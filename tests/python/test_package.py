@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 import subprocess
 import sys
@@ -61,9 +62,9 @@ def test_a_public_module_says_what_it_is_and_offers_what_it_names(name):
 
 
 def test_import_as_gives_the_module():
-    for name in sorted(PUBLIC):
-        if "torch" not in name:
-            assert run(f"import {name} as m, types; assert type(m) is types.ModuleType and m.__name__ == '{name}'").returncode == 0, name
+    lines = [f"import {name} as m; assert type(m) is types.ModuleType and m.__name__ == '{name}', m" for name in sorted(PUBLIC) if "torch" not in name]
+    done = run("\n".join(["import types", *lines]))
+    assert done.returncode == 0, done.stderr
 
 
 def test_what_is_slow_to_import_waits_for_its_use():
@@ -87,3 +88,38 @@ def test_no_module_of_the_package_calls_its_own_sum_sum():
     for path in PACKAGE.rglob("*.py"):
         found = re.findall(r"^\s*from [\w.]*sums import (.*)$", path.read_text(), re.MULTILINE)
         assert path.name == "__init__.py" and path.parent == PACKAGE or not any("sum" in names for names in found), path
+
+
+def public():
+    """Every public function and class: where it is offered, its name, itself. Scheme classes have tests of their own."""
+    for name in ["apscope", *sorted(PUBLIC)]:
+        if "torch" not in name:
+            module = importlib.import_module(name)
+            for part in module.__all__:
+                thing = getattr(module, part)
+                if inspect.isclass(thing) and issubclass(thing, apscope.schemes.Scheme) and thing is not apscope.schemes.Scheme:
+                    continue
+                if callable(thing):
+                    yield pytest.param(thing, id=f"{name}.{part}")
+
+
+#: What has nothing to refuse.
+NEVER_RAISES = {"guess_role", "main"}
+
+
+@pytest.mark.parametrize("thing", list(public()))
+def test_a_public_name_says_what_it_takes_gives_and_refuses(thing):
+    text = inspect.getdoc(thing)
+    sections = re.findall(r"^(\w+)\n-{4,}$", text, re.MULTILINE)
+    assert re.match(r"\S.*[.?:)]", text.replace("\n", " ")) and len(sections) == len(set(sections))
+    if not inspect.isfunction(thing):
+        return
+    parameters = inspect.signature(thing).parameters
+    assert ("Parameters" in sections) == bool(parameters), "Parameters"
+    assert ("Returns" in sections) == (thing.__annotations__["return"] not in ("None", None)), "Returns"
+    assert ("Raises" in sections) == (bool(parameters) and thing.__name__ not in NEVER_RAISES), "Raises"
+    listed = re.search(r"^Parameters\n-+\n(.*?)(?:\n\n\w+\n-+\n|\Z)", text, re.DOTALL | re.MULTILINE)
+    entries = [] if listed is None else re.findall(r"^(\S.*?)(?: : .*)?$", listed[1], re.MULTILINE)
+    names = {name.strip("`* ") for entry in entries for name in entry.split(",")}
+    spoken = re.findall(r"`(\w+)`", listed[1]) if listed else []
+    assert set(parameters) <= names | set(spoken), set(parameters) - names

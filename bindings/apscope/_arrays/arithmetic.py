@@ -147,7 +147,23 @@ def add(a: Any, b: Any, format: FloatFormat | str, *, out: Any = None, **options
 def subtract(a: Any, b: Any, format: FloatFormat | str, *, out: Any = None, **options: Unpack[UnderflowOptions]) -> Any:
     """a - b, computed exactly and rounded once to a format.
 
-    Parameters, results, notes and errors are those of `add`.
+    Signs of zero, infinities and NaN are those of `add`.
+
+    Parameters
+    ----------
+    a, b
+        As for `add`, and `format` and `out` too.
+    **options
+
+    Returns
+    -------
+    array or tensor of the broadcast shape
+        As `add`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `add`.
 
     Examples
     --------
@@ -162,7 +178,23 @@ def subtract(a: Any, b: Any, format: FloatFormat | str, *, out: Any = None, **op
 def multiply(a: Any, b: Any, format: FloatFormat | str, *, out: Any = None, **options: Unpack[UnderflowOptions]) -> Any:
     """a * b, computed exactly and rounded once to a format.
 
-    Parameters, results and errors are those of `add`; 0 * inf is NaN.
+    0 * inf is NaN.
+
+    Parameters
+    ----------
+    a, b
+        As for `add`, and `format` and `out` too.
+    **options
+
+    Returns
+    -------
+    array or tensor of the broadcast shape
+        As `add`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `add`.
 
     Examples
     --------
@@ -177,9 +209,25 @@ def multiply(a: Any, b: Any, format: FloatFormat | str, *, out: Any = None, **op
 def divide(a: Any, b: Any, format: FloatFormat | str, *, out: Any = None, **options: Unpack[UnderflowOptions]) -> Any:
     """a / b, computed exactly and rounded once to a format.
 
-    Parameters, results and errors are those of `add`. As in IEEE 754, 0 / 0 and inf / inf are NaN
+    As in IEEE 754, 0 / 0 and inf / inf are NaN
     and x / 0 is an infinity with the sign of the quotient, which becomes what `overflow` makes of
     an infinity in `format`. (P3109 says NaN for x / 0.)
+
+    Parameters
+    ----------
+    a, b
+        As for `add`, and `format` and `out` too.
+    **options
+
+    Returns
+    -------
+    array or tensor of the broadcast shape
+        As `add`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `add`.
 
     Examples
     --------
@@ -194,8 +242,23 @@ def divide(a: Any, b: Any, format: FloatFormat | str, *, out: Any = None, **opti
 def sqrt(a: Any, format: FloatFormat | str, *, out: Any = None, **options: Unpack[UnderflowOptions]) -> Any:
     """The square root, computed exactly and rounded once to a format.
 
-    Parameters, results and errors are those of `add`. The root of -0 is -0, of other negative
-    numbers NaN.
+    The root of -0 is -0, of other negative numbers NaN.
+
+    Parameters
+    ----------
+    a
+        As for `add`, and `format` and `out` too.
+    **options
+
+    Returns
+    -------
+    array or tensor of the broadcast shape
+        As `add`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `add`.
 
     Examples
     --------
@@ -210,7 +273,23 @@ def sqrt(a: Any, format: FloatFormat | str, *, out: Any = None, **options: Unpac
 def fma(a: Any, b: Any, c: Any, format: FloatFormat | str, *, out: Any = None, **options: Unpack[UnderflowOptions]) -> Any:
     """a * b + c, computed exactly and rounded once to a format.
 
-    Parameters, results, notes and errors are those of `add`, with `c` as a third operand.
+    Signs of zero, infinities and NaN are those of `add`.
+
+    Parameters
+    ----------
+    a, b, c
+        As for `add`, and `format` and `out` too.
+    **options
+
+    Returns
+    -------
+    array or tensor of the broadcast shape
+        As `add`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `add`.
 
     Examples
     --------

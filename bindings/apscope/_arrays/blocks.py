@@ -36,7 +36,13 @@ class EncodedBlocks:
 
 
 def named_block_formats() -> dict[str, BlockFormat]:
-    """Name -> block format, in the table's order."""
+    """The block formats that have names.
+
+    Returns
+    -------
+    dict
+        Name -> block format, in the table's order.
+    """
     return {row["name"]: row["format"] for row in _core.named_block_formats()}
 
 
@@ -227,6 +233,10 @@ def decode_blocks(
         As for `encode_blocks`.
     tensor_scale : float, optional
         Needed by formats that have one, and only by those.
+    out : float32 array or tensor, optional
+        Written instead of a new array: the shape of `codes`.
+    threads : int
+        0 takes all of the machine's. Their number never changes a bit.
 
     Returns
     -------

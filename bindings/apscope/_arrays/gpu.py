@@ -17,7 +17,12 @@ __all__ = ["is_available", "require", "row_device"]
 
 
 def is_available() -> bool:
-    """Whether the CUDA module is there and finds a GPU."""
+    """Whether the CUDA module is there and finds a GPU.
+
+    Returns
+    -------
+    bool
+    """
     try:
         return device_arrays.module().device_count() > 0
     except RuntimeError:
@@ -254,5 +259,16 @@ def row_device(device: int = 0) -> Any:
 
 
 def require(device: int = 0) -> None:
-    """RuntimeError with one sentence unless the module and a GPU of that number that it serves are there."""
+    """Nothing, where the CUDA module and a GPU that it serves are there.
+
+    Parameters
+    ----------
+    device : int
+        The GPU's number.
+
+    Raises
+    ------
+    RuntimeError
+        What is missing, in one sentence.
+    """
     device_arrays.module().require_device(integer("device", device, 0, 2**10))

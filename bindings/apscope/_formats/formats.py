@@ -25,7 +25,13 @@ FloatFormat._repr_html_ = _repr_html_  # the class is made in C++, its picture h
 
 
 def named_formats() -> dict[str, FloatFormat]:
-    """Canonical name -> format, in the table's order."""
+    """The formats that the field has names for.
+
+    Returns
+    -------
+    dict
+        Canonical name -> format, in the table's order; aliases are left out, `FloatFormat` knows them.
+    """
     return {row["name"]: row["format"] for row in _core.named_formats()}
 
 

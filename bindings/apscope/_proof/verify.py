@@ -57,7 +57,12 @@ class Verification:
 
 
 def has_oracle() -> bool:
-    """Whether the exact oracles were built into this installation."""
+    """Whether the exact oracles were built into this installation.
+
+    Returns
+    -------
+    bool
+    """
     return _oracle is not None
 
 

@@ -21,6 +21,10 @@ def main_schemes() -> list[Scheme]:
     APS, APS with stochastic rounding, and stochastic rounding whose codes are gathered; loss scales as training systems
     find them; QSGD with 4 and 8 bits. At e3m4, where every exponent counts, also without headroom for the sum, and loss
     scaling by the rule that leaves the least.
+
+    Returns
+    -------
+    list of Scheme
     """
     specs = ["none:fp32", "none:bf16", "none:fp16"]
     for f in _FORMATS:
@@ -31,7 +35,12 @@ def main_schemes() -> list[Scheme]:
 
 
 def all_schemes() -> list[Scheme]:
-    """Those of `main_schemes`, then every other scheme of the registry, as it is usually run; ``all`` in specs."""
+    """Those of `main_schemes`, then every other scheme of the registry, as it is usually run; ``all`` in specs.
+
+    Returns
+    -------
+    list of Scheme
+    """
     others = (
         "loss_scaling:e4m3,scale=best,headroom=one",
         "dynamic_loss_scaling:fp16",

@@ -23,6 +23,16 @@ def guess_role(name: str, shape: Sequence[int]) -> str:
 
     Three or more dimensions are taken for a convolution, two for a linear layer, fewer for
     ``"other"``. It is a guess: ``convert --role`` and ``TraceWriter(roles=...)`` overrule it.
+
+    Parameters
+    ----------
+    name : str
+    shape : sequence of int
+
+    Returns
+    -------
+    str
+        One of ``conv``, ``linear``, ``attention``, ``norm``, ``bias``, ``embedding``, ``head``, ``other``.
     """
     for role, pattern in _BY_NAME:
         if re.search(pattern, name, re.IGNORECASE):

@@ -139,6 +139,15 @@ def open_trace(path: str | os.PathLike) -> Trace:
 
     Reads the manifest and checks that every file it lists is there in full length; reads no values.
 
+    Parameters
+    ----------
+    path : path-like
+        The trace's folder.
+
+    Returns
+    -------
+    Trace
+
     Raises
     ------
     ValueError

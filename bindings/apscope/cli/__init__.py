@@ -61,7 +61,12 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line.
+    """Run one command line. Errors are told, none is raised.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        The words behind ``apscope``; by default those that the process was started with.
 
     Returns
     -------

@@ -40,8 +40,7 @@ def bias_over_steps(results: Any, scheme: Any, *, layer: str | None = None, trac
     All layers of a step are pooled, or one is drawn, `layer`; ``bias`` is divided by the root mean square of the
     reference. The band, 2 sqrt(variance / P), takes the elements' errors as independent: a bias outside its own
     width of zero is more than chance. Reduced rows of the headline topology (ring, where replayed),
-    or of the scheme's own reduction; the wire's of a trace without. A skipped step is a gap. `results` is a Results
-    or its frame, `scheme` a Scheme or a spec in any spelling; what is not there raises a TypeError or ValueError.
+    or of the scheme's own reduction; the wire's of a trace without. A skipped step is a gap.
     """
     frame = rows_of(results, trace, layer)
     spec, steps = scheme_in(frame, scheme), steps_of(frame)
@@ -66,8 +65,7 @@ def bias_over_steps(results: Any, scheme: Any, *, layer: str | None = None, trac
 def bias_by_layer(results: Any, scheme: Any, *, trace: str | None = None, ax: Axes | None = None) -> Axes:
     """Relative bias of the reduced gradient, sum(sign(x)(y-x)) / sum|x|, layers down and steps across.
 
-    Brown: values shrink, green: they grow. Hatched: step skipped, or nothing but zeros. Rows, arguments and errors as of
-    `bias_over_steps`.
+    Brown: values shrink, green: they grow. Hatched: step skipped, or nothing but zeros. Rows as of `bias_over_steps`.
     """
     frame = rows_of(results, trace)
     spec = scheme_in(frame, scheme)
@@ -89,8 +87,7 @@ def variance_over_steps(
     """Variance of the error of the reduced gradient, step by step, one line a scheme.
 
     All layers of a step are pooled, or one is drawn, `layer`; ``variance`` is divided by the mean square of the
-    reference, so 1 means an error as large as the gradient. `schemes`: by default all. Rows, arguments and errors as of
-    `bias_over_steps`.
+    reference, so 1 means an error as large as the gradient. Rows as of `bias_over_steps`.
     """
     frame = rows_of(results, trace, layer)
     specs, steps = specs_in(frame, schemes), steps_of(frame)

@@ -102,8 +102,7 @@ def sqnr_against_bits(
     Bits a value: payload and side information of one worker over the number of elements; what a
     reduction moves over the links is another matter. Filled: reduced gradient (headline topology, or
     the scheme's own reduction); hollow: each worker's values as sent. All layers, or one, `layer`, and all steps
-    pooled; a scheme without error (``inf``) or without a kept step has no point. `results` is a Results or its frame,
-    `schemes` are by default all, else Schemes or specs in any spelling; what is not there raises a TypeError or ValueError.
+    pooled; a scheme without error (``inf``) or without a kept step has no point.
     """
     frame = rows_of(results, trace, layer)
     specs = specs_in(frame, schemes)

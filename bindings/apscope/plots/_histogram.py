@@ -46,6 +46,8 @@ def exponent_histogram(
         Only this one; `exponents_by_layer` has them all.
     trace : str, optional
         Needed where the results hold several.
+    ax : Axes, optional
+        Drawn into, where given.
 
     Returns
     -------
@@ -107,7 +109,6 @@ def exponents_by_layer(results: Any, format: Any = None, *, scheme: Any = None, 
     """The histograms of `exponent_histogram`, one a row: layers down, exponents across, the format's ranges marked.
 
     With `scheme`, exponents after its scale; layers without one are empty rows. Darker: more of the layer's values.
-    Arguments and errors as of `exponent_histogram`.
     """
     finite, layers = _finite(results, trace, None), layers_of(histograms_of(results, trace))
     frame = None if scheme is None else rows_of(results, trace)

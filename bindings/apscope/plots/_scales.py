@@ -20,8 +20,7 @@ def scale_series(results: Any, scheme: Any, *, layer: str | None = None, trace: 
     """Exponent s of the scale 2^s of every layer, or of one, over the steps; crosses mark skipped steps.
 
     Layers that share one scale throughout are one line. More than eight different lines are coloured
-    by the layer's role. Schemes without a power-of-two scale have nothing to draw and say so. `results` is a Results
-    or its frame, `scheme` a Scheme or a spec in any spelling; what is not there raises a TypeError or ValueError.
+    by the layer's role. Schemes without a power-of-two scale have nothing to draw and say so.
     """
     frame = rows_of(results, trace, layer)
     spec = scheme_in(frame, scheme)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -83,8 +84,34 @@ def looks(specs: Sequence[str]) -> dict[str, SchemeLook]:
     return {spec: found[spec] for spec in specs}
 
 
-def styled(plot: Callable) -> Callable:
+#: What plots take, said once: `styled` puts it into the docstrings of those that do not say it themselves.
+_ARGUMENTS = {
+    "results": ("Results or its frame", ""),
+    "scheme": ("Scheme or str", "In any spelling."),
+    "schemes": ("sequence of Scheme or str, optional", "In any spelling; by default all, in the order of the table."),
+    "format": ("FloatFormat, str or dtype, optional", "Whose ranges are shaded; by default that of `scheme`."),
+    "layer": ("str, optional", "Only this one."),
+    "trace": ("str, optional", "Needed where the results hold several."),
+    "ax": ("Axes, optional", "Drawn into, where given."),
+}
+
+
+def _documented(plot: Callable[..., Axes]) -> str | None:
+    """The docstring, with the sections of what it takes, gives and raises."""
+    text = plot.__doc__
+    if text is None or "\n    Parameters\n" in text:
+        return text
+    lines = ["", "Parameters", "----------"]
+    for name in inspect.signature(plot).parameters:
+        kind, meaning = _ARGUMENTS[name]
+        lines += [f"{name} : {kind}", *([f"    {meaning}"] if meaning else [])]
+    lines += ["", "Returns", "-------", "Axes", "", "Raises", "------", "TypeError, ValueError", "    What is not there, in a sentence."]
+    return text.rstrip() + "\n" + "".join(f"    {line}".rstrip() + "\n" for line in lines) + "    "
+
+
+def styled(plot: Callable[..., Axes]) -> Callable[..., Axes]:
     """Draws under STYLE, in fonts that have the names' letters, and puts the caller's matplotlib settings back."""
+    plot.__doc__ = _documented(plot)
 
     @functools.wraps(plot)
     def wrapper(*args, **kwargs):

@@ -30,8 +30,6 @@ def accumulation_error(
     difference is negative (its size is shown). Differences too small for the axis stand at its left
     end, as those of schemes that gather and add in fp32 do. A cross at the right: values overflowed
     in that topology's sums and are missing from its NMSE. All layers, or one, `layer`, and all steps pooled.
-    `results` is a Results or its frame, `schemes` are by default all, else Schemes or specs in any spelling; what is
-    not there raises a TypeError or ValueError.
     """
     frame = rows_of(results, trace, layer)
     specs = specs_in(frame, schemes)

@@ -35,6 +35,8 @@ def underflow_heat_map(
         What each worker sends, or the workers' sum without rounded additions.
     worst : int
         So many cells, those of the largest rates, are framed.
+    ax : Axes, optional
+        Drawn into, where given.
 
     Returns
     -------

@@ -90,6 +90,11 @@ def convert(
     progress : bool
         Show a progress bar.
 
+    Returns
+    -------
+    Conversion
+        The trace, the pattern used, and what it did not fit.
+
     Raises
     ------
     ValueError

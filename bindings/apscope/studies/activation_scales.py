@@ -87,6 +87,11 @@ def layer_scale(
     -------
     float
 
+    Raises
+    ------
+    ValueError
+        `share` out of range, an unknown format.
+
     Examples
     --------
     >>> layer_scale([[1e-5]], [[1e-4]], element_wise=True, upper=None, total=None, u_min=6e-8)
@@ -126,6 +131,19 @@ def join_scales(scales: list[float], largest: list[float], *, format: FloatForma
         Cumulative scale of each gradient.
     largest : list of float
         Largest magnitude of each as it arrives, scaled.
+    format : FloatFormat, str or dtype
+        Whose largest value is the limit.
+    least : float
+        How far the smallest scale may be lowered, as a factor.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        No scale, or not one largest magnitude each.
     """
     limit = as_format(format).largest
     if not scales or len(scales) != len(largest):
@@ -153,6 +171,8 @@ def layer_scales(trace: Trace, step: int, *, format: FloatFormat | str = "fp16",
         With ``activation_gradient`` and ``weights`` at `step`.
     step : int
         A recorded step.
+    format : FloatFormat, str or dtype
+        As for `layer_scale`.
     worker : int
         Whose gradients.
     **options

@@ -225,6 +225,11 @@ def weight_residual(
     Returns
     -------
     WeightResidual
+
+    Raises
+    ------
+    ValueError
+        Updates whose rows are not of the weights' shape, an unknown format.
     """
     f = as_format(format)
     w0, u = np.asarray(weights, np.float64), np.asarray(updates, np.float64)
