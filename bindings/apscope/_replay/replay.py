@@ -153,7 +153,7 @@ def replay(
 
     Parameters
     ----------
-    traces : Trace, path, or a sequence of them
+    traces : Trace, path-like, or a sequence of them
         Recorded traces.
     schemes : Scheme, spec, or a sequence of them
         ``main``, the default, stands for `main_schemes`, ``all`` for `all_schemes`. Nothing is added to others.

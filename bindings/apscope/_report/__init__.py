@@ -20,10 +20,11 @@ def report(results: Any, out_path: str | os.PathLike, *, against: Any = None, fo
 
     Parameters
     ----------
-    results : Results or path of a RESULTS folder
-    out_path : path
+    results : Results or path-like
+        Of a RESULTS folder, where it is a path.
+    out_path : path-like
         The HTML file; its folder must exist. An earlier report is replaced.
-    against : Results or path of a RESULTS folder, optional
+    against : Results or path-like, optional
         Other results, of another seed, recording or format: a section says what changed.
     force : bool
         Whether a file that is no report may be replaced too.

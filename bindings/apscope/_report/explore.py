@@ -39,8 +39,9 @@ def explore(results: Any, *, against: Any = None, height: int = 800) -> Explorer
 
     Parameters
     ----------
-    results : Results or path of a RESULTS folder
-    against : Results or path, optional
+    results : Results or path-like
+        Of a RESULTS folder, where it is a path.
+    against : Results or path-like, optional
         Other results, for the section that compares the two; as in `apscope.report`.
     height : int
         Of the frame, in CSS pixels, 200 to 10000.

@@ -119,7 +119,7 @@ class Results:
 
         Parameters
         ----------
-        folder : path
+        folder : path-like
         force : bool
             Whether files of these names that are no results may be replaced too.
 

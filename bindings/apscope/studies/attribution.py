@@ -42,7 +42,7 @@ def loss_change(
 
     Parameters
     ----------
-    trace : Trace or path
+    trace : Trace or path-like
         Local gradients; the learning rate where none is given.
     scheme : Scheme or str
         Any but ``hybrid``. Its state goes on from step to step. As in `exchange`, it sees one tensor at a time:
@@ -165,7 +165,7 @@ def path_loss_change(
 
     Parameters
     ----------
-    gradient : f(weights) -> array_like
+    gradient : callable
         The loss's gradient, of the shape of the weights.
     start, end : array_like
         Weights before and after.
@@ -174,7 +174,7 @@ def path_loss_change(
     intervals : int
         Even, to begin with.
     tolerance : float
-        On |change - total|.
+        On abs(change - total).
     most : int
         Doubling ends at this number of intervals.
 
