@@ -17,12 +17,17 @@ python_sources := $(shell find bindings/apscope -type f -not -path '*/__pycache_
 traces := digits digits_w64 characters
 trace_files := $(shell find $(traces:%=notebooks/data/%) -type f)
 
-.PHONY: help report report-all test benchmark exhaustive picture stubs docs tables clean system test-cpp test-python
+.PHONY: help report report-all test lint lint-all format package benchmark exhaustive picture stubs docs tables clean system \
+        test-cpp test-python
 
 help:
 	@echo "make report      replay the bundled recorded traces through --scheme main into out/ and write out/report.html"
 	@echo "make report-all  the same through every scheme (--scheme all), into out/all/"
 	@echo "make test        build everything and run the C++ tests, the Python tests and the notebooks"
+	@echo "make lint        what the sources look like: clang-format, ruff, mypy, the tree, and clang-tidy on what changed"
+	@echo "make lint-all    the same with clang-tidy on everything, some minutes"
+	@echo "make format      write sources as make lint wants them"
+	@echo "make package     build the sdist and the wheel into build/package/ and try them in an environment of their own"
 	@echo "make benchmark   the kernels under Google Benchmark, the Python calls under pytest-benchmark, briefly"
 	@echo "make exhaustive  the long proofs, recorded in docs/conformance.md; SHARD=I/N: P3109's formats, a part of them"
 	@echo "make docs        write the documentation site, build/docs/index.html, the notebooks run"
@@ -91,6 +96,26 @@ test-cpp: .stamps/all-fp32
 
 test-python: .stamps/tests-built
 	@$(VENV)/python -m pytest -q --numprocesses $(JOBS) --dist worksteal --durations=5 tests | tee $(LOGS)/python
+
+# ---- Lint and packages ------------------------------------------------------------------------
+
+# mypy and clang-tidy look at what the package and its headers need as well.
+.stamps/lint: .stamps/venv
+	@echo "Installing the packages of make lint into .venv"
+	@$(VENV)/python .ci/requirements.py lint package | $(VENV)/python -m pip install --quiet --requirement /dev/stdin
+	@touch $@
+
+lint: .stamps/lint
+	@.ci/lint.sh
+
+lint-all: .stamps/lint
+	@.ci/lint.sh --all
+
+format: .stamps/lint
+	@.ci/lint.sh --format
+
+package: .stamps/installed .stamps/lint
+	@.ci/package.sh
 
 # ---- More -------------------------------------------------------------------------------------
 
