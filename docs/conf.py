@@ -46,6 +46,7 @@ def package() -> str:
 NAVIGATION = {
     "Start": ["self"],
     "Answers": ["docs/definitions", "docs/schemes"],
+    "Python": ["docs/api"],
     "Notebooks": [notebook(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))],
     "Traces": ["docs/trace_format", "notebooks/data/README"],
     "Proofs and speed": ["docs/conformance", "docs/performance"],
@@ -53,8 +54,8 @@ NAVIGATION = {
 }
 
 root_doc = "README"
-extensions = ["myst_nb"]
-include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "notebooks/*.ipynb", "notebooks/data/README.md"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
+include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "docs/api/*.rst", "notebooks/*.ipynb", "notebooks/data/README.md"]
 
 myst_heading_anchors = 4
 logging.getLogger("traitlets").setLevel(logging.ERROR)  # that a kernel starts
@@ -65,6 +66,17 @@ nb_execution_timeout = 120
 nb_execution_show_tb = True
 nb_merge_streams = True
 nb_ipywidgets_js = {}  # by default from a server
+
+# docs/api.md lists the public names; autosummary writes a page each into docs/api, from the docstrings.
+autosummary_ignore_module_all = False
+autosummary_imported_members = True
+autosummary_generate_overwrite = True
+autodoc_typehints = "none"  # the docstrings say what is taken
+autodoc_member_order = "bysource"
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+default_role = "py:obj"
+templates_path = [str(ROOT / "docs" / "templates")]
 
 html_theme = "furo"
 html_title = "apscope"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from apscope import FloatFormat, named_formats
-from apscope.verify import OPERATIONS, ROUNDINGS, Verification, verify
+from apscope.machine import OPERATIONS, ROUNDINGS, Verification, verify
 
 DETERMINISTIC = tuple(r for r in ROUNDINGS if not r.startswith("stochastic"))
 ARITHMETIC = OPERATIONS[1:]

@@ -10,8 +10,8 @@ import pytest
 
 import apscope
 from apscope.cli import main
-from apscope.cli.table import print_table
-from apscope.csv_table import read_csv
+from apscope.cli._table import print_table
+from apscope._results.csv_table import read_csv
 
 SCHEMES = ["none:fp32", "aps:e4m3", "loss_scaling:e4m3,scale=best", "qsgd"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from apscope import FloatFormat, _core
-from apscope.verify import Verification
+from apscope.machine import Verification
 from tests.exhaustive import jobs, page
 from tests.exhaustive.record import ROOT, Record, digest_of_sources, sources_of
 

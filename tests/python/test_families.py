@@ -26,7 +26,7 @@ FAMILIES = {
 def test_every_definition_says_its_family():
     found: dict[str, set[str]] = {}
     for d in apscope.schemes.definitions():
-        found.setdefault(d["family"], set()).add(d["name"])
+        found.setdefault(d.family, set()).add(d.name)
     assert found == FAMILIES
 
 

@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 
 import apscope
 from apscope import plots
-from apscope.families import FAMILIES
-from apscope.plots.names import shown, wrapped
-from apscope.plots.style import looks
+from apscope._results.families import FAMILIES
+from apscope.plots._names import shown, wrapped
+from apscope.plots._style import looks
 from apscope.schemes import APS, LossScaling
 
 SPECS = ["none:bf16", "aps:e3m4", "loss_scaling:e3m4,scale=best", "qsgd"]
@@ -225,7 +225,7 @@ def test_names_are_shortened_in_the_middle_and_keep_their_ends():
 
 
 def test_colours_mean_families(results):
-    assert set(FAMILIES) == {d["family"] for d in apscope.schemes.definitions() if d["family"]} | {"baseline", "mixed", "other"}
+    assert set(FAMILIES) == {d.family for d in apscope.schemes.definitions() if d.family} | {"baseline", "mixed", "other"}
     drawn = looks([*SPECS, "aps:e4m3", "hybrid(last=none:fp16;else=aps:e4m3)", "made elsewhere"])
     for spec, family in zip(drawn, ("baseline", "APS", "loss scaling", "stochastic")):
         assert drawn[spec].colour == FAMILIES[family].colour

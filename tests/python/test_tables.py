@@ -48,7 +48,7 @@ def test_the_table_of_all_schemes_has_each(tables):
     header, _, *rows = between(tables, "docs/schemes.md", "all schemes")
     assert [cell.strip() for cell in header.strip("|").split("|")] == ["scheme", *tables.COLUMNS.values()]
     specs = " ".join(re.findall(r"^\| `([^`]+)`", row)[0] for row in rows)
-    assert all(re.search(rf"\b{d['name']}\b", specs) for d in apscope.schemes.definitions())
+    assert all(re.search(rf"\b{d.name}\b", specs) for d in apscope.schemes.definitions())
     assert {row.count("|") for row in rows} == {len(tables.COLUMNS) + 2}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
-from apscope.record.torch_layers import to_numpy
+from .torch_layers import to_numpy
 
 
 class DDPRecorder:

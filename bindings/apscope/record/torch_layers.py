@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-from apscope.roles import guess_role
+from .._traces.roles import guess_role
 
 _ROLES = (
     ("conv", torch.nn.modules.conv._ConvNd),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apscope.record.torch_layers import to_numpy
+from .torch_layers import to_numpy
 
 
 def record_optimizer(optimizer, model, writer, *, steps=None, loss=lambda: None):

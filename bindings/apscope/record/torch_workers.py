@@ -6,7 +6,7 @@ from contextlib import nullcontext
 
 import torch
 
-from apscope.record.torch_layers import record_activations, to_numpy
+from .torch_layers import record_activations, to_numpy
 
 
 def backward_workers(model, batches, loss_function, writer=None, step=0, activations=False) -> float:
