@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ._arrays.checks import integer
 from ._arrays.inputs import as_format
 from ._arrays.projection import Projection
@@ -84,7 +86,7 @@ def projection(
         raise ValueError(f"unknown P3109 saturation {saturation!r}; use one of {', '.join(SATURATIONS)}")
     if version not in VERSIONS:
         raise ValueError(f"unknown P3109 version {version!r}; use one of {', '.join(VERSIONS)}")
-    drawn = {}
+    drawn: dict[str, Any] = {}
     if mode.startswith("stochastic"):
         if random_bits is None:
             raise ValueError(f"{rounding} needs random_bits, the N of P3109")

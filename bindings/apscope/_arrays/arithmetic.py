@@ -81,9 +81,10 @@ def _elementwise(operation: str, operands: dict[str, Any], format: FloatFormat |
     # One number stands for itself, everything else is laid out in full.
     flat = [a.reshape(1) if a.size == 1 else np.ascontiguousarray(np.broadcast_to(a, shape)).reshape(-1) for a in arrays.values()]
     flat = _same_storage(flat, f)
-    flat += [np.empty(0, flat[0].dtype)] * (3 - len(flat))
+    none = np.empty(0, flat[0].dtype)
+    a, b, c = (*flat, none, none)[:3]
     computed = np.empty(shape, flat[0].dtype)
-    _core.arithmetic(operation, *flat, computed.reshape(-1), f, *s[:6])
+    _core.arithmetic(operation, a, b, c, computed.reshape(-1), f, *s[:6])
     result = _in_storage(computed, f)
 
     def write(target: np.ndarray) -> None:

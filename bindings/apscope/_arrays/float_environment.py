@@ -10,7 +10,8 @@ from .. import _core
 
 __all__ = ["guarded"]
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def guarded(function: Callable[P, R]) -> Callable[P, R]:

@@ -74,9 +74,10 @@ class Projection:
 
     def __post_init__(self) -> None:
         words = [_OTHER_NAMES.get(w, w) for w in (text(name, getattr(self, name)) for name in ("rounding", "overflow", "underflow"))]
-        parts = (*words, flag("keep_payload", self.keep_payload), integer("random_bits", self.random_bits, 1, 64))
-        _core.quantize_path(_ANY_FORMAT, *parts, False)  # refuses unknown words
-        for name, part in zip(FIELDS, parts, strict=True):
+        keep_payload, random_bits = flag("keep_payload", self.keep_payload), integer("random_bits", self.random_bits, 1, 64)
+        rounding, overflow, underflow = words
+        _core.quantize_path(_ANY_FORMAT, rounding, overflow, underflow, keep_payload, random_bits, False)  # refuses unknown words
+        for name, part in zip(FIELDS, (*words, keep_payload, random_bits), strict=True):
             object.__setattr__(self, name, part)
 
     def to_dict(self) -> dict[str, Any]:

@@ -21,7 +21,8 @@ def _repr_html_(self: FloatFormat) -> str:
     return format_html(self)
 
 
-FloatFormat._repr_html_ = _repr_html_  # the class is made in C++, its picture here
+# The class is made in C++, its picture here.
+FloatFormat._repr_html_ = _repr_html_  # type: ignore[method-assign]
 
 
 def named_formats() -> dict[str, FloatFormat]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -147,7 +148,9 @@ def _specials(magnitudes: np.ndarray) -> tuple[int, bool]:
     return len(magnitudes) - 1 - int(numbers[-1]), math.isinf(magnitudes[numbers[-1]])
 
 
-def _candidates(table, magnitudes, exponent_bits, mantissa_bits, is_signed, specials):
+def _candidates(
+    table: np.ndarray, magnitudes: np.ndarray, exponent_bits: int, mantissa_bits: int, is_signed: bool, specials: tuple[int, bool]
+) -> Iterator[FloatFormat]:
     """With subnormals and without: the bias by the value of one code, the rest read off."""
     nan_codes, has_infinity = specials
     one = 1 << mantissa_bits  # exponent field 1, fraction 0
@@ -156,7 +159,7 @@ def _candidates(table, magnitudes, exponent_bits, mantissa_bits, is_signed, spec
     zero = "none" if magnitudes[0] != 0 else "single"
     if is_signed and table[len(magnitudes)] == 0:
         zero = "both_signs"
-    common = dict(
+    common: dict[str, Any] = dict(
         exponent_bits=exponent_bits, mantissa_bits=mantissa_bits, is_signed=is_signed, zero=zero, nan_codes=nan_codes,
         has_infinity=has_infinity, nan_at_negative_zero=is_signed and math.isnan(table[len(magnitudes)]),
     )  # fmt: skip

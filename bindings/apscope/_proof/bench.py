@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 import os
 import platform
 import statistics
@@ -149,7 +150,7 @@ def _peers(rounds: int, visit_seconds: float) -> list[dict[str, Any]]:
 
         for name in ("float8_e4m3fn", "float8_e5m2", "bfloat16"):
             dtype = getattr(ml_dtypes, name)
-            jobs.append((f"ml_dtypes.{name} {ml_dtypes.__version__}", x, lambda dtype=dtype: x.astype(dtype).astype(np.float32)))
+            jobs.append((f"ml_dtypes.{name} {ml_dtypes.__version__}", x, functools.partial(lambda dtype: x.astype(dtype).astype(np.float32), dtype)))
     except ImportError:
         pass
     try:
@@ -159,7 +160,7 @@ def _peers(rounds: int, visit_seconds: float) -> list[dict[str, Any]]:
         t = torch.from_numpy(x)
         for name in ("float8_e4m3fn", "float8_e5m2", "bfloat16"):
             dtype = getattr(torch, name)
-            jobs.append((f"torch.{name} {torch.__version__}", x, lambda dtype=dtype: t.to(dtype).to(torch.float32)))
+            jobs.append((f"torch.{name} {torch.__version__}", x, functools.partial(lambda dtype: t.to(dtype).to(torch.float32), dtype)))
     except ImportError:
         pass
     try:
@@ -177,7 +178,7 @@ def _peers(rounds: int, visit_seconds: float) -> list[dict[str, Any]]:
         jobs.append((f"pychop.Chop e4m3 {version('pychop')}", x, lambda: chop(x)))
     except ImportError:
         pass
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"name": name, "where": "peer", "floor": "" if name == "memcpy" else "memcpy", "threads": 1, "elements": a.size, "bytes": 8, "operations": 0, "seconds": []}
         for name, a, _ in jobs
     ]  # fmt: skip

@@ -24,7 +24,7 @@ from .._core import FloatFormat
 try:
     from .. import _oracle
 except ImportError:  # built without MPFR
-    _oracle = None
+    _oracle = None  # type: ignore[assignment]
 
 __all__ = ["OPERATIONS", "ROUNDINGS", "Verification", "has_oracle", "verify"]
 
@@ -218,7 +218,7 @@ def _casts(name: str, exhaustive: bool, oracle: str | None, samples: int | None)
 
 def _arithmetic(name: str, operation: str, exhaustive: bool, samples: int | None) -> Callable[[dict[str, Any]], Findings]:
     def prove(shared: dict[str, Any]) -> Findings:
-        drawn = {} if samples is None else {"samples": samples}
+        drawn: dict[str, Any] = {} if samples is None else {"samples": samples}
         yield _oracle.verify_operation(name, operation, exhaustive=exhaustive, **drawn, **shared)
 
     return prove
@@ -250,7 +250,7 @@ def _compare_paths(name: str, mode: str, random_bits: int, threads: int, seed: i
     format, x = FloatFormat(name), _inputs(seed)
     if not format.fits_fp32:
         x = x.astype(np.float64)
-    options = {"rounding": mode, "seed": seed, "random_bits": _bits(mode, random_bits)}
+    options: dict[str, Any] = {"rounding": mode, "seed": seed, "random_bits": _bits(mode, random_bits)}
     expected = quantize(x, format, threads=1, **options)
     in_place = x.copy()
     quantize(in_place, format, out=in_place, threads=threads, **options)

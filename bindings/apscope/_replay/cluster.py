@@ -20,6 +20,8 @@ __all__ = ["check_client", "connect", "replay_on"]
 
 INSTALL = "install it with: pip install 'apscope[dask]'"
 REPORT_EVERY = 0.2  # seconds between two reports of a shard's progress
+#: Specs, topologies, indices of steps and of tensors, workers, seed.
+Arguments = tuple[list[str], list[str], list[int], list[int], int, int]
 
 
 def connect(address: str) -> Client:
@@ -51,8 +53,8 @@ def check_client(client: Any) -> None:
 
 
 def run_shard(
-    path: str, version: str, trace_hash: str, arguments: tuple, threads: int, shard: tuple[int, int], draws: int, states: dict, topic: str | None, device: str
-) -> tuple[dict, list, dict]:
+    path: str, version: str, trace_hash: str, arguments: Arguments, threads: int, shard: tuple[int, int], draws: int, states: dict, topic: str | None, device: str
+) -> tuple[dict, dict, dict]:
     """What one Dask worker does: open the trace where it is, replay a shard of it."""
     from distributed import get_worker
 
@@ -81,14 +83,14 @@ def run_shard(
 def replay_on(
     client: Client,
     trace: Trace,
-    arguments: tuple,
+    arguments: Arguments,
     threads: int,
     shard: tuple[int, int],
     draws: int,
     states: Mapping[str, Any],
     update: Callable[[int, int], None] | None,
     device: str = "cpu",
-) -> tuple[list[tuple[dict, list]], dict]:
+) -> tuple[list[tuple[dict, dict]], dict]:
     """Columns and histogram rows of every part of a shard, and the states after the last step.
 
     Part j of M of shard I/N is shard (I + N j)/(N M): together the very items of I/N.
@@ -136,7 +138,7 @@ def replay_on(
     return [(columns, histogram) for columns, histogram, _ in done], dict(sorted(after.items()))
 
 
-def _result(future: Any, address: str) -> tuple[dict, list, dict]:
+def _result(future: Any, address: str) -> tuple[dict, dict, dict]:
     """A shard's result; a failure in one sentence, of the kind it would be here."""
     from concurrent.futures import CancelledError
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 
 from ..record._convert import convert
 
 
-def add_parser(subparsers) -> None:
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(
         "convert",
         help="a foreign dump (npz, npy, safetensors) into a trace",
@@ -42,7 +43,7 @@ def add_parser(subparsers) -> None:
     parser.set_defaults(run=run)
 
 
-def run(args) -> int:
+def run(args: argparse.Namespace) -> int:
     rules = [_rule(text) for text in args.role]
     result = convert(
         args.source, args.destination, reduction=args.reduction, pattern=args.pattern, stage=args.stage,

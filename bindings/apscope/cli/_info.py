@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
+
 from .._traces.trace import open_trace
 from .._traces.trace_info import check, describe
 
 
-def add_parser(subparsers) -> None:
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(
         "info",
         help="model, steps, workers, tensors, sizes, what else was recorded",
@@ -17,7 +19,7 @@ def add_parser(subparsers) -> None:
     parser.set_defaults(run=run)
 
 
-def run(args) -> int:
+def run(args: argparse.Namespace) -> int:
     trace = open_trace(args.trace)
     print(describe(trace))
     if args.check:

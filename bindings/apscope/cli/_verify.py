@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from .._proof.certificate import write_certificate
@@ -82,7 +83,7 @@ class _Bar:
     def __init__(self) -> None:
         self._shown = sys.stderr.isatty()
 
-    def report(self, name: str):
+    def report(self, name: str) -> Callable[[str, int, int], None]:
         def show(words: str, done: int, total: int) -> None:
             if self._shown and total > 0:
                 print(f"\r{name} {words} {100 * done // total:3d} %\033[K", end="", file=sys.stderr, flush=True)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, PowerNorm
+from matplotlib.text import Annotation
 
 from .._core import FloatFormat
 from .._results.comparison import scheme_in
@@ -64,11 +65,11 @@ def exponent_histogram(
     spec = None if frame is None else scheme_in(frame, scheme)
     f = float_format(format, frame, spec)
     ax = axes(ax)
-    lines = [("before", finite["exponent"].astype(int), finite["count"].astype(float), _BEFORE)]
+    counted = [("before", finite["exponent"].astype(int), finite["count"].astype(float), _BEFORE)]
     if frame is not None and spec is not None:
         moved = _after(finite, frame, spec)
-        lines.append(("after scaling", moved["exponent"], moved["count"], _AFTER))
-    lines = [(name, _shares(e, c), line_colour) for name, e, c, line_colour in lines if len(e)]
+        counted.append(("after scaling", moved["exponent"], moved["count"], _AFTER))
+    lines = [(name, _shares(e, c), line_colour) for name, e, c, line_colour in counted if len(e)]
     if not lines:
         note(ax, "no finite nonzero value")
         return ax
@@ -196,11 +197,11 @@ def _visible(shares: pd.Series) -> tuple[int, int]:
 
 def _apart(ax: Axes) -> None:
     """Moves the two names to the outer sides of their peaks where the peaks are close."""
-    names = [t for t in ax.texts if t.get_text() in ("before", "after scaling")]
+    names = [t for t in ax.texts if isinstance(t, Annotation) and t.get_text() in ("before", "after scaling")]
     if len(names) < 2:
         return
     first, second = sorted(names, key=lambda t: t.xy[0])
     if abs(first.xy[0] - second.xy[0]) < 9:
         for name, side, shift in ((first, "right", 3), (second, "left", -3)):
-            name.set_ha(side)
+            name.set_horizontalalignment(side)
             name.xyann = (shift if abs(first.xy[0] - second.xy[0]) > 4 else -shift, 4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
@@ -114,7 +114,7 @@ def styled(plot: Callable[..., Axes]) -> Callable[..., Axes]:
     plot.__doc__ = _documented(plot)
 
     @functools.wraps(plot)
-    def wrapper(*args, **kwargs):
+    def wrapper(*args: Any, **kwargs: Any) -> Axes:
         with matplotlib.rc_context(STYLE | {"font.family": list(font_families())}):
             return plot(*args, **kwargs)
 
@@ -173,7 +173,7 @@ def label_lines(ax: Axes, labels: Sequence[tuple[float, float, str, str]], size:
     if not places:
         return
     places.sort(key=lambda p: p[0])
-    height_points = ax.figure.get_size_inches()[1] * 72 * ax.get_position().height
+    height_points = ax.bbox.height / ax.figure.dpi * 72
     gaps = [(text.count("\n") + 1) * size * 1.3 / height_points for _, _, text, _ in places]
     spread = _spread([p[0] for p in places], gaps, -0.02, 1.02)
     for (_, point, text, line_colour), y in zip(places, spread):

@@ -7,6 +7,7 @@ import re
 import shutil
 import zipfile
 from collections.abc import Callable, Mapping
+from typing import Any
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -158,7 +159,7 @@ def _keys(path: Path) -> list[str | None]:
         except zipfile.BadZipFile as error:
             raise ValueError(f"{path} is no npz file: {str(error).rstrip('.')}") from None
     if path.suffix == ".safetensors":
-        return _core.SafetensorsFile.open(path).names
+        return [*_core.SafetensorsFile.open(path).names]
     raise ValueError(f"{path} is no npz, npy or safetensors file")
 
 
@@ -166,14 +167,14 @@ def _natural(path: Path) -> list:
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", path.as_posix())]
 
 
-def _assign(sources: list[_Source], pattern: str | None):
+def _assign(sources: list[_Source], pattern: str | None) -> tuple[str, dict[tuple[int, int, str], _Source], list[str]]:
     """The pattern used, (step, worker, tensor) -> source, and the addresses left out."""
     if pattern is not None:
         try:
-            groups = re.compile(pattern).groupindex
+            named = re.compile(pattern).groupindex
         except re.error as error:
             raise ValueError(f"pattern {pattern!r} is no regular expression: {error}") from None
-        if unknown := set(groups) - {"step", "worker", "tensor"}:
+        if unknown := set(named) - {"step", "worker", "tensor"}:
             raise ValueError(f"pattern {pattern!r} has the group {min(unknown)!r}; it may have step, worker, tensor")
         candidates = [pattern]
     else:
@@ -198,7 +199,7 @@ def _assign(sources: list[_Source], pattern: str | None):
         if not tensor:
             raise ValueError(f"{item.path}: the pattern has no tensor group, and an npy file has no key to name it")
         try:
-            key = int(groups.get("step") or 0), int(groups.get("worker") or 0), tensor
+            key = int(groups.get("step") or 0), int(groups.get("worker") or 0), str(tensor)
         except ValueError:
             raise ValueError(f"pattern {candidate!r} finds a step or worker in {item.address!r} that is no number") from None
         if key in table:
@@ -232,7 +233,9 @@ class _Reader:
     """Reads arrays; keeps the last npz or safetensors file open."""
 
     def __init__(self, round_to_fp32: bool):
-        self._round, self._path, self._file = round_to_fp32, None, None
+        self._round = round_to_fp32
+        self._path: Path | None = None
+        self._file: Any = None
 
     def read(self, item: _Source) -> np.ndarray:
         what = f"{item.path}" + (f": array {item.key!r}" if item.key else "")
@@ -257,5 +260,5 @@ class _Reader:
         return self._file.read(item.key)
 
 
-def _load_npz(path: Path):
+def _load_npz(path: Path) -> Any:
     return np.load(path, allow_pickle=False)

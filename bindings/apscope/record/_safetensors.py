@@ -65,7 +65,8 @@ def write_safetensors(path: Path, tensors: Mapping[str, np.ndarray], metadata: M
     digest = hashlib.sha256()
     part = path.with_name(path.name + ".part")
     with open(part, "wb") as stream:
-        for chunk in (len(text).to_bytes(8, "little"), text, *(_bytes(array) for _, array in ordered)):
+        chunks: list[bytes | memoryview] = [len(text).to_bytes(8, "little"), text, *(_bytes(array) for _, array in ordered)]
+        for chunk in chunks:
             stream.write(chunk)
             digest.update(chunk)
     os.replace(part, path)
@@ -74,4 +75,4 @@ def write_safetensors(path: Path, tensors: Mapping[str, np.ndarray], metadata: M
 
 def _bytes(array: np.ndarray) -> memoryview:
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)
-    return memoryview(np.ascontiguousarray(little).view(np.uint8).ravel()) if array.size else memoryview(b"")
+    return np.ascontiguousarray(little).view(np.uint8).ravel().data if array.size else memoryview(b"")

@@ -141,21 +141,21 @@ class TraceWriter:
         """
         if step != self._step:
             raise ValueError(f"nothing was added for step {step}")
-        shapes = {}
+        shapes: dict[str, tuple[int, ...]] = {}
         for (kind, worker), tensors in self._pending.items():
             if kind == "gradient":
                 found = {name: array.shape for name, array in tensors.items()}
                 self._compare(found, self._shapes or shapes or found, f"worker {worker} at step {step}")
                 shapes = found
         for kind in _PER_STEP:
-            if tensors := self._pending.get((kind, 0)):
-                found = {name: array.shape for name, array in tensors.items()}
+            if whole := self._pending.get((kind, 0)):
+                found = {name: array.shape for name, array in whole.items()}
                 self._compare(found, self._shapes or shapes or found, f"{kind} at step {step}")
         folder = self.path / f"step_{step:08d}"
         folder.mkdir(exist_ok=True)
         contents: dict[str, tuple[dict[str, np.ndarray], dict[str, str]]] = {}
         for (kind, worker), tensors in self._pending.items():
-            about = {"step": str(step), "stage": self._head["stage"]}
+            about = {"step": str(step), "stage": str(self._head["stage"])}
             about |= {} if kind in _PER_STEP else {"worker": str(worker)}
             prefix = f"{kind}/" if kind in _PER_LAYER else ""
             content, _ = contents.setdefault(_file_name(kind, worker), ({}, about))
