@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -132,6 +133,16 @@ def test_modules_know_each_other_by_names_that_exist():
     assert len(exports) > 12 and len(used) > 20
     for names, module in used:
         assert {n.strip() for n in names.split(",")} <= exports[module], module
+
+
+def test_traces_of_different_names_are_both_named_where_they_are_compared(trace, tmp_path):
+    shutil.copytree(trace, tmp_path / "another run")
+    manifest = tmp_path / "another run" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"name": "digits"', '"name": "another run"', 1))
+    one, other = (apscope.replay(t, "aps:e4m3", steps=[0], topology="ring") for t in (trace, tmp_path / "another run"))
+    (row,) = changes(one, other)["rows"]
+    assert (row["trace"], row["other_trace"]) == (one.frame.trace.iloc[0], "another run")
+    assert f"{row['trace']} → another run" in page(one, other) and "→ another run" not in page(other, other)
 
 
 def test_what_changed_between_two_replays(trace, tmp_path):

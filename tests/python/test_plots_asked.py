@@ -113,6 +113,16 @@ def test_one_layer_is_what_its_rows_alone_give(results, plot):
         plot(results, *arguments, layer="head.bia")
 
 
+def test_a_scheme_in_the_formats_place_is_told_where_it_belongs(results):
+    for plot in (plots.exponent_histogram, plots.exponents_by_layer):
+        with pytest.raises(ValueError, match="^'aps:e4m3' is a scheme and no format; give scheme='aps:e4m3' to draw"):
+            plot(results, "aps:e4m3")
+        with pytest.raises(TypeError, match="^format is the scheme 'aps:e4m3'; give scheme='aps:e4m3' to draw"):
+            plot(results, APS("e4m3"))
+        with pytest.raises(ValueError, match="^unknown format 'e4n3'"):
+            plot(results, "e4n3")
+
+
 def test_histogram_of_one_layer_is_that_layers(results):
     ax = plots.exponent_histogram(results, "e4m3", layer="norm.bias")
     h = results.histograms.query("kind == 'finite' and tensor == 'norm.bias'").groupby("exponent")["count"].sum()

@@ -24,7 +24,7 @@ def changes(here: Any, there: Any) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``settings``: name, value here, value there, of those that differ. ``rows``: trace, scheme here and there, and of
+        ``settings``: name, value here, value there, of those that differ. ``rows``: trace and scheme here and there, and of
         `_SHOWN` pairs of values; traces meet by name, or the only one of each side meets the other's; schemes
         meet by spec, or by all but their format where one side has just one such scheme. ``alone``: schemes and traces of one side only.
     """
@@ -37,7 +37,7 @@ def changes(here: Any, there: Any) -> dict[str, Any]:
     one = tables[0].assign(other_trace=tables[0]["trace"].map(traces), other_scheme=tables[0]["scheme"].map(schemes))
     both = one.merge(tables[1], left_on=["other_trace", "other_scheme"], right_on=["trace", "scheme"], suffixes=("_here", "_there"))
     rows = [
-        {"trace": r["trace_here"], "scheme": r["scheme_here"], "other": r["scheme_there"], "skipped": (r["skipped_here"], r["skipped_there"]),
+        {"trace": r["trace_here"], "other_trace": r["trace_there"], "scheme": r["scheme_here"], "other": r["scheme_there"], "skipped": (r["skipped_here"], r["skipped_there"]),
          "overflowed": (r["overflowed_here"], r["overflowed_there"]), **{c: (r[f"{c}_here"], r[f"{c}_there"]) for c in _SHOWN},
          "ratio": answer.ratio_of(r["step_nmse_here"], r["step_nmse_there"])}
         for r in both.to_dict("records")

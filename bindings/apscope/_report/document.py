@@ -13,6 +13,7 @@ from .._core import FloatFormat
 from .._results.families import FAMILIES
 from .._results.pooling import is_own, whole_sums
 from .._results.summary import family_of
+from .._text import clip
 from . import answer, glossary, text, words
 from .against import changes
 from .fit import MOST_BYTES, NEEDED, fitted
@@ -60,7 +61,7 @@ def page(results: Any, against: Any = None, *, most_bytes: int = MOST_BYTES) -> 
     tables, left_out = fitted(_rows(frame), _histograms(results.histograms), topology, most_bytes)
     payload = pack(tables, **_facts(frame, summary, bits, topology, sections))
     environment = Environment(loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"code": _code, "breakable": _breakable, **{f.__name__: f for f in (text.figure, text.percent, text.seconds, text.clip, text.count_of)}}
+    environment.filters |= {"code": _code, "breakable": _breakable, **{f.__name__: f for f in (text.figure, text.percent, text.seconds, clip, text.count_of)}}
     return environment.get_template("template.html").render(
         sections=sections, overview=overview, topology=topology, provenance=results.provenance, words=glossary.WORDS, schemes=len(bits), rows=len(frame),
         warnings=words.warnings(results.provenance, frame, left_out) if against is None or not against.incomplete
@@ -145,7 +146,7 @@ def _breakable(name: str) -> Any:
     """A name that a narrow cell may break where its parts meet."""
     from markupsafe import Markup, escape
 
-    return Markup(re.sub(r"([,:/_.])(?=.)", r"\1<wbr>", str(escape(text.clip(name)))))
+    return Markup(re.sub(r"([,:/_.])(?=.)", r"\1<wbr>", str(escape(clip(name)))))
 
 
 def _code(sentence: str) -> Any:

@@ -15,7 +15,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from .._results.families import FAMILIES
-from .text import clip
+from .._text import clip
 
 __all__ = ["figures"]
 

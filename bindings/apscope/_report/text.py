@@ -67,8 +67,3 @@ def count_of(count: int, noun: str) -> str:
 
 def listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
-
-
-def clip(name: str, most: int = 60) -> str:
-    """A name that fits: what is too long keeps its beginning and its end."""
-    return name if len(name) <= most else f"{name[: math.ceil(most * 0.55)]}…{name[-math.floor(most * 0.4) :]}"

@@ -11,9 +11,11 @@ from typing import Any
 import pandas as pd
 
 from .._schemes.scheme import as_scheme
+from .._results.results import Results
 from .._results.summary import family_of
+from .._text import clip
 from .answer import LEVEL
-from .text import clip, count_of, figure, gap, listed, percent, times
+from .text import count_of, figure, gap, listed, percent, times
 
 
 #: A quarter of fp32's volume, and some side information.
@@ -166,11 +168,8 @@ def warnings(provenance: dict[str, Any], frame: pd.DataFrame, left_out: list[str
     shard, count = provenance.get("shard", [0, 1])
     if count > 1:
         out.append(f"This is shard {shard} of {count}, not the whole replay: about {count - 1} of {count} parts of the layers and steps are missing from every number here. `apscope merge` joins the shards.")
-    wire = frame[frame["stage"] == "wire"]
-    odd = wire[(wire["nan"].fillna(0) + wire["infinite"].fillna(0)) > 0] if {"nan", "infinite"} <= set(wire) else wire.iloc[:0]
-    if len(odd):
-        places, every = (len(rows[["trace", "step", "tensor"]].drop_duplicates()) for rows in (odd, wire))
-        out.append(f"{places} of {every} layer-steps hold gradients that are NaN or infinite. They are left out of every error, and a scheme that skips such a step is charged with it.")
+    if odd := Results(frame, frame.iloc[:0], provenance).not_finite:
+        out.append(odd)
     notes = frame.loc[frame["note"].astype(str).str.startswith("not measurable"), ["scheme", "note"]].drop_duplicates()
     out += [f"{code(r.scheme)}: {r.note}." for r in notes.itertuples()]
     return out + left_out

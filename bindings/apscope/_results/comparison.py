@@ -17,7 +17,7 @@ __all__ = ["COLUMNS", "compare", "compare_both", "compare_steps", "hint", "ratio
 
 #: Of `compare`, in this order.
 COLUMNS = (
-    "trace", "layer", "steps", "wins", "losses", "ties", "median_ratio", "worst_ratio", "geometric_ratio",
+    "trace", "layer", "whole", "steps", "wins", "losses", "ties", "median_ratio", "worst_ratio", "geometric_ratio",
     "step_nmse_a", "step_nmse_b", "nmse_a", "nmse_b", "underflow_wire_a", "underflow_wire_b", "underflow_reduced_a", "underflow_reduced_b",
     "cosine_a", "cosine_b", "accumulation_a", "accumulation_b", "topology_a", "topology_b",
 )  # fmt: skip
@@ -45,8 +45,8 @@ def compare(results: Any, a: Any, b: Any, topology: str | None = None, layers: b
     Returns
     -------
     DataFrame
-        `COLUMNS`: per trace that has both schemes a row for all layers (``layer`` is ``all``) and one a layer, in the
-        trace's order. Let L be the NMSE at one step of the layer, or of all layers together; 1 where the scheme
+        `COLUMNS`: per trace that has both schemes a row for all layers (``layer`` is ``all``, ``whole`` True: a layer may have
+        that name) and one a layer, in the trace's order. Let L be the NMSE at one step of the layer, or of all layers together; 1 where the scheme
         skipped the step, at least 1 with overflow. Left out are steps where the reference is zero, and layers and
         steps of which one of the schemes has no numbers, because the trace lacks what it needs.
 
@@ -251,6 +251,7 @@ def _rows(cells: pd.DataFrame, whole: bool) -> pd.DataFrame:
     group, first = groups(cells, by)
     out: dict[str, Any] = {"layer": ["all"] if whole else cells["tensor"].to_numpy(object)[first]}
     count = len(out["layer"])
+    out["whole"] = np.full(count, whole)
     step, step_first = groups(cells, [*by, "step"])
     owner = group[step_first]
 

@@ -63,6 +63,19 @@ class Results:
         shard, count = self.provenance.get("shard", [0, 1])
         return "" if count == 1 else f"these results are shard {shard}/{count} alone; join all {count} with apscope merge before you quote a number"
 
+    @property
+    def not_finite(self) -> str:
+        """A sentence about gradients that are NaN or infinite; empty where there are none."""
+        wire = self.frame[self.frame["stage"] == "wire"]
+        odd = wire[(wire["nan"].fillna(0) + wire["infinite"].fillna(0)) > 0] if {"nan", "infinite"} <= set(wire) else wire.iloc[:0]
+        if not len(odd):
+            return ""
+        places, every = (len(rows[["trace", "step", "tensor"]].drop_duplicates()) for rows in (odd, wire))
+        return (
+            f"{places} of {every} layer-steps hold gradients that are NaN or infinite. They are left out of every error, and a scheme that skips such "
+            "a step is charged with it."
+        )
+
     def summary(self, *, network: Network | None = None, elements: float | None = 25.6e6) -> pd.DataFrame:
         """Which scheme lost least: one row a trace, scheme and topology, ranked."""
         from .summary import summary

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tqdm.auto import tqdm
 
+from .._text import printable
 from .trace import KINDS, Trace
 
 
@@ -14,8 +15,8 @@ def describe(trace: Trace) -> str:
     size = sum(size for _, size, _ in trace.files())
     divided = "divided" if manifest.loss_divided_by_workers else "not divided"
     lines = [
-        f"trace      {trace.name}",
-        f"model      {manifest.model or '(not given)'}",
+        f"trace      {printable(trace.name)}",
+        f"model      {printable(manifest.model) or '(not given)'}",
         f"hash       {trace.hash}",
         f"workers    {trace.workers}",
         f"stage      {manifest.stage}",
@@ -31,12 +32,13 @@ def describe(trace: Trace) -> str:
     recorded = trace.recorded()
     for kind in KINDS:
         lines.append(f"{kind:<20} {_at(recorded[kind], len(trace.steps))}")
-    lines += [f"{key:<20} {value}" for key, value in manifest.metadata.items()]
+    lines += [f"{printable(key):<20} {printable(str(value), 200)}" for key, value in manifest.metadata.items()]
 
-    width = max([len(name) for name in trace.tensors] + [6])
+    names = [printable(name, 100) for name in trace.tensors]
+    width = max([len(name) for name in names] + [6])
     lines += ["", f"{'tensor':<{width}}  {'role':<10} {'elements':>10}  shape"]
-    for tensor in manifest.tensors:
-        lines.append(f"{tensor.name:<{width}}  {tensor.role:<10} {tensor.size:>10,}  {list(tensor.shape)}")
+    for name, tensor in zip(names, manifest.tensors, strict=True):
+        lines.append(f"{name:<{width}}  {printable(tensor.role):<10} {tensor.size:>10,}  {list(tensor.shape)}")
     lines.append(f"{'all':<{width}}  {'':<10} {elements:>10,}")
     return "\n".join(lines)
 

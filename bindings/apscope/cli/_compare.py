@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from .._results.results import Results
-from ._table import print_csv, print_frame, warn_of_missing_shards
+from ._table import print_csv, print_frame, warn
 
 #: What a terminal has room for, the most telling first.
 SHORT = ("layer", "steps", "wins", "losses", "ties", "median_ratio", "worst_ratio", "step_nmse_a", "step_nmse_b", "underflow_wire_a",
@@ -29,11 +29,13 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     results = Results.open(args.results)
-    warn_of_missing_shards(results)
+    warn(results)
     table = results.compare(args.a, args.b, args.topology)
     if args.csv:
         print_csv(table)
         return 0
+    named = (table["layer"] == "all") & ~table["whole"]
+    table["layer"] = table["layer"].mask(named, "'all'")  # a layer of that name, beside the row of all layers
     for trace, part in table.groupby("trace", sort=False):
         one, other = part["topology_a"].iloc[0], part["topology_b"].iloc[0]
         columns = [c for c in part.columns if c not in ("trace", "topology_a", "topology_b")] if args.all_columns else list(SHORT)

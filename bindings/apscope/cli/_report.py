@@ -9,7 +9,7 @@ from .._results.folders import check_readable, what_is
 from .._replay.replay import replay
 from .._report import check_destination, report
 from .._results.results import Results
-from ._table import warn_of_missing_shards
+from ._table import warn
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"{source} is neither a trace nor a RESULTS folder: {what_is(source, 'manifest.json and no provenance.json')}")
     for one in (results, against):
         if one is not None:
-            warn_of_missing_shards(one)
+            warn(one, ["incomplete"])
     report(results, out_path, against=against, force=args.force)
     print(f"{out_path}: {out_path.stat().st_size} bytes")
     return 0

@@ -7,7 +7,7 @@ import argparse
 from .._results.pooling import headline_topology
 from .._results.results import Results
 from .._results.summary import headline
-from ._table import print_csv, print_frame, warn_of_missing_shards
+from ._table import print_csv, print_frame, warn
 
 #: What a terminal has room for, the most telling first.
 SHORT = ("scheme", "topology", "step_nmse", "skipped", "overflowed", "underflow_wire", "underflow_reduced", "volume", "speedup",
@@ -32,7 +32,7 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     results = Results.open(args.results)
-    warn_of_missing_shards(results)
+    warn(results)
     table = results.summary(elements=args.elements)
     wanted = args.topology or ("all" if args.csv else headline_topology(results.frame))
     held = [t for t in table["topology"].unique() if t]

@@ -1,4 +1,4 @@
-"""Tables of the command line: words to the left, numbers to the right, under their heads."""
+"""Tables of the command line: words to the left, numbers to the right, under their heads; names as terminals can show them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pandas as pd
 
 from .._results.csv_table import write_csv
 from .._results.results import Results
+from .._text import printable
 
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: Collection[str] = (), fit: bool = False) -> None:
@@ -26,7 +27,7 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: Coll
     fit : bool
         On a terminal, leave out the last columns that its width has no place for; the first one always stays.
     """
-    lines = [list(heads), *(list(row) for row in rows)]
+    lines = [list(heads), *([printable(cell) for cell in row] for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
     shown = len(heads)
     if fit and sys.stdout.isatty():
@@ -41,7 +42,7 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: Coll
 def print_frame(title: str, table: pd.DataFrame, fit: bool) -> None:
     """A title and a frame below it; numbers in three digits, shares as percentages, what is missing as a dash."""
     words = [c for c in table.columns if not pd.api.types.is_numeric_dtype(table[c].dtype)]
-    print(title)
+    print(printable(title, 240))
     print_table(list(table.columns), [[_cell(c, v) for c, v in zip(table.columns, row)] for row in table.itertuples(index=False)], words, fit)
     print()
 
@@ -66,7 +67,8 @@ def print_csv(table: pd.DataFrame) -> None:
     print(text.getvalue().decode(), end="")
 
 
-def warn_of_missing_shards(results: Results) -> None:
-    """Say on standard error that these are not the results of a whole replay."""
-    if results.incomplete:
-        print(f"apscope: {results.incomplete}", file=sys.stderr)
+def warn(results: Results, of: Sequence[str] = ("incomplete", "not_finite")) -> None:
+    """Say on standard error what must be known of these results before their numbers are read."""
+    for sentence in (getattr(results, name) for name in of):
+        if sentence:
+            print(f"apscope: {sentence}", file=sys.stderr)

@@ -12,7 +12,7 @@ from .._results.comparison import hint, scheme_in
 from .._arrays.inputs import as_format
 from .._results.pooling import one_trace
 from .._results.results import Results
-from .._schemes.scheme import Scheme
+from .._schemes.scheme import Scheme, as_scheme
 
 #: Without these columns no row can be placed.
 _NEEDED = ("trace", "step", "tensor", "scheme", "stage", "topology", "workers", "count", "skipped", "wire_bits", "side_bits")
@@ -79,6 +79,14 @@ def specs_in(frame: pd.DataFrame, schemes: Iterable[Scheme | str] | None) -> lis
     return list(dict.fromkeys(scheme_in(frame, s) for s in schemes))
 
 
+def _is_scheme(text: str) -> bool:
+    try:
+        as_scheme(text)
+    except ValueError:
+        return False
+    return True
+
+
 def float_format(format: Any, frame: pd.DataFrame | None = None, spec: str | None = None) -> FloatFormat:
     """The format asked for; where none is, that of the scheme.
 
@@ -87,8 +95,15 @@ def float_format(format: Any, frame: pd.DataFrame | None = None, spec: str | Non
     ValueError
         None is given, and the scheme rounds to no float format.
     """
+    if isinstance(format, Scheme):
+        raise TypeError(f"format is the scheme '{format}'; give scheme='{format}' to draw what its scale does, in its format")
     if format is not None:
-        return as_format(format)
+        try:
+            return as_format(format)
+        except ValueError:
+            if frame is None and _is_scheme(format):
+                raise ValueError(f"'{format}' is a scheme and no format; give scheme='{format}' to draw what its scale does, in its format") from None
+            raise
     if spec is None or frame is None:
         raise ValueError("neither a format nor a scheme is given; give the format whose ranges are to be shown")
     name = str(frame.loc[frame["scheme"] == spec, "format"].iloc[0])
