@@ -59,7 +59,7 @@ include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md",
 
 myst_heading_anchors = 4
 logging.getLogger("traitlets").setLevel(logging.ERROR)  # that a kernel starts
-OutputWidget.sync_state = lambda self: None  # the echo of a front end that is not there; it can keep a slider's cell waiting for the timeout
+OutputWidget.sync_state = lambda _: None  # the echo of a front end that is not there; it can keep a slider's cell waiting for the timeout
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(ROOT / "build" / "docs-notebooks" / package())
 nb_execution_timeout = 120
@@ -90,7 +90,7 @@ html_static_path = ["site"]
 html_css_files = ["site.css"]
 
 
-def add_navigation(app: Sphinx, page: str, source: list[str]) -> None:
+def add_navigation(_: Sphinx, page: str, source: list[str]) -> None:
     """Give README.md, the first page, the site's table of contents."""
     if page == root_doc:
         for caption, pages in NAVIGATION.items():

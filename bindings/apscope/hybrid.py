@@ -18,7 +18,7 @@ from ._schemes.scheme import Scheme, as_scheme
 
 __all__ = ["Promotions", "exactly", "first_and_last", "greedy", "last_layer", "warmup"]
 
-SchemeLike = Union[Scheme, str]
+SchemeLike = Scheme | str
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""This machine: proofs of the emulator on it, and how fast its kernels are beside its memory."""
+"""Proofs of the emulator on this machine, and how fast its kernels are beside its memory."""
 
 from ._proof.bench import Bench, bench
 from ._proof.verify import OPERATIONS, ROUNDINGS, Verification, has_oracle, verify

@@ -9,6 +9,6 @@ from ._schemes.classes import CLASSES
 from ._schemes.lists import all_schemes, main_schemes
 from ._schemes.scheme import Scheme, SchemeDefinition, SchemeKey, as_scheme, define, definitions
 
-__all__ = ["Scheme", "SchemeDefinition", "SchemeKey", "all_schemes", "as_scheme", "define", "definitions", "main_schemes", *CLASSES]
+__all__ = ["Scheme", "SchemeDefinition", "SchemeKey", "all_schemes", "as_scheme", "define", "definitions", "main_schemes", *CLASSES]  # noqa: PLE0604  # their names
 
 globals().update(CLASSES)

@@ -12,7 +12,8 @@ from .jobs import main_jobs, p3109_jobs
 
 BEGIN, END = "<!-- exhaustive: written by make exhaustive -->", "<!-- end of exhaustive -->"
 PARTS = {
-    "all inputs": "array path against the oracle's steps: all 2^32 fp32 inputs, every deterministic mode, on AVX-512 beside an overflow in their buffer too, and the rule's own loop; encode and decode at every code",
+    "all inputs": "array path against the oracle's steps: all 2^32 fp32 inputs, every deterministic mode, "
+    "on AVX-512 beside an overflow in their buffer too, and the rule's own loop; encode and decode at every code",
     "P3109, all inputs": "the same for every P3109 format of up to 16 bits whose values fp32 holds",
     "P3109 beyond fp32": "those whose values fp64 holds and fp32 does not, as the formats beyond fp32 below",
     "rule": "rule, array path and codes against MPFR and exact rationals, every (exponent 1..8) x (fraction 0..23), every rounding, overflow and underflow rule",

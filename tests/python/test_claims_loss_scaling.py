@@ -22,7 +22,7 @@ def trace(request):
 def test_M1_a_power_of_two_shifts_the_histogram_and_never_adds_zeros(trace):
     g = all_gradients(trace, trace.steps[-1])
     g = g[g != 0]
-    last_zeros = g.size
+    last_zeros, last, both_normal = g.size, None, None
     for k in range(0, 25, 4):
         sent = apscope.exchange(f"loss_scaling:fp16,scale={2**k}", g[None]).sent[0]
         zeros = int((sent == 0).sum())

@@ -105,7 +105,7 @@ def _of_tensor(x: Any, what: str) -> DeviceView:
 
 
 def _of_interface(interface: dict[str, Any], owner: Any, what: str) -> DeviceView:
-    """https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html"""
+    """By the CUDA array interface: https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html."""
     missing = [key for key in ("shape", "typestr", "data", "version") if key not in interface]
     if missing:
         raise ValueError(f"{what}'s __cuda_array_interface__ has no '{missing[0]}', which its specification asks for")
@@ -145,7 +145,7 @@ _DLPACK_GPU = (2, 13)  # CUDA's memory, CUDA's managed memory
 
 
 def _of_dlpack(x: Any, what: str) -> DeviceView:
-    """https://dmlc.github.io/dlpack/latest/"""
+    """By DLPack: https://dmlc.github.io/dlpack/latest/."""
     kind, _ = x.__dlpack_device__()
     if kind not in _DLPACK_GPU:
         raise TypeError(f"{what} is not in a CUDA GPU's memory: its DLPack device type is {int(kind)}")

@@ -152,7 +152,7 @@ def _result(future: Any, address: str) -> tuple[dict, dict, dict]:
         raise ChildProcessError(f"the Dask worker {last} ended while it replayed, and so did those that tried again; they may lack memory") from None
     except (CommClosedError, CancelledError):
         raise ChildProcessError("the connection to the Dask cluster was lost during the replay") from None
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  # whatever a worker raised, told in one sentence
         for kind in (ValueError, TypeError, OSError):
             if isinstance(error, kind):
                 raise kind(f"on a Dask worker ({address}): {error}") from None

@@ -66,7 +66,7 @@ def page(results: Any, against: Any = None, *, most_bytes: int = MOST_BYTES) -> 
         sections=sections, overview=overview, topology=topology, provenance=results.provenance, words=glossary.WORDS, schemes=len(bits), rows=len(frame),
         warnings=words.warnings(results.provenance, frame, left_out) if against is None or not against.incomplete
         else [f"Of the other results: {against.incomplete}.", *words.warnings(results.provenance, frame, left_out)], against=None if against is None else changes(results, against),
-        figures=[Markup(svg) for svg in figures(rows, duels, frame)], style=Markup((_HERE / "page/style.css").read_text()),
+        figures=[Markup(svg) for svg in figures(rows, frame)], style=Markup((_HERE / "page/style.css").read_text()),
         licences=(_HERE / "licences.txt").read_text(),
         script=Markup(script()), payload=base64_of(payload), library=base64_of(plot_script()),
     )  # fmt: skip
@@ -115,7 +115,8 @@ def _facts(frame: pd.DataFrame, summary: pd.DataFrame, bits: dict[str, int], top
     start_of = {s["trace"]: _start(s, schemes) for s in sections}
     first = sections[0]["trace"]
     return {
-        "schemes": schemes, "looks": {family: {"colour": look.colour, "symbol": look.symbol} for family, look in FAMILIES.items()}, "modelled": modelled, "formats": _ranges(dict.fromkeys(formats.values())), "startOf": start_of,
+        "schemes": schemes, "looks": {family: {"colour": look.colour, "symbol": look.symbol} for family, look in FAMILIES.items()}, "modelled": modelled,
+        "formats": _ranges(dict.fromkeys(formats.values())), "startOf": start_of,
         "start": {"trace": first, "topology": topology, **start_of[first]}, "ownReductions": [t for t in dict.fromkeys(frame["topology"]) if t and is_own(t)],
     }  # fmt: skip
 

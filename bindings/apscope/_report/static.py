@@ -20,15 +20,13 @@ from .._text import clip
 __all__ = ["figures"]
 
 
-def figures(rows: pd.DataFrame, duels: pd.DataFrame, frame: pd.DataFrame) -> Iterator[str]:
+def figures(rows: pd.DataFrame, frame: pd.DataFrame) -> Iterator[str]:
     """One SVG a trace.
 
     Parameters
     ----------
     rows : DataFrame
         From `answer.headline`.
-    duels : DataFrame
-        From `answer.duels`.
     frame : DataFrame
         The rows of the results, for underflow by layer.
     """

@@ -184,7 +184,7 @@ class Results:
             frame = pd.read_parquet(folder / "results.parquet")
             histograms = pd.read_parquet(folder / "histograms.parquet")
             provenance = json.loads((folder / "provenance.json").read_text())
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # whatever the readers of damaged files raise
             raise ValueError(f"{folder} holds a damaged file: {str(error).splitlines()[0]}") from None
         if lacking := [c for c in ("sum_signed_error", "volume") if c not in frame]:
             raise ValueError(f"{folder} was written by an older apscope, without the column {lacking[0]}; replay the trace again")

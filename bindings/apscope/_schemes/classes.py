@@ -91,7 +91,7 @@ def _arguments(d: SchemeDefinition, given: tuple[Any, ...], keys: dict[str, Any]
 def _make_class(d: SchemeDefinition) -> type:
     signature = _signature(d)
 
-    def __init__(self: Scheme, *given: Any, **keys: Any) -> None:
+    def __init__(self: Scheme, *given: Any, **keys: Any) -> None:  # noqa: N807  # of the class made below
         first, settings = _arguments(d, given, keys)
         if d.body == "scheme":
             spec = spec_of(d.name, "", settings, as_scheme(first).spec)

@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     result = convert(
         args.source, args.destination, reduction=args.reduction, pattern=args.pattern, stage=args.stage,
         loss_divided_by_workers=args.loss_divided_by_workers, name=args.name, model=args.model,
-        roles=lambda name, shape: next((role for regex, role in rules if regex.search(name)), None),
+        roles=lambda name, _: next((role for regex, role in rules if regex.search(name)), None),
         round_to_fp32=args.round_to_fp32, progress=True,
     )
     print(f"pattern {result.pattern}" + ("" if args.pattern else " (default)"))

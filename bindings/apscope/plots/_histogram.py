@@ -76,7 +76,7 @@ def exponent_histogram(
 
     edges = _edges(f)
     # Far tails are cut where they hold less than 2 values in 1000; the ranges stay in view.
-    low = min(min(_visible(shares)[0] for _, shares, _ in lines), math.floor(edges[0]) - 2)
+    low = min(*(_visible(shares)[0] for _, shares, _ in lines), math.floor(edges[0]) - 2)
     high = max(max(_visible(shares)[1] for _, shares, _ in lines) + 1, math.ceil(edges[-1]) + 2)
     bounds = [low, *edges, high]
     wide_ones = [(right - left) > 0.17 * (high - low) for left, right in zip(bounds, bounds[1:])]
@@ -203,5 +203,5 @@ def _apart(ax: Axes) -> None:
     first, second = sorted(names, key=lambda t: t.xy[0])
     if abs(first.xy[0] - second.xy[0]) < 9:
         for name, side, shift in ((first, "right", 3), (second, "left", -3)):
-            name.set_horizontalalignment(side)
+            name.set(horizontalalignment=side)
             name.xyann = (shift if abs(first.xy[0] - second.xy[0]) > 4 else -shift, 4)

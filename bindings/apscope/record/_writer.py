@@ -229,11 +229,11 @@ class TraceWriter:
         self.close()
 
     def _compare(self, found: dict, expected: dict, where: str) -> None:
-        for name in expected:
+        for name, shape in expected.items():
             if name not in found:
                 raise ValueError(f"{where} lacks the tensor {name!r}")
-            if found[name] != expected[name]:
-                raise ValueError(f"{where}: tensor {name!r} has shape {found[name]}, before it was {expected[name]}")
+            if found[name] != shape:
+                raise ValueError(f"{where}: tensor {name!r} has shape {found[name]}, before it was {shape}")
         for name in found:
             if name not in expected:
                 raise ValueError(f"{where} has the tensor {name!r}, which the trace does not have")

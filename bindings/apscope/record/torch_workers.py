@@ -39,7 +39,7 @@ def backward_workers(
             gradient = torch.zeros_like(p) if p.grad is None else p.grad
             if writer:
                 writer.add(step, worker, name, to_numpy(gradient))
-            sum_so_far += gradient
+            sum_so_far.add_(gradient)
     for (_, p), sum_of_all in zip(parameters, total, strict=True):
         p.grad = sum_of_all / len(batches)
     return sum(losses) / len(losses)

@@ -11,7 +11,7 @@ from .._arrays.float_environment import guarded
 
 __all__ = ["FracTrainCost", "relative_cost"]
 
-Cost = Union[float, np.ndarray]
+Cost = float | np.ndarray
 
 
 @dataclass(frozen=True)
