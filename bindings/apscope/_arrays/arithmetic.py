@@ -43,7 +43,7 @@ def _in_storage(result: np.ndarray, f: FloatFormat) -> np.ndarray:
     return _narrow(result) if result.dtype == np.float64 and f.fits_fp32 else result
 
 
-def _like_one_of(operands: tuple) -> Any:
+def _like_one_of(operands: tuple[Any, ...]) -> Any:
     """The operand whose kind the result takes: a tensor if there is one, else a DataFrame, a Series, an array, else a number.
 
     Raises
@@ -83,7 +83,8 @@ def _elementwise(operation: str, operands: dict[str, Any], format: FloatFormat |
     flat = _same_storage(flat, f)
     flat += [np.empty(0, flat[0].dtype)] * (3 - len(flat))
     computed = np.empty(shape, flat[0].dtype)
-    _core.arithmetic(operation, *flat, computed.reshape(-1), f, *s[:6])
+    first, second, third = flat
+    _core.arithmetic(operation, first, second, third, computed.reshape(-1), f, *s[:6])
     result = _in_storage(computed, f)
 
     def write(target: np.ndarray) -> None:

@@ -73,11 +73,13 @@ class Projection:
     random_bits: int = dataclasses.field(default=32, kw_only=True)
 
     def __post_init__(self) -> None:
-        words = [_OTHER_NAMES.get(w, w) for w in (text(name, getattr(self, name)) for name in ("rounding", "overflow", "underflow"))]
-        parts = (*words, flag("keep_payload", self.keep_payload), integer("random_bits", self.random_bits, 1, 64))
-        _core.quantize_path(_ANY_FORMAT, *parts, False)  # refuses unknown words
-        for name, part in zip(FIELDS, parts, strict=True):
-            object.__setattr__(self, name, part)
+        for name in ("rounding", "overflow", "underflow"):
+            word = text(name, getattr(self, name))
+            object.__setattr__(self, name, _OTHER_NAMES.get(word, word))
+        object.__setattr__(self, "keep_payload", flag("keep_payload", self.keep_payload))
+        object.__setattr__(self, "random_bits", integer("random_bits", self.random_bits, 1, 64))
+        # Refuses words that nothing has.
+        _core.quantize_path(_ANY_FORMAT, self.rounding, self.overflow, self.underflow, self.keep_payload, self.random_bits, False)
 
     def to_dict(self) -> dict[str, Any]:
         """Every part by its name, as JSON holds it."""
