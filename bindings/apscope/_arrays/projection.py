@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import Any
 
 from .. import _core
@@ -54,7 +55,7 @@ class Projection:
     -----
     Every function that rounds takes one as ``projection=``, or its parts by name, never both.
     Whether a format can do what is asked, such as an overflow to infinity, is looked at when it is
-    used. ``json.dumps(p.to_dict())`` writes it, ``Projection(**json.loads(text))`` reads it.
+    used.
 
     Examples
     --------
@@ -84,6 +85,15 @@ class Projection:
     def to_dict(self) -> dict[str, Any]:
         """Every part by its name, as JSON holds it."""
         return dataclasses.asdict(self)
+
+    def to_json(self) -> str:
+        """`to_dict` as text, which `from_json` reads."""
+        return json.dumps(self.to_dict())
+
+    @staticmethod
+    def from_json(text: str) -> Projection:
+        """The projection of a text that `to_json` gave."""
+        return Projection(**json.loads(text))
 
     def __repr__(self) -> str:
         parts = [f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self)[1:] if getattr(self, f.name) != f.default]
