@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ._arrays.checks import integer
 from ._arrays.inputs import as_format
 from ._arrays.projection import Projection
@@ -86,14 +84,14 @@ def projection(
         raise ValueError(f"unknown P3109 saturation {saturation!r}; use one of {', '.join(SATURATIONS)}")
     if version not in VERSIONS:
         raise ValueError(f"unknown P3109 version {version!r}; use one of {', '.join(VERSIONS)}")
-    drawn: dict[str, Any] = {}
+    drawn = 32
     if mode.startswith("stochastic"):
         if random_bits is None:
             raise ValueError(f"{rounding} needs random_bits, the N of P3109")
-        drawn["random_bits"] = integer("random_bits", random_bits, 1, 64 if mode == "stochastic" else 62)
+        drawn = integer("random_bits", random_bits, 1, 64 if mode == "stochastic" else 62)
     elif random_bits is not None:
         raise ValueError(f"random_bits={random_bits} is given, but {rounding} draws nothing")
-    return Projection(mode, overflow=_overflow(f, rounding, saturation, version), **drawn)
+    return Projection(mode, overflow=_overflow(f, rounding, saturation, version), random_bits=drawn)
 
 
 def _is_p3109(f: FloatFormat) -> bool:

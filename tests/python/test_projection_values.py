@@ -40,7 +40,7 @@ CALLS = {
 def test_it_is_a_value():
     p = Projection("stochastic", overflow="saturate", random_bits=8)
     assert p == Projection(rounding="stochastic", random_bits=8, overflow="saturate") != Projection("stochastic")
-    assert len({p, eval(repr(p)), pickle.loads(pickle.dumps(p)), Projection(**json.loads(json.dumps(p.to_dict())))}) == 1
+    assert len({p, eval(repr(p)), pickle.loads(pickle.dumps(p)), Projection.from_json(p.to_json()), Projection(**json.loads(json.dumps(p.to_dict())))}) == 1
     assert repr(p) == "Projection('stochastic', overflow='saturate', random_bits=8)" and repr(Projection()) == "Projection('ties_to_even')"
     assert str(p) == "stochastic, 8 random bits, overflow saturate" and str(Projection(underflow="flush_both", keep_payload=True)).endswith("underflow flush_both, payloads of NaN kept")
     assert dataclasses.replace(p, random_bits=16).random_bits == 16

@@ -43,7 +43,7 @@ def _in_storage(result: np.ndarray, f: FloatFormat) -> np.ndarray:
     return _narrow(result) if result.dtype == np.float64 and f.fits_fp32 else result
 
 
-def _like_one_of(operands: tuple) -> Any:
+def _like_one_of(operands: tuple[Any, ...]) -> Any:
     """The operand whose kind the result takes: a tensor if there is one, else a DataFrame, a Series, an array, else a number.
 
     Raises
@@ -81,10 +81,10 @@ def _elementwise(operation: str, operands: dict[str, Any], format: FloatFormat |
     # One number stands for itself, everything else is laid out in full.
     flat = [a.reshape(1) if a.size == 1 else np.ascontiguousarray(np.broadcast_to(a, shape)).reshape(-1) for a in arrays.values()]
     flat = _same_storage(flat, f)
-    none = np.empty(0, flat[0].dtype)
-    a, b, c = (*flat, none, none)[:3]
+    flat += [np.empty(0, flat[0].dtype)] * (3 - len(flat))
     computed = np.empty(shape, flat[0].dtype)
-    _core.arithmetic(operation, a, b, c, computed.reshape(-1), f, *s[:6])
+    first, second, third = flat
+    _core.arithmetic(operation, first, second, third, computed.reshape(-1), f, *s[:6])
     result = _in_storage(computed, f)
 
     def write(target: np.ndarray) -> None:

@@ -71,8 +71,8 @@ def _round_integers(a: np.ndarray, f: FloatFormat, s: Settings, random: Any) -> 
     low = a & a.dtype.type(0x7FF)
     high = a - low
     result = np.empty(a.shape, np.float64)
-    upper, lower = (np.ascontiguousarray(part, np.float64).reshape(-1) for part in (high, low))
-    _core.arithmetic("add", upper, lower, np.empty(0), result.reshape(-1), f, *s[:6])
+    first, second = (np.ascontiguousarray(part, np.float64).reshape(-1) for part in (high, low))
+    _core.arithmetic("add", first, second, np.empty(0), result.reshape(-1), f, *s[:6])
     return result
 
 

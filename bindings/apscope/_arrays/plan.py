@@ -182,10 +182,10 @@ def plan(
         path = _core.arithmetic_path(operation, f, *s[:3], s.random_bits, not wide_input)
         how, reason = _ARITHMETIC[path]
     elif operation in SUMS:
-        summed, multiplied, given = (None if g is None else as_format(g) for g in (accumulate, product if operation != "sum" else None, operands))
+        sums, products, held_by = (None if g is None else as_format(g) for g in (accumulate, product if operation != "sum" else None, operands))
         in_float64 = not f.fits_fp32
-        path = _core.sum_path(operation != "sum", f, order, summed, multiplied, given, *s[:3], s.random_bits)
-        if wide_input or not all(g is None or g.fits_fp32 for g in (f, summed, multiplied, given)):
+        path = _core.sum_path(operation != "sum", f, order, sums, products, held_by, *s[:3], s.random_bits)
+        if wide_input or not all(g is None or g.fits_fp32 for g in (f, sums, products, held_by)):
             path = "general"
         how, reason = _SUMS[path]
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import Any
 
 from .. import _core
@@ -54,7 +55,7 @@ class Projection:
     -----
     Every function that rounds takes one as ``projection=``, or its parts by name, never both.
     Whether a format can do what is asked, such as an overflow to infinity, is looked at when it is
-    used. ``json.dumps(p.to_dict())`` writes it, ``Projection(**json.loads(text))`` reads it.
+    used.
 
     Examples
     --------
@@ -73,16 +74,26 @@ class Projection:
     random_bits: int = dataclasses.field(default=32, kw_only=True)
 
     def __post_init__(self) -> None:
-        words = [_OTHER_NAMES.get(w, w) for w in (text(name, getattr(self, name)) for name in ("rounding", "overflow", "underflow"))]
-        keep_payload, random_bits = flag("keep_payload", self.keep_payload), integer("random_bits", self.random_bits, 1, 64)
-        rounding, overflow, underflow = words
-        _core.quantize_path(_ANY_FORMAT, rounding, overflow, underflow, keep_payload, random_bits, False)  # refuses unknown words
-        for name, part in zip(FIELDS, (*words, keep_payload, random_bits), strict=True):
-            object.__setattr__(self, name, part)
+        for name in ("rounding", "overflow", "underflow"):
+            word = text(name, getattr(self, name))
+            object.__setattr__(self, name, _OTHER_NAMES.get(word, word))
+        object.__setattr__(self, "keep_payload", flag("keep_payload", self.keep_payload))
+        object.__setattr__(self, "random_bits", integer("random_bits", self.random_bits, 1, 64))
+        # Refuses words that nothing has.
+        _core.quantize_path(_ANY_FORMAT, self.rounding, self.overflow, self.underflow, self.keep_payload, self.random_bits, False)
 
     def to_dict(self) -> dict[str, Any]:
         """Every part by its name, as JSON holds it."""
         return dataclasses.asdict(self)
+
+    def to_json(self) -> str:
+        """`to_dict` as text, which `from_json` reads."""
+        return json.dumps(self.to_dict())
+
+    @staticmethod
+    def from_json(text: str) -> Projection:
+        """The projection of a text that `to_json` gave."""
+        return Projection(**json.loads(text))
 
     def __repr__(self) -> str:
         parts = [f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self)[1:] if getattr(self, f.name) != f.default]

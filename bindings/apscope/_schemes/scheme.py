@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable
-from typing import Any, Union
+from typing import Any, TypedDict, Union, cast
 
 from .. import _core
 from .._arrays.checks import integer, text
@@ -15,6 +15,21 @@ __all__ = ["Scheme", "SchemeDefinition", "SchemeKey", "as_scheme", "define", "de
 
 #: Words that stand for lists of schemes where specs are given: `apscope.schemes.main_schemes`, `apscope.schemes.all_schemes`.
 LISTS = ("main", "all")
+
+
+class _Parsed(TypedDict):
+    """A spec, taken apart."""
+
+    spec: str
+    name: str
+    family: str
+    format: str
+    keys: dict[str, str]
+    needs: list[str]
+    keeps_state: bool
+    branches: list[tuple[str, str]]
+    grid: str
+    body: str
 
 
 class Scheme:
@@ -32,7 +47,7 @@ class Scheme:
     """
 
     def __init__(self, spec: str) -> None:
-        self._parsed = _core.parse_scheme(spec)
+        self._parsed: _Parsed = cast(_Parsed, _core.parse_scheme(spec))
 
     @property
     def spec(self) -> str:
