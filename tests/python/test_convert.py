@@ -173,7 +173,7 @@ def test_other_refusals(tmp_path):
 def run_verb(verb, *arguments):
     parser = argparse.ArgumentParser()
     verb.add_parser(parser.add_subparsers())
-    args = parser.parse_args([verb.__name__.rsplit(".", 1)[1], *map(str, arguments)])
+    args = parser.parse_args([verb.__name__.rsplit("._", 1)[1], *map(str, arguments)])
     return args.run(args)
 
 
