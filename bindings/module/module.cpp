@@ -3,8 +3,6 @@
 
 #include "bindings/module/guarded.h"
 
-namespace py = pybind11;
-
 void bind_arithmetic(apscope::python::Module& m);
 void bind_arrays(apscope::python::Module& m);
 void bind_blocks(apscope::python::Module& m);
