@@ -46,6 +46,7 @@ def package() -> str:
 NAVIGATION = {
     "Start": ["self"],
     "Answers": ["docs/definitions", "docs/schemes"],
+    "Python": ["docs/api"],
     "Notebooks": [notebook(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))],
     "Traces": ["docs/trace_format", "notebooks/data/README"],
     "Proofs and speed": ["docs/conformance", "docs/performance"],
@@ -53,18 +54,29 @@ NAVIGATION = {
 }
 
 root_doc = "README"
-extensions = ["myst_nb"]
-include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "notebooks/*.ipynb", "notebooks/data/README.md"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
+include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "docs/api/*.rst", "notebooks/*.ipynb", "notebooks/data/README.md"]
 
 myst_heading_anchors = 4
 logging.getLogger("traitlets").setLevel(logging.ERROR)  # that a kernel starts
-OutputWidget.sync_state = lambda self: None  # the echo of a front end that is not there; it can keep a slider's cell waiting for the timeout
+OutputWidget.sync_state = lambda _: None  # the echo of a front end that is not there; it can keep a slider's cell waiting for the timeout
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(ROOT / "build" / "docs-notebooks" / package())
 nb_execution_timeout = 120
 nb_execution_show_tb = True
 nb_merge_streams = True
 nb_ipywidgets_js = {}  # by default from a server
+
+# docs/api.md lists the public names; autosummary writes a page each into docs/api, from the docstrings.
+autosummary_ignore_module_all = False
+autosummary_imported_members = True
+autosummary_generate_overwrite = True
+autodoc_typehints = "none"  # the docstrings say what is taken
+autodoc_member_order = "bysource"
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+default_role = "py:obj"
+templates_path = [str(ROOT / "docs" / "templates")]
 
 html_theme = "furo"
 html_title = "apscope"
@@ -78,7 +90,7 @@ html_static_path = ["site"]
 html_css_files = ["site.css"]
 
 
-def add_navigation(app: Sphinx, page: str, source: list[str]) -> None:
+def add_navigation(_: Sphinx, page: str, source: list[str]) -> None:
     """Give README.md, the first page, the site's table of contents."""
     if page == root_doc:
         for caption, pages in NAVIGATION.items():

@@ -145,7 +145,8 @@ def lines_of(found: dict[str, list[dict]], held: list[dict], machine: str) -> li
     for name, key in (("elements", "values"), ("schemes", "schemes"), ("workers", "workers")):
         rows = found[name]
         lines.append(f"| {key} | {rows[0][key]} | {rows[-1][key]} | {', '.join(f'{visit(p):.3g}' for p in rows)} |")
-    lines += ["", f"At {largest['values']} values, {largest['seconds']:.1f} s of processor time, {largest['wall_seconds']:.1f} s on the clock, and {largest['memory'] / 2**20:.0f} MiB beyond a small replay's, of which "
+    lines += ["", f"At {largest['values']} values, {largest['seconds']:.1f} s of processor time, {largest['wall_seconds']:.1f} s on the clock, "
+              f"and {largest['memory'] / 2**20:.0f} MiB beyond a small replay's, of which "
               f"the trace's largest tensor times the workers is {4 * largest['elements'] * largest['workers'] / 2**20:.1f} MiB.", "",
               f"What one thread holds of a tensor of {held[0]['elements']} elements, {held[0]['workers']} workers, beyond a small replay's memory, in bytes an "
               "element and worker; the fp32 numbers of the mapped file are 4 of them:", "", "| scheme | bytes |", "|---|---|",

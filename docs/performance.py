@@ -1,6 +1,6 @@
 """Writes the table of docs/performance.md: python docs/performance.py docs/performance.md
 
-Runs `apscope.bench` three times and takes, for every job, the run with the median ratio.
+Runs `apscope.machine.bench` three times and takes, for every job, the run with the median ratio.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ BEGIN, END = "<!-- bench: written by docs/performance.py -->", "<!-- end of benc
 
 def main() -> None:
     page = Path(sys.argv[1])
-    runs = [apscope.bench() for _ in range(3)]
+    runs = [apscope.machine.bench() for _ in range(3)]
     by_job: dict[tuple, list[dict]] = {}
     for run in runs:
-        for row in run["rows"]:
+        for row in run.rows:
             by_job.setdefault((row["name"], row["where"], row["threads"]), []).append(row)
-    m = runs[0]["machine"]
+    m = runs[0].machine
     lines = [
-        f"{m['processor']}, {m['processors']} processors, {m['simd']}, NumPy {m['numpy']}, {runs[0]['created'][:10]}; the middle one of three runs.",
+        f"{m['processor']}, {m['processors']} processors, {m['simd']}, NumPy {m['numpy']}, {runs[0].created[:10]}; the middle one of three runs.",
         "",
         "| job | where | threads | ns an element | GB/s | ratio | of |",
         "|---|---|---|---|---|---|---|",

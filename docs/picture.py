@@ -16,7 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import apscope
-from apscope.plots.style import COLOURS, MARKERS, STYLE
+from apscope.plots._style import COLOURS, MARKERS, STYLE
 
 TRACES = ("digits", "digits_w64", "characters")
 FORMATS = ("e5m2", "e4m3", "e3m4", "e2m5")

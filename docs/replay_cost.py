@@ -23,7 +23,7 @@ from pathlib import Path
 import page
 
 import apscope
-from apscope.scheme_lists import schemes_of
+from apscope._schemes.lists import schemes_of
 
 BEGIN, END = "<!-- replay: written by docs/replay_cost.py -->", "<!-- end of replay -->"
 TRACES = [f"notebooks/data/{name}" for name in ("digits", "digits_w64", "characters")]

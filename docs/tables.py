@@ -13,8 +13,8 @@ import page
 import pandas as pd
 
 import apscope
-from apscope.report.text import figure, percent
-from apscope.summary import headline
+from apscope._report.text import figure, percent
+from apscope._results.summary import headline
 
 TRACE = Path(__file__).parents[1] / "notebooks" / "data" / "digits"
 FORMATS = ("e5m2", "e4m3", "e3m4")

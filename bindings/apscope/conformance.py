@@ -7,17 +7,18 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from ._core import FloatFormat
-from .arrays import decode, quantize
-from .blackbox import cast_of, name_of, run_cast, same
-from .dtypes import is_dtype
-from .formats import named_formats
-from .identify import identify
-from .inputs import as_format
+from ._arrays.casts import decode, quantize
+from ._formats.blackbox import cast_of, name_of, run_cast, same
+from ._arrays.dtypes import is_dtype
+from ._formats.formats import named_formats
+from ._formats.identify import identify
+from ._arrays.inputs import as_format
+from ._arrays.options import Options, RoundingOptions
 
 __all__ = ["OVERFLOWS", "ROUNDINGS", "Check", "check", "inputs_of", "pack_formats", "write"]
 
@@ -37,6 +38,8 @@ VERSION = 1
 NAN = 0x7FC00000
 STRIDE = 8  # of the codes of a 16-bit format, away from its edges
 
+CHECK = Options(RoundingOptions, without=("random_bits", "seed", "threads"))
+
 # fp32 patterns for every format: zeros, infinities, fp32's own edges, ones that casts have got wrong.
 EDGES = (
     0x00000000, 0x00000001, 0x00000002, 0x000116C2, 0x003FFFFF, 0x00400000, 0x00400001, 0x00600000, 0x007FFFFF, 0x00800000,
@@ -47,12 +50,22 @@ EDGES = (
 
 
 def pack_formats() -> list[str]:
-    """The named formats a pack holds: those of at most 16 bits."""
+    """The named formats a pack holds: those of at most 16 bits.
+
+    Returns
+    -------
+    list of str
+        Canonical names.
+    """
     return [name for name, f in named_formats().items() if f.storage_bits <= 16]
 
 
 def inputs_of(format: FloatFormat | str) -> np.ndarray:
     """The pack's inputs for a format of at most 16 bits.
+
+    Parameters
+    ----------
+    format : FloatFormat, str or dtype
 
     Returns
     -------
@@ -62,6 +75,11 @@ def inputs_of(format: FloatFormat | str) -> np.ndarray:
         largest magnitude the midpoint to the value that would follow. All of them with both signs.
         Chosen are all magnitudes of a format of up to 8 bits; of a wider one those next to a power
         of two, the lowest and the highest 64, and every eighth of the others.
+
+    Raises
+    ------
+    ValueError
+        An unknown format, or one of more than 16 bits.
     """
     f = as_format(format)
     if f.storage_bits > 16:
@@ -192,9 +210,8 @@ class Check:
     first: str
 
 
-def check(
-    directory: str | Path, cast: Any, *, format: str | None = None, rounding: str = "ties_to_even", overflow: str = "ieee"
-) -> Check:
+@CHECK
+def check(directory: str | Path, cast: Any, *, format: str | None = None, **options: Unpack[RoundingOptions]) -> Check:
     """Run a cast on a pack.
 
     Parameters
@@ -206,8 +223,12 @@ def check(
         of the format. Or a dtype of NumPy, ml_dtypes or torch, whose conversion from float32 is run.
     format : FloatFormat, str or dtype, optional
         A format of the pack. By default what `identify` finds for a dtype; needed for a callable.
-    rounding, overflow : str
-        Which results: one of `ROUNDINGS` and of `OVERFLOWS`.
+    **options
+        Which results: a rounding of `ROUNDINGS` and a rule of `OVERFLOWS`.
+
+    Returns
+    -------
+    Check
 
     Raises
     ------
@@ -215,6 +236,7 @@ def check(
         No pack, a file that was changed, a format, rounding or overflow the pack does not have, a
         cast that gives something else than one number an input.
     """
+    s = CHECK.settings(options)
     manifest = read_manifest(directory)
     if format is None:
         if not is_dtype(cast):
@@ -224,17 +246,17 @@ def check(
     entry = manifest["formats"].get(name)
     if entry is None:
         raise ValueError(f"the pack {directory} has no format '{name}'; it has {', '.join(manifest['formats'])}")
-    if rounding not in ROUNDINGS:
-        raise ValueError(f"the pack has no rounding '{rounding}'; it has {', '.join(ROUNDINGS)}")
-    if overflow not in OVERFLOWS:
-        raise ValueError(f"the pack has no overflow '{overflow}'; it has {', '.join(OVERFLOWS)}")
+    if s.rounding not in ROUNDINGS:
+        raise ValueError(f"the pack has no rounding '{s.rounding}'; it has {', '.join(ROUNDINGS)}")
+    if s.overflow not in OVERFLOWS:
+        raise ValueError(f"the pack has no overflow '{s.overflow}'; it has {', '.join(OVERFLOWS)}")
     directory = Path(directory)
     inputs = _read(directory, entry["inputs"]).view(np.float32)
-    right = _read(directory, entry["results"][f"{rounding}.{overflow}"]).view(np.float32).astype(np.float64)
+    right = _read(directory, entry["results"][f"{s.rounding}.{s.overflow}"]).view(np.float32).astype(np.float64)
     got = _as_values(run_cast(cast_of(cast), inputs), _read(directory, entry["table"]))
     wrong = np.flatnonzero(~same(got, right))
     first = describe(inputs[wrong[0]], got[wrong[0]], right[wrong[0]]) if wrong.size else ""
-    return Check(name, rounding, overflow, len(inputs), int(wrong.size), first)
+    return Check(name, s.rounding, s.overflow, len(inputs), int(wrong.size), first)
 
 
 def _as_values(got: np.ndarray, table: np.ndarray) -> np.ndarray:

@@ -15,12 +15,12 @@ import numpy as np
 import pandas as pd
 
 from . import _core
-from .checks import integer, text
-from .float_environment import guarded
-from .pooling import distinct, frame_of, groups, numbers, whole_sums
-from .schemes import as_scheme
+from ._arrays.checks import integer, text
+from ._arrays.float_environment import guarded
+from ._results.pooling import distinct, frame_of, groups, numbers, whole_sums
+from ._schemes.scheme import as_scheme
 
-__all__ = ["CollectiveCost", "Network", "collective", "collective_of", "step_time"]
+__all__ = ["CollectiveCost", "Network", "collective", "step_time"]
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def collective(
     return _in_messages(_core.collective_cost(text("name", name), float(sent), partial, result, 0.0, workers, group), messages)
 
 
-def collective_of(topology: str) -> tuple[str, int] | None:
+def _collective_of(topology: str) -> tuple[str, int] | None:
     """The collective and its group that a row's topology stands for; None for ``exact``, which is no algorithm."""
     return _core.collective_of(text("topology", topology))
 
@@ -179,7 +179,7 @@ def step_time(
         raise ValueError(f"side='{side}' is unknown; use fused, bucket or delayed")
     if side_collective not in ("ring", "tree", "halving"):
         raise ValueError(f"side_collective='{side_collective}' is unknown; use ring, tree or halving")
-    if collective_of(baseline) is None:
+    if _collective_of(baseline) is None:
         raise ValueError(f"baseline='{baseline}' has no model; use a topology such as ring")
     frame = frame_of(results)
     if elements is not None and not (elements > 0 and math.isfinite(elements)):
@@ -222,7 +222,7 @@ def step_time(
     for place, (spec, workers, parts) in enumerate(zip(out["scheme"].to_numpy(object), out["workers"], own)):
         one = None if dark[place] else _row(parts, known[spec], workers, network, side, side_collective)
         if one:
-            name, group = collective_of(baseline) or ("ring", 1)
+            name, group = _collective_of(baseline) or ("ring", 1)
             fp32 = collective(name, 4 * factor[place] * recorded[place], workers, group=group)
             fp32 = replace(fp32, messages=buckets[place] * fp32.messages, intra_messages=buckets[place] * fp32.intra_messages)
             one["fp32_seconds"] = fp32.seconds(network)

@@ -7,21 +7,54 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from typing import Union
 
 import pandas as pd
 
-from .checks import integer, text
-from .results import Results
-from .schemes import Scheme, as_scheme
+from ._arrays.checks import integer, text
+from ._results.results import Results
+from ._schemes.scheme import Scheme, as_scheme
 
-__all__ = ["exactly", "first_and_last", "greedy", "last_layer", "warmup"]
+__all__ = ["Promotions", "exactly", "first_and_last", "greedy", "last_layer", "warmup"]
 
-SchemeLike = Union[Scheme, str]
+SchemeLike = Scheme | str
+
+
+@dataclass(frozen=True, eq=False)
+class Promotions:
+    """What `greedy` chose.
+
+    Attributes
+    ----------
+    scheme : Scheme
+        A `hybrid`, or the lower scheme itself where nothing is promoted.
+    front : pandas.DataFrame
+        One row per number of promotions, from none to all that help: the tensor ``promoted``, whether the budget holds
+        it (``chosen``), the mean ``bits`` a value and the ``nmse`` of all tensors that are predicted. They are what a
+        replay of that hybrid measures if both schemes decide for each tensor by itself.
+    """
+
+    scheme: Scheme
+    front: pd.DataFrame
 
 
 def last_layer(high: SchemeLike, low: SchemeLike) -> Scheme:
     """One scheme for the last layer, another for the rest.
+
+    Parameters
+    ----------
+    high, low : Scheme or str
+
+    Returns
+    -------
+    Scheme
+        A `hybrid`.
+
+    Raises
+    ------
+    ValueError
+        A spec that is none.
 
     Examples
     --------
@@ -32,17 +65,65 @@ def last_layer(high: SchemeLike, low: SchemeLike) -> Scheme:
 
 
 def first_and_last(high: SchemeLike, low: SchemeLike) -> Scheme:
-    """One scheme for the first and the last layer, another for the rest."""
+    """One scheme for the first and the last layer, another for the rest.
+
+    Parameters
+    ----------
+    high, low : Scheme or str
+
+    Returns
+    -------
+    Scheme
+        A `hybrid`.
+
+    Raises
+    ------
+    ValueError
+        A spec that is none.
+    """
     return Scheme(f"hybrid(first={as_scheme(high)};last={as_scheme(high)};else={as_scheme(low)})")
 
 
 def warmup(steps: int, first: SchemeLike, then: SchemeLike) -> Scheme:
-    """One scheme for the steps whose numbers are below `steps`, another from there."""
+    """One scheme for the steps whose numbers are below `steps`, another from there.
+
+    Parameters
+    ----------
+    steps : int
+        A step number, from 0.
+    first, then : Scheme or str
+
+    Returns
+    -------
+    Scheme
+        A `hybrid`.
+
+    Raises
+    ------
+    ValueError
+        A spec that is none, or a negative number.
+    """
     return Scheme(f"hybrid(steps:0:{integer('steps', steps, 0, 2**62)}={as_scheme(first)};else={as_scheme(then)})")
 
 
 def exactly(names: list[str]) -> str:
-    """The condition that holds for the tensors of these names and no others."""
+    """The condition that holds for the tensors of these names and no others.
+
+    Parameters
+    ----------
+    names : list of str
+        At least one; any characters.
+
+    Returns
+    -------
+    str
+        As a `hybrid` takes it.
+
+    Raises
+    ------
+    ValueError
+        No name.
+    """
     if not names:
         raise ValueError("names is empty; a condition is for one tensor at least")
     # What specs and regular expressions read in their own way is written by its code.
@@ -50,7 +131,7 @@ def exactly(names: list[str]) -> str:
     return f"name:^{escaped[0]}$" if len(escaped) == 1 else f"name:^({'|'.join(escaped)})$"
 
 
-def greedy(results: Results, low: SchemeLike, high: SchemeLike, bits: float, *, topology: str = "exact") -> tuple[Scheme, pd.DataFrame]:
+def greedy(results: Results, low: SchemeLike, high: SchemeLike, bits: float, *, topology: str = "exact") -> Promotions:
     """Promote the tensors whose errors cost most per bit, until a budget is spent.
 
     Over all replayed steps, err and bits are a tensor's squared error and its bits per worker, side information
@@ -70,12 +151,7 @@ def greedy(results: Results, low: SchemeLike, high: SchemeLike, bits: float, *, 
 
     Returns
     -------
-    scheme : Scheme
-        A `hybrid`, or `low` itself where nothing is promoted.
-    front : pandas.DataFrame
-        One row per number of promotions, from none to all that help: the tensor promoted, whether the budget holds it
-        (`chosen`), the mean bits a value and the NMSE of all tensors that are predicted. They are what a replay of
-        that hybrid measures if both schemes decide for each tensor by itself.
+    Promotions
 
     Raises
     ------
@@ -117,7 +193,7 @@ def greedy(results: Results, low: SchemeLike, high: SchemeLike, bits: float, *, 
             promoted = some
         front.append({"promoted": some[-1] if some else "", "chosen": fits, "bits": mean, "nmse": error / reference if reference else math.nan})
     scheme = Scheme(f"hybrid({exactly(promoted)}={specs[1]};else={specs[0]})") if promoted else Scheme(specs[0])
-    return scheme, pd.DataFrame(front)
+    return Promotions(scheme, pd.DataFrame(front))
 
 
 def _values(rows: pd.DataFrame, results: Results) -> pd.Series:

@@ -1,12 +1,11 @@
-"""IEEE P3109's projection specifications in the words of `quantize`."""
+"""IEEE P3109's projection specifications as projections of this package."""
 
 from __future__ import annotations
 
-from typing import Any
-
+from ._arrays.checks import integer
+from ._arrays.inputs import as_format
+from ._arrays.projection import Projection
 from ._core import FloatFormat
-from .checks import integer
-from .inputs import as_format
 
 __all__ = ["ROUNDINGS", "SATURATIONS", "VERSIONS", "projection"]
 
@@ -34,8 +33,8 @@ def projection(
     *,
     random_bits: int | None = None,
     version: str = "2026-07",
-) -> dict[str, Any]:
-    """Keyword arguments of `quantize`, `encode` and arithmetic for a P3109 projection specification.
+) -> Projection:
+    """What a P3109 projection specification does, for casts and arithmetic.
 
     Parameters
     ----------
@@ -53,8 +52,7 @@ def projection(
 
     Returns
     -------
-    dict
-        ``rounding``, ``overflow`` and, for stochastic roundings, ``random_bits``.
+    Projection
 
     Raises
     ------
@@ -72,8 +70,8 @@ def projection(
     --------
     >>> from apscope import p3109, quantize
     >>> p3109.projection("binary8p3se", "ToOdd")
-    {'rounding': 'to_odd', 'overflow': 'infinity'}
-    >>> quantize(1e9, "binary4p2sf", **p3109.projection("binary4p2sf", version="v4.0"))
+    Projection('to_odd', overflow='infinity')
+    >>> quantize(1e9, "binary4p2sf", projection=p3109.projection("binary4p2sf", version="v4.0"))
     3.0
     """
     f = as_format(format)
@@ -86,14 +84,14 @@ def projection(
         raise ValueError(f"unknown P3109 saturation {saturation!r}; use one of {', '.join(SATURATIONS)}")
     if version not in VERSIONS:
         raise ValueError(f"unknown P3109 version {version!r}; use one of {', '.join(VERSIONS)}")
-    drawn: dict[str, Any] = {}
+    drawn = 32
     if mode.startswith("stochastic"):
         if random_bits is None:
             raise ValueError(f"{rounding} needs random_bits, the N of P3109")
-        drawn["random_bits"] = integer("random_bits", random_bits, 1, 64 if mode == "stochastic" else 62)
+        drawn = integer("random_bits", random_bits, 1, 64 if mode == "stochastic" else 62)
     elif random_bits is not None:
         raise ValueError(f"random_bits={random_bits} is given, but {rounding} draws nothing")
-    return {"rounding": mode, "overflow": _overflow(f, rounding, saturation, version), **drawn}
+    return Projection(mode, overflow=_overflow(f, rounding, saturation, version), random_bits=drawn)
 
 
 def _is_p3109(f: FloatFormat) -> bool:

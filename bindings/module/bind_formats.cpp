@@ -114,7 +114,7 @@ to_json() and from_json() the fields.)")
              py::arg("nan_codes") = py::none(), py::arg("has_infinity") = py::none(),
              py::arg("nan_at_negative_zero") = py::none(), py::arg("even_code_ties") = py::none())
         .def(py::init([](const py::object& dtype) {  // of NumPy, ml_dtypes or torch, which C++ knows nothing of; else a sentence
-                 return py::module_::import("apscope.inputs").attr("as_format")(dtype).cast<FloatFormat>();
+                 return py::module_::import("apscope._arrays.inputs").attr("as_format")(dtype).cast<FloatFormat>();
              }),
              py::arg("dtype"))
         .def_property_readonly("name", &FloatFormat::name)

@@ -6,8 +6,6 @@
 #include "bindings/module/guarded.h"
 #include "emulation/schemes/definition.h"
 
-namespace py = pybind11;
-
 void bind_arithmetic(apscope::python::Module& m);
 void bind_arrays(apscope::python::Module& m);
 void bind_blocks(apscope::python::Module& m);

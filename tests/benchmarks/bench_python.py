@@ -66,13 +66,13 @@ class TestBlocks:
     def test_quantize_blocks(self, benchmark, x, format):
         result = benchmark(apscope.quantize_blocks, x, format, threads=1)
         encoded = apscope.encode_blocks(x, format)
-        assert np.array_equal(result, apscope.decode_blocks(*encoded[:2], format, tensor_scale=encoded.tensor_scale))
+        assert np.array_equal(result, apscope.decode_blocks(encoded.codes, encoded.scales, format, tensor_scale=encoded.tensor_scale))
 
     def test_encode_blocks(self, benchmark, x, format):
         assert benchmark(apscope.encode_blocks, x, format, threads=1).codes.shape == x.shape
 
     def test_decode_blocks(self, benchmark, x, format):
-        codes, scales, tensor_scale = apscope.encode_blocks(x, format)
+        codes, scales, tensor_scale = vars(apscope.encode_blocks(x, format)).values()
         assert benchmark(apscope.decode_blocks, codes, scales, format, tensor_scale=tensor_scale, threads=1).shape == x.shape
 
 

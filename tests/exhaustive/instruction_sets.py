@@ -16,7 +16,7 @@ import numpy as np
 
 import apscope
 from apscope import FloatFormat, _core, named_formats
-from apscope.verify import OPERATIONS, ROUNDINGS
+from apscope.machine import OPERATIONS, ROUNDINGS
 
 RANDOM_COUNT = 10**6
 #: formats of addition, of the split with and without its second half, with gaps, without zero, and fp64's
@@ -81,7 +81,7 @@ def blocks() -> Iterator[tuple[str, list[np.ndarray]]]:
         for rounding in BLOCK_ROUNDINGS:
             for axis in (-1, 1):
                 settings = {"rounding": rounding, "axis": axis, "random_bits": 16, "seed": 3}
-                codes, scales, tensor_scale = apscope.encode_blocks(x, name, **settings)
+                codes, scales, tensor_scale = vars(apscope.encode_blocks(x, name, **settings)).values()
                 back = apscope.decode_blocks(codes, scales, name, axis=axis, tensor_scale=tensor_scale)
                 yield f"blocks {name} {rounding} axis {axis}", [apscope.quantize_blocks(x, name, **settings), codes, scales, back]
 

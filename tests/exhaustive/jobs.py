@@ -1,4 +1,4 @@
-"""What is to be proved: jobs, each a call of `apscope.verify`, and the instruction sets that each has to run on."""
+"""What is to be proved: jobs, each a call of `apscope.machine.verify`, and the instruction sets that each has to run on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from apscope import FloatFormat, named_formats
-from apscope.verify import OPERATIONS, ROUNDINGS, Verification, verify
+from apscope.machine import OPERATIONS, ROUNDINGS, Verification, verify
 
 DETERMINISTIC = tuple(r for r in ROUNDINGS if not r.startswith("stochastic"))
 ARITHMETIC = OPERATIONS[1:]

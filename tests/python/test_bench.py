@@ -15,11 +15,11 @@ from apscope.cli import main
 
 @pytest.fixture(scope="module")
 def found():
-    return apscope.bench(rounds=2, visit_seconds=0.0001, elements=2**14, threads=2)
+    return apscope.machine.bench(rounds=2, visit_seconds=0.0001, elements=2**14, threads=2)
 
 
 def test_every_job_has_a_time_and_a_floor_of_the_same_run(found):
-    rows = found["rows"]
+    rows = found.rows
     keys = [(r["name"], r["where"], r["threads"]) for r in rows]
     assert len(set(keys)) == len(keys) > 30
     for r in rows:
@@ -31,7 +31,7 @@ def test_every_job_has_a_time_and_a_floor_of_the_same_run(found):
             assert r["ratio"] is None
     floors = {(r["name"], r["where"]) for r in rows if not r["floor"]}
     assert {("memcpy", "L2"), ("memcpy", "DRAM"), ("fp32 multiply-add peak", "CPU")} <= floors
-    assert found["machine"]["simd"] == apscope._core.simd_level() and found["created"].endswith("+00:00")
+    assert found.machine["simd"] == apscope._core.simd_level() and found.created.endswith("+00:00")
 
 
 def test_casts_of_others_are_timed_where_they_are_installed(monkeypatch):
@@ -44,15 +44,15 @@ def test_casts_of_others_are_timed_where_they_are_installed(monkeypatch):
     pychop.Chop = lambda exp_bits, sig_bits, rmode: lambda x: given.append((exp_bits, sig_bits, rmode, x.size))
     for module in (gfloat, formats, pychop):
         monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(sys.modules["apscope.bench"], "version", lambda package: "7.0")
-    rows = apscope.bench("e4m3", rounds=1, visit_seconds=0.0001, elements=2**14)["rows"]
+    monkeypatch.setattr("apscope._proof.bench.version", lambda package: "7.0")
+    rows = apscope.machine.bench("e4m3", rounds=1, visit_seconds=0.0001, elements=2**14).rows
     names = {r["name"] for r in rows if r["where"] == "peer"}
     assert {"gfloat.round_ndarray e4m3fn 7.0", "pychop.Chop e4m3 7.0"} <= names
     assert {"numpy", ("its e4m3", 2**16), (4, 3, 1, 2**16)} <= set(given)
 
 
 def test_a_ratio_is_the_floors_time_a_byte_over_the_jobs():
-    rows = apscope.bench("encode e4m3", rounds=1, visit_seconds=0.0001, elements=2**12, threads=1, peers=False)["rows"]
+    rows = apscope.machine.bench("encode e4m3", rounds=1, visit_seconds=0.0001, elements=2**12, threads=1, peers=False).rows
     by_key = {(r["name"], r["where"]): r for r in rows}
     job, floor = by_key["encode e4m3", "L2"], by_key["memcpy", "L2"]
     assert math.isclose(job["ratio"], (floor["ns"] / 8) / (job["ns"] / 5), rel_tol=1e-9)  # five bytes against eight
@@ -76,4 +76,4 @@ def test_a_name_that_no_job_has_is_one_sentence(capsys):
 
 def test_a_wrong_number_is_refused():
     with pytest.raises(ValueError, match="rounds=0 is not between"):
-        apscope.bench(rounds=0)
+        apscope.machine.bench(rounds=0)

@@ -7,7 +7,8 @@ import pickle
 import pytest
 
 import apscope
-from apscope import BlockFormat, blocks
+from apscope import BlockFormat
+from apscope._arrays import blocks
 from tests.reference.blocks import BLOCKS
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from apscope.trace import KINDS, open_trace
-from apscope.trace_info import check
+from apscope._traces.trace import KINDS, open_trace
+from apscope._traces.trace_info import check
 
 DATA = Path(__file__).parents[2] / "notebooks" / "data"
 NAMES = ("digits", "digits_w64", "characters")

@@ -31,7 +31,7 @@ def test_results_are_quantize_s_and_columns_a_wire_row_s(tmp_path, format, setti
     spec = f"none:{format}" + "".join(f",{k}={v}" for k, v in settings.items())
     frame = apscope.replay(tmp_path / "t", spec).frame
     row = frame[frame.stage == "wire"].iloc[0]
-    for name, value in found.items():
+    for name, value in found.to_dict().items():
         expected = row[name]
         assert (value is None and np.isnan(float(expected if expected == expected else np.nan))) or value == expected, name
 
@@ -39,10 +39,10 @@ def test_results_are_quantize_s_and_columns_a_wire_row_s(tmp_path, format, setti
 def test_draws_have_expected_moments():
     x = numbers(200_000, 3) * np.float32(2.0**-6)
     found = apscope.cast_statistics(x, "e4m3", rounding="stochastic")
-    assert abs(found["expected_bias"]) < 1e-12  # 32 bits leave almost none
-    spread = np.sqrt(found["expected_variance"] / x.size)
-    assert abs(found["bias"] - found["expected_bias"]) < 5 * spread
-    assert found["mse"] == pytest.approx(found["expected_variance"], rel=0.05)
+    assert abs(found.expected_bias) < 1e-12  # 32 bits leave almost none
+    spread = np.sqrt(found.expected_variance / x.size)
+    assert abs(found.bias - found.expected_bias) < 5 * spread
+    assert found.mse == pytest.approx(found.expected_variance, rel=0.05)
 
 
 @pytest.mark.parametrize("n", [0, 1, 15, 4096, 4097, 16 * 4096, 33 * 4096 + 5])
@@ -50,14 +50,14 @@ def test_any_length_and_any_number_of_threads(n):
     x = numbers(n, n)
     one = apscope.cast_statistics(x, "e4m3")
     assert all(apscope.cast_statistics(x, "e4m3", threads=t) == one for t in (2, 3, 0))
-    assert one["count"] == n
+    assert one.count == n
     if n == 0:
-        assert one["mse"] is None and one["underflow_rate"] is None
+        assert one.mse is None and one.underflow_rate is None
 
 
 def test_zeros_and_large_arrays():
     zeros = apscope.cast_statistics(np.zeros(100, np.float32), "e4m3")
-    assert zeros["nonzero"] == 0 and zeros["nmse"] is None and zeros["mse"] == 0.0
+    assert zeros.nonzero == 0 and zeros.nmse is None and zeros.mse == 0.0
     x = numbers(3_000_000, 1)  # large enough that results are streamed past the caches
     out = np.empty(x.size + 1, np.float32)[1:]
     apscope.cast_statistics(x, "e4m3", out=out, threads=2)

@@ -50,7 +50,7 @@ def test_the_presets_serve_whom_they_say(trace):
 
 def test_H2_the_greedy_front_falls_and_is_convex(results):
     """Among promotions that reduce the error."""
-    _, front = hybrid.greedy(results, LOW, HIGH, bits=9)
+    front = hybrid.greedy(results, LOW, HIGH, bits=9).front
     assert len(front) > 3
     bits, error = front.bits.to_numpy(), front.nmse.to_numpy()
     assert (np.diff(bits) > 0).all() and (np.diff(error) < 0).all()
@@ -65,14 +65,16 @@ def test_H2_a_promotion_that_harms_is_not_made(tmp_path):
         writer.add(0, 0, "fine", np.float32([1, 1.125, 1.375]))
         writer.end_step(0)
     both = apscope.replay(tmp_path / "t", ["aps:e5m2", "aps:e4m3"], topology=["ring"])
-    scheme, front = hybrid.greedy(both, "aps:e5m2", "aps:e4m3", bits=99)
+    found = hybrid.greedy(both, "aps:e5m2", "aps:e4m3", bits=99)
+    scheme, front = found.scheme, found.front
     assert front.promoted.tolist() == ["", "fine"] and scheme.branches[0] == ("name:^fine$", "aps:e4m3")
 
 
 @pytest.mark.parametrize("budget", [4.1, 5, 6.5, 9])
 def test_H3_what_the_front_predicts_is_what_the_hybrid_measures(trace, results, budget):
     """Costs add up exactly; so do squared errors, tensors being independent."""
-    scheme, front = hybrid.greedy(results, LOW, HIGH, bits=budget)
+    found = hybrid.greedy(results, LOW, HIGH, bits=budget)
+    scheme, front = found.scheme, found.front
     chosen = front[front.chosen].iloc[-1]
     assert chosen.bits <= budget and not (front.bits[~front.chosen] <= budget).any()
     bits, error = totals(apscope.replay(trace, scheme, topology=["ring"]).frame)
@@ -84,8 +86,8 @@ def test_H3_what_the_front_predicts_is_what_the_hybrid_measures(trace, results, 
 
 
 def test_the_wire_can_be_what_is_compared(results):
-    _, front = hybrid.greedy(results, LOW, HIGH, bits=9, topology="")
-    assert front.bits.iloc[0] == pytest.approx(hybrid.greedy(results, LOW, HIGH, bits=9)[1].bits.iloc[0])
+    front = hybrid.greedy(results, LOW, HIGH, bits=9, topology="").front
+    assert front.bits.iloc[0] == pytest.approx(hybrid.greedy(results, LOW, HIGH, bits=9).front.bits.iloc[0])
 
 
 def test_names_are_taken_as_they_are(tmp_path):
@@ -113,7 +115,7 @@ def test_errors_name_what_is_wrong(results):
 def test_a_skipped_step_is_a_lost_gradient_to_the_greedy_choice():
     low, high = "dynamic_loss_scaling:e4m3,init=65536", "none:fp32"
     results = apscope.replay(DATA / "digits", [low, high], topology="ring")
-    _, front = hybrid.greedy(results, low, high, bits=32.0, topology="ring")
+    front = hybrid.greedy(results, low, high, bits=32.0, topology="ring").front
     f = results.frame[(results.frame.scheme == low) & (results.frame.topology == "ring")]
     lost = f.sum_squared_reference[f.skipped].sum()
     assert lost > 0.1 * f.sum_squared_reference.sum()

@@ -28,12 +28,12 @@ def test_AL1_the_share_that_underflows_is_the_target_exactly():
     rng = np.random.default_rng(1)
     for share in (1e-5, 1e-3, 0.1, 0.5):
         g, w = rng.normal(0, 1e-8, 400), rng.normal(0, 0.02, (64, 30))
-        l = apscope.layer_scale(g, w, share=share, power_of_two=False, **NO_BOUNDS)
+        l = apscope.studies.activation_scales.layer_scale(g, w, share=share, power_of_two=False, **NO_BOUNDS)
         sigma = math.sqrt((g**2).mean() * (w**2).mean()) * math.sqrt(0.5 * 64)
         assert l > 1
         assert math.erf(2.0**-24 / (l * sigma) / math.sqrt(2)) == pytest.approx(share, rel=1e-9)
     # sqrt2 erfinv(1e-3), from which l follows
-    one = apscope.layer_scale([1.0, -1.0], [[1.0], [-1.0]], fan=1, sparsity=1.0, u_min=1.0, power_of_two=False, **NO_BOUNDS)
+    one = apscope.studies.activation_scales.layer_scale([1.0, -1.0], [[1.0], [-1.0]], fan=1, sparsity=1.0, u_min=1.0, power_of_two=False, **NO_BOUNDS)
     assert 1 / one == pytest.approx(0.0012533145, rel=1e-7)
 
 
@@ -45,28 +45,28 @@ def test_AL1_sums_of_products_have_less_because_of_the_half_for_relu():
     rms = math.sqrt((g**2).mean() * (w**2).mean())
     # A sum of products g w, given its g, is normal with variance sigma_w^2 |g|^2.
     sums = rms * np.sqrt(rng.chisquare(fan, n)) * rng.normal(0, 1, n)
-    l = apscope.layer_scale(g, w, share=share, power_of_two=False, **NO_BOUNDS)
+    l = apscope.studies.activation_scales.layer_scale(g, w, share=share, power_of_two=False, **NO_BOUNDS)
     assert l > 1
     hits = int((np.abs(sums * l) < 2.0**-24).sum())
     assert abs(z_of_share(hits, n, share / math.sqrt(2))) < 5
     for factor in np.linspace(1, 2, 9):
         sigma_o = rms * math.sqrt(0.5 * fan) / factor
-        floored = apscope.layer_scale(g / factor, w, share=share, **NO_BOUNDS)
+        floored = apscope.studies.activation_scales.layer_scale(g / factor, w, share=share, **NO_BOUNDS)
         p = math.erf(2.0**-24 / (floored * sigma_o * math.sqrt(2)) / math.sqrt(2))
         assert share / math.sqrt(2) * (1 - 1e-6) <= p <= share * math.sqrt(2)
 
 
 def test_AL2_the_tests_of_its_code():
     options = dict(element_wise=True, u_min=6e-8)
-    assert apscope.layer_scale([[1e-5]], [[1e-4]], **NO_BOUNDS, **options) == 32
-    assert apscope.layer_scale([[1e-5]], [[1e-4]], **options) == 16  # the bound of a layer
-    assert apscope.layer_scale([[1e-5]], [[1e-4]], cumulative=256.0, **options) == 4  # of the product
+    assert apscope.studies.activation_scales.layer_scale([[1e-5]], [[1e-4]], **NO_BOUNDS, **options) == 32
+    assert apscope.studies.activation_scales.layer_scale([[1e-5]], [[1e-4]], **options) == 16  # the bound of a layer
+    assert apscope.studies.activation_scales.layer_scale([[1e-5]], [[1e-4]], cumulative=256.0, **options) == 4  # of the product
     # Powers of two: 1.23 -> 1, 0.23 -> 0.125 (a product that would overflow), 2 -> 2.
     for wanted, power in ((1.23, 1), (2.0, 2), (3.99, 2), (4.0, 4)):
-        assert apscope.layer_scale([[1.0]], [[1.0]], element_wise=True, u_min=wanted) == power
+        assert apscope.studies.activation_scales.layer_scale([[1.0]], [[1.0]], element_wise=True, u_min=wanted) == power
     for wanted, power in ((0.23, 0.125), (0.25, 0.25), (0.9, 0.5)):
-        assert apscope.layer_scale([[65504.0]], [[1.0 / wanted]], element_wise=True) == power
-    assert apscope.layer_scale([[0.0]], [[1.0]]) == 1 and apscope.layer_scale([[1.0]], [[0.0]]) == 1
+        assert apscope.studies.activation_scales.layer_scale([[65504.0]], [[1.0 / wanted]], element_wise=True) == power
+    assert apscope.studies.activation_scales.layer_scale([[0.0]], [[1.0]]) == 1 and apscope.studies.activation_scales.layer_scale([[1.0]], [[0.0]]) == 1
 
 
 def chain(folder, layers, magnitude):
@@ -82,7 +82,7 @@ def chain(folder, layers, magnitude):
 
 def test_AL3_scales_are_powers_of_two_within_their_bounds_and_come_off_exactly(tmp_path):
     saved = chain(tmp_path / "t", 6, 1e-9)
-    frame = apscope.activation_scales(saved, 0)
+    frame = apscope.studies.activation_scales.layer_scales(saved, 0)
     assert frame.layer.tolist() == [f"l{k}" for k in reversed(range(6))]
     assert frame.scale.tolist() == [16, 16, 4, 1, 1, 1] and frame.cumulative.max() == 1024
     assert (frame.cumulative == frame.scale.cumprod()).all()
@@ -95,30 +95,30 @@ def test_AL3_scales_are_powers_of_two_within_their_bounds_and_come_off_exactly(t
             assert row.underflow == ((g * row.cumulative).astype(np.float16) == 0).mean()
             assert row.underflow_before == (g.astype(np.float16) == 0).mean()
     # Gradients that would overflow are scaled down.
-    down = apscope.activation_scales(chain(tmp_path / "u", 2, 1e6), 0)
+    down = apscope.studies.activation_scales.layer_scales(chain(tmp_path / "u", 2, 1e6), 0)
     assert down.scale[0] < 1
 
 
 @pytest.mark.parametrize("name", ["fp16", "e5m2", "e4m3"])
 def test_AL3_holds_on_recorded_activations(trace, name):
     for step in trace.recorded()["activation_gradient"]:
-        frame = apscope.activation_scales(trace, step, format=name)
+        frame = apscope.studies.activation_scales.layer_scales(trace, step, format=name)
         assert len(frame) >= 3 and (np.frexp(frame.scale)[0] == 0.5).all()
         assert (frame.scale <= 16).all() and (frame.cumulative <= 1024).all()
         assert (frame.cumulative == frame.scale.cumprod()).all()
     without = set(trace.steps) - set(trace.recorded()["activation_gradient"])
     if without:
         with pytest.raises(ValueError, match="no activation_gradient"):
-            apscope.activation_scales(trace, min(without), format=name)
+            apscope.studies.activation_scales.layer_scales(trace, min(without), format=name)
 
 
 def test_AL3_a_join_takes_the_largest_scale_at_which_nothing_overflows():
-    assert apscope.join_scales([4.0, 64.0], [100.0, 100.0]) == 64
-    assert apscope.join_scales([4.0, 64.0], [5000.0, 100.0]) == 4
-    assert apscope.join_scales([4.0, 64.0], [5000.0, 2e6]) == 2  # 2e6 / 32
-    assert apscope.join_scales([4.0], [1e9]) == 0.5  # 1/8 of it, and no further
+    assert apscope.studies.activation_scales.join_scales([4.0, 64.0], [100.0, 100.0]) == 64
+    assert apscope.studies.activation_scales.join_scales([4.0, 64.0], [5000.0, 100.0]) == 4
+    assert apscope.studies.activation_scales.join_scales([4.0, 64.0], [5000.0, 2e6]) == 2  # 2e6 / 32
+    assert apscope.studies.activation_scales.join_scales([4.0], [1e9]) == 0.5  # 1/8 of it, and no further
     with pytest.raises(ValueError, match="one of each"):
-        apscope.join_scales([], [])
+        apscope.studies.activation_scales.join_scales([], [])
 
 
 @pytest.mark.parametrize("distribution", ["normal", "lognormal"])
@@ -261,7 +261,7 @@ def test_HF4_what_was_applied_is_the_truth_less_the_residual(name):
     rng = np.random.default_rng(10)
     start = apscope.quantize(rng.normal(0, 1, 300), name).astype(np.float64)
     updates = rng.integers(-(2**22), 2**22, (60, 300)) * 2.0**-30
-    run = apscope.weight_residual(start, updates, name)
+    run = apscope.studies.weight_updates.weight_residual(start, updates, name)
     assert not run.residual[0].any()
     applied = run.weights[-1] - run.weights[0]
     for i in range(300):
@@ -273,16 +273,17 @@ def test_HF4_what_was_applied_is_the_truth_less_the_residual(name):
 
 def test_HF4_holds_along_a_recorded_run():
     trace = apscope.open_trace(DATA / "digits")
-    weights, updates = apscope.sgd_updates(trace, "conv2.weight")
+    recorded = apscope.studies.weight_updates.sgd_updates(trace, "conv2.weight")
+    weights, updates = recorded.weights, recorded.updates
     assert len(updates) == 40
     g = np.mean([trace.read(3, "conv2.weight", w).astype(np.float64) for w in range(8)], axis=0)
     assert np.allclose(updates[3], -0.1 * g, rtol=1e-14, atol=0)
-    run = apscope.weight_residual(weights, updates)
+    run = apscope.studies.weight_updates.weight_residual(weights, updates)
     assert np.allclose(run.weights + run.residual, run.target, rtol=0, atol=1e-13)
     kept = np.square(run.weights[-1] - run.target[-1]).sum()
     assert kept < np.square(run.without[-1] - run.target[-1]).sum()
     # A residual of ten bits loses little of that.
-    rounded = apscope.weight_residual(weights, updates, residual_format="dlfloat16")
+    rounded = apscope.studies.weight_updates.weight_residual(weights, updates, residual_format="dlfloat16")
     assert 0 < np.abs(rounded.weights + rounded.residual - rounded.target).max() < 40 * 2.0**-10 * np.abs(run.residual).max()
 
 
@@ -293,20 +294,20 @@ def test_US1_unit_variance_in_unit_variance_out():
     """Each scale on sums of its own number of terms; the variance of a sum's square is known."""
     rng = np.random.default_rng(12)
     n, outputs, inputs, batch = 20_000, 40, 90, 60
-    scales = apscope.unit_scales((outputs, inputs), batch, constrained=False)
+    scales = apscope.studies.unit_scaling.unit_scales((outputs, inputs), batch, constrained=False)
     for scale, terms in (("output", inputs), ("input_gradient", outputs), ("weight_gradient", batch)):
-        y = scales[scale] * (rng.normal(size=(n, terms)) * rng.normal(size=(n, terms))).sum(axis=1)
+        y = getattr(scales, scale) * (rng.normal(size=(n, terms)) * rng.normal(size=(n, terms))).sum(axis=1)
         # y^4 has mean 3 + 6 / terms, so y^2 variance 2 + 6 / terms.
         assert abs((y**2).mean() - 1) < 5 * math.sqrt((2 + 6 / terms) / n)
-    tied = apscope.unit_scales((outputs, inputs), batch)
-    assert tied["input_gradient"] == tied["output"] == inputs**-0.5 and tied["weight_gradient"] == batch**-0.5
-    convolution = apscope.unit_scales((4, 3, 2, 2), 7, constrained=False)
-    assert convolution == {"output": 12**-0.5, "input_gradient": 4**-1.0, "weight_gradient": 7**-0.5}
+    tied = apscope.studies.unit_scaling.unit_scales((outputs, inputs), batch)
+    assert tied.input_gradient == tied.output == inputs**-0.5 and tied.weight_gradient == batch**-0.5
+    convolution = apscope.studies.unit_scaling.unit_scales((4, 3, 2, 2), 7, constrained=False)
+    assert vars(convolution) == {"output": 12**-0.5, "input_gradient": 4**-1.0, "weight_gradient": 7**-0.5}
 
 
 def test_US1_the_diagnostic_of_a_recorded_model(trace):
     step = trace.recorded()["layer_input"][0]
-    frame = apscope.unit_scaling(trace, step)
+    frame = apscope.studies.unit_scaling.layer_deviations(trace, step)
     for row in frame.itertuples():
         g = trace.read(step, f"{row.layer}.weight").astype(np.float64)
         out = trace.read(step, row.layer, 0, "activation_gradient")
@@ -317,7 +318,7 @@ def test_US1_the_diagnostic_of_a_recorded_model(trace):
     without = set(trace.steps) - set(trace.recorded()["layer_input"])
     if without:
         with pytest.raises(ValueError, match="no layer inputs"):
-            apscope.unit_scaling(trace, min(without))
+            apscope.studies.unit_scaling.layer_deviations(trace, min(without))
 
 
 def test_US2_the_format_of_its_code_is_another_one():

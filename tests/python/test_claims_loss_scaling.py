@@ -22,7 +22,7 @@ def trace(request):
 def test_M1_a_power_of_two_shifts_the_histogram_and_never_adds_zeros(trace):
     g = all_gradients(trace, trace.steps[-1])
     g = g[g != 0]
-    last_zeros = g.size
+    last_zeros, last, both_normal = g.size, None, None
     for k in range(0, 25, 4):
         sent = apscope.exchange(f"loss_scaling:fp16,scale={2**k}", g[None]).sent[0]
         zeros = int((sent == 0).sum())
@@ -50,7 +50,7 @@ def test_M2_zeros_counted_from_exponents_are_the_zeros_of_casting(trace, name):
     beside = [np.nextafter(ties, np.inf), np.nextafter(ties, -np.inf), [0.0, np.inf, np.nan]]
     g = np.concatenate([all_gradients(trace, trace.steps[-1]).astype(np.float64), ties, *beside])
     nonzero = g[np.isfinite(g) & (g != 0)]
-    curve = apscope.underflow_curve(g, name)
+    curve = apscope.studies.weight_updates.underflow_curve(g, name)
     assert list(curve.scale_exponent) == list(range(25))
     for row in curve.itertuples():
         scaled = nonzero * 2.0**row.scale_exponent
@@ -68,14 +68,14 @@ def test_M2_zeros_counted_from_exponents_are_the_zeros_of_casting(trace, name):
 
 def test_M2_refuses_a_format_whose_bins_do_not_tell():
     with pytest.raises(ValueError, match="no power of two"):
-        apscope.underflow_curve([1.0], "hfp8_forward")
+        apscope.studies.weight_updates.underflow_curve([1.0], "hfp8_forward")
 
 
 def test_M3_the_underflow_of_a_lognormal_distribution_is_the_normal_integral():
     rng = np.random.default_rng(7)
     n, mu, sigma = 400_000, -21.0, 3.0
     x = 2.0 ** rng.normal(mu, sigma, n)
-    for row in apscope.underflow_curve(x, "fp16", exponents=(0, 3, 8)).itertuples():
+    for row in apscope.studies.weight_updates.underflow_curve(x, "fp16", exponents=(0, 3, 8)).itertuples():
         p = 0.5 * (1 + math.erf((-25 - row.scale_exponent - mu) / sigma / math.sqrt(2)))
         assert abs(z_of_share(row.zeros, n, p)) < 5
 
@@ -94,7 +94,7 @@ def test_closed_form_5_normal_gradients_flush_at_the_rate_of_erf(sigma, share):
 
 def test_lost_updates_are_those_of_the_half_ulp_rule(trace):
     """abs(d) < ulp(w) / 2, or equal and even; towards 0 from a power of two, a quarter of ulp."""
-    found = apscope.update_underflow(trace, "fp16")
+    found = apscope.studies.weight_updates.update_underflow(trace, "fp16")
     for row in found.itertuples():
         step = trace.manifest.steps[trace.steps.index(row.step)]
         ranks = [trace.read(row.step, row.tensor, w).astype(np.float64) for w in range(trace.workers)]
@@ -124,7 +124,7 @@ def test_an_update_is_lost_below_1_to_2048_of_a_power_of_two_and_1_to_4096_at_th
         writer.add(0, 0, "w", np.float32(d))
         writer.add(0, 0, "w", w, kind="weights")
         writer.end_step(0, learning_rate=1.0)
-    row = apscope.update_underflow(apscope.open_trace(tmp_path / "t")).iloc[0]
+    row = apscope.studies.weight_updates.update_underflow(apscope.open_trace(tmp_path / "t")).iloc[0]
     assert (row.updates, row.lost, row.lost_with_master) == (8, 4, 0)
     assert row.kept_by_master == 1.0
 
@@ -243,7 +243,7 @@ def test_F1_e5m2_is_fp16_without_eight_binades_of_subnormals(trace):
     for k in (0, 5, 10):
         ours, theirs = (apscope.exchange(f"loss_scaling:{n},scale={2**e}", g).sent == 0 for n, e in (("e5m2", k + 8), ("fp16", k)))
         assert np.array_equal(ours, theirs) and ours.any()
-    a, b = apscope.underflow_curve(g, "e5m2", exponents=range(8, 33)), apscope.underflow_curve(g, "fp16", exponents=range(25))
+    a, b = apscope.studies.weight_updates.underflow_curve(g, "e5m2", exponents=range(8, 33)), apscope.studies.weight_updates.underflow_curve(g, "fp16", exponents=range(25))
     assert a.zeros.tolist() == b.zeros.tolist()
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import apscope
+from apscope._results.comparison import ratios
 
 FORMATS = ("e5m2", "e4m3", "e3m4", "e2m5", "e3m0")
 TOPOLOGIES = ["ring", "sequential", "tree", "hierarchical:8", "sequential+kahan"]
@@ -79,7 +80,7 @@ WORST = [("digits", "e4m3", ".0012", ".0041", "8.6", "14.3"), ("digits_w64", "e4
 def test_worst_layer_and_underflow(results, trace, format, worst, rivals_worst, underflow, rivals_underflow):
     one = results[trace].compare(aps(format), loss_scaling(format), "wire", layers=False).iloc[0]
     assert printed(100 * one.underflow_wire_a, underflow) and printed(100 * one.underflow_wire_b, rivals_underflow)
-    cells = apscope.comparison.ratios(results[trace], aps(format), loss_scaling(format), "wire")
+    cells = ratios(results[trace], aps(format), loss_scaling(format), "wire")
     assert printed(cells.nmse_a.max(), worst) and printed(cells.nmse_b.max(), rivals_worst)
 
 

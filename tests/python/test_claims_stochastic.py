@@ -48,7 +48,7 @@ def z_of_means(spec, g, draws, **options):
 def test_closed_form_2_any_sorted_grid():
     """P(hi) = (x - lo) / (hi - lo), mean x, Var = (x - lo)(hi - x), on a grid without any structure."""
     x = heavy(0, 1, 400)
-    levels = apscope.optimal_levels(x, 9)[0]
+    levels = apscope.studies.levels.optimal_levels(x, 9).levels
     e = apscope.exchange("zipml:levels=9,method=fast,random_bits=53", x)
     above = np.clip(np.searchsorted(levels, x[0], side="right"), 1, 8)
     lo, hi = levels[above - 1], levels[above]
@@ -270,15 +270,15 @@ def test_ternary_codes_add_up_in_few_bits():
 
 
 def test_FT1_costs():
-    even = apscope.fractrain_cost(8, 8, 8)
+    even = apscope.studies.fractrain.relative_cost(8, 8, 8)
     assert (even.forward, even.backward, even.gradient, even.percent) == (1 / 16, 1 / 16, 1 / 16, 6.25)
-    assert apscope.fractrain_cost(32, 32, 32, [3, 5]).percent == 100
-    mixed = apscope.fractrain_cost([4, 6], [4, 8], [8, 12], [1, 3])
+    assert apscope.studies.fractrain.relative_cost(32, 32, 32, [3, 5]).percent == 100
+    mixed = apscope.studies.fractrain.relative_cost([4, 6], [4, 8], [8, 12], [1, 3])
     exact = [Fraction(b * c, 32**2) for b, c in ((4, 4), (6, 8), (8, 4), (12, 8), (4, 8), (6, 12))]
     assert [*mixed.forward, *mixed.backward, *mixed.gradient] == exact
     assert math.isclose(mixed.percent, 100 * sum(exact[i] * (1, 3)[i % 2] for i in range(6)) / 12, rel_tol=1e-15)
     with pytest.raises(ValueError, match="must not be below 0"):
-        apscope.fractrain_cost(8, -1, 8)
+        apscope.studies.fractrain.relative_cost(8, -1, 8)
 
 
 def widths_of(spec, losses):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import apscope
+from apscope._results.pooling import pool
 
 DATA = Path(__file__).parents[2] / "notebooks" / "data"
 
@@ -216,7 +217,7 @@ def test_bundled_gradients_replay_through_all_of_them():
     trace = apscope.open_trace(DATA / "digits")
     specs = ["fft_sparse", "top_k:keep=0.1", "zero_blocks", "powersgd", "thc", "integer_allreduce", "integer_allreduce:bits=8"]
     frame = apscope.replay(trace, specs, topology="exact", steps=slice(0, 6)).frame
-    pooled = apscope.pooling.pool(frame[frame.stage == "wire"], ["scheme"]).set_index("scheme")
+    pooled = pool(frame[frame.stage == "wire"], ["scheme"]).set_index("scheme")
     assert pooled.nmse["zero_blocks"] == 0 and pooled.nmse["integer_allreduce"] < 1e-15
     assert pooled.nmse["integer_allreduce:bits=8"] < pooled.nmse["top_k:keep=0.1"] < 1
     assert (pooled.nmse < 1).all()

@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 import apscope
+from apscope._results.folders import FILES
 from apscope.cli import main
 
 
@@ -38,9 +39,9 @@ def test_schemes_prints_keys_and_needs(capsys):
     assert main(["schemes"]) == 0
     out = capsys.readouterr().out
     for d in apscope.schemes.definitions():
-        assert d["summary"].split(";")[0][:40] in " ".join(out.split())
-        for key, default, _ in d["keys"]:
-            assert f"{key}={default}" in out
+        assert d.summary.split(";")[0][:40] in " ".join(out.split())
+        for key in d.keys:
+            assert f"{key.name}={key.default}" in out
 
 
 def test_replay_and_merge_write_results(capsys, digits, tmp_path):
@@ -50,7 +51,7 @@ def test_replay_and_merge_write_results(capsys, digits, tmp_path):
         assert main(["replay", *common, "-o", str(tmp_path / f"s{i}"), "--shard", f"{i}/2"]) == 0
     assert main(["merge", str(tmp_path / "s1"), str(tmp_path / "s0"), "-o", str(tmp_path / "joined")]) == 0
     assert (tmp_path / "joined/results.csv").read_bytes() == (tmp_path / "all/results.csv").read_bytes()
-    assert sorted(p.name for p in (tmp_path / "all").iterdir()) == sorted(apscope.results.FILES)
+    assert sorted(p.name for p in (tmp_path / "all").iterdir()) == sorted(FILES)
     # The command in the provenance repeats the run.
     command = apscope.Results.open(tmp_path / "joined").provenance["command"].split()
     assert main([*command[1:], "-o", str(tmp_path / "again")]) == 0

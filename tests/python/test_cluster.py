@@ -11,7 +11,7 @@ import pytest
 
 import apscope
 from apscope.cli import main
-from apscope.progress import Bar
+from apscope._replay.progress import Bar
 from apscope.record import TraceWriter
 
 distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed (apscope[dask])")
@@ -83,7 +83,7 @@ def test_progress_reaches_the_end(client, digits, monkeypatch):
         def __exit__(self, *error):
             pass
 
-    monkeypatch.setattr(sys.modules["apscope.replay"], "Bar", Told)
+    monkeypatch.setattr("apscope._replay.replay.Bar", Told)
     replay(digits, progress=True, client=client)
     assert told and told[-1][0] == told[-1][1] > 0
     assert [d for d, _ in told] == sorted(d for d, _ in told)
@@ -114,7 +114,7 @@ def test_a_worker_that_ends_is_one_sentence(digits, monkeypatch):
     def die(*arguments):
         os._exit(1)
 
-    monkeypatch.setattr("apscope.cluster.run_shard", die)
+    monkeypatch.setattr("apscope._replay.cluster.run_shard", die)
     settings = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
     once = dask.config.set({"distributed.scheduler.allowed-failures": 0})
     with once, distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster) as client:

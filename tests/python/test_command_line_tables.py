@@ -5,13 +5,15 @@ import json
 import os
 import sys
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import apscope
 from apscope.cli import main
-from apscope.cli.table import print_table
-from apscope.csv_table import read_csv
+from apscope.cli._table import print_table
+from apscope._results.csv_table import read_csv
+from apscope.record import TraceWriter
 
 SCHEMES = ["none:fp32", "aps:e4m3", "loss_scaling:e4m3,scale=best", "qsgd"]
 
@@ -128,3 +130,45 @@ def test_a_name_is_no_formula_in_a_spreadsheet_and_reads_back(request, tmp_path)
     back = read_csv(tmp_path / "r/results.csv")
     assert back.tensor.fillna("").tolist() == FORMULAS and back.role.fillna("").tolist() == FORMULAS[::-1]
     assert back.sum_error.tolist() == frame.sum_error.tolist() and (back.sum_error < 0).any()
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory):
+    """Results of a trace whose tensors have names that terminals would obey, that are long, or `all`; one gradient is NaN."""
+    folder, names = tmp_path_factory.mktemp("odd"), ["all", "bell\a\x1b[31mred\nline", "n" * 3000]
+    with TraceWriter(folder / "t", workers=2, metadata={"note\r": "x\x9b2J"}) as writer:
+        for step in range(2):
+            for worker in range(2):
+                for i, name in enumerate(names):
+                    x = np.random.default_rng([step, worker, i]).standard_normal(64).astype(np.float32)
+                    x[0] = np.nan if (step, worker, i) == (1, 0, 2) else x[0]
+                    writer.add(step, worker, name, x)
+            writer.end_step(step)
+    return str(apscope.replay(folder / "t", ["none:e4m3", "aps:e4m3"]).save(folder / "r")), str(folder / "t")
+
+
+def test_names_cannot_steer_a_terminal_and_long_ones_are_clipped(capsys, odd):
+    results, trace = odd
+    for words in (["summary", results, "--all-columns"], ["compare", results, "aps:e4m3", "none:e4m3"], ["info", trace]):
+        assert main(words) == 0
+        out = capsys.readouterr().out
+        assert all(line.isprintable() for line in out.splitlines()) and max(map(len, out.splitlines())) < 1200
+        assert "n" * 200 not in out
+        if words[0] != "summary":  # which names the worst layer alone
+            assert r"bell\x07\x1b[31mred\nline" in out and "nnnn…nnnn" in out
+    assert r"note\r" in out and r"x\x9b2J" in out
+
+
+def test_a_layer_called_all_is_told_from_all_layers(capsys, odd):
+    table = apscope.Results.open(odd[0]).compare("aps:e4m3", "none:e4m3")
+    assert table.layer.tolist()[:2] == ["all", "all"] and table.whole.tolist() == [True, False, False, False]
+    main(["compare", odd[0], "aps:e4m3", "none:e4m3"])
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[2:4]] == ["all", "'all'"]
+
+
+def test_gradients_that_are_not_finite_are_told_on_standard_error(capsys, odd, folder):
+    for words in (["summary", odd[0]], ["compare", odd[0], "aps:e4m3", "none:e4m3"], ["summary", odd[0], "--csv"]):
+        assert main(words) == 0
+        assert capsys.readouterr().err == f"apscope: {apscope.Results.open(odd[0]).not_finite}\n"
+    assert apscope.Results.open(odd[0]).not_finite.startswith("1 of 6 layer-steps hold gradients that are NaN or infinite.")
+    assert apscope.Results.open(folder).not_finite == ""

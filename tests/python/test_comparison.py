@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import apscope
-from apscope import comparison
+from apscope._results import comparison
 from summary_tables import LAYERS, LOSS_SCALING, MIXED, OWN_ONLY, cosine, loss, mean, random_results, ratio_of, rows_of, same, table, underflow
 
 

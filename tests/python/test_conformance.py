@@ -168,8 +168,10 @@ def test_the_peers_command_says_what_differs_and_why(pack, capsys):
         (["check", "PACK", "--against", "numpy:sum", "--format", "e4m3"], "shape"),
         (["check", "PACK", "--against", "numpy:abs"], "name it"),
         (["check", "PACK", "--against", "numpy:abs", "--format", "tf32"], "has no format 'tf32'"),
-        (["check", "PACK", "--against", "numpy:float16", "--rounding", "up"], "no rounding 'up'"),
-        (["check", "PACK", "--against", "numpy:float16", "--overflow", "wrap"], "no overflow 'wrap'"),
+        (["check", "PACK", "--against", "numpy:float16", "--rounding", "up"], "unknown rounding 'up'"),
+        (["check", "PACK", "--against", "numpy:float16", "--rounding", "stochastic"], "the pack has no rounding 'stochastic'"),
+        (["check", "PACK", "--against", "numpy:float16", "--overflow", "wrap"], "unknown overflow 'wrap'"),
+        (["check", "PACK", "--against", "numpy:float16", "--overflow", "nan"], "the pack has no overflow 'nan'"),
     ],
 )
 def test_errors_are_one_sentence(pack, tmp_path, capsys, monkeypatch, arguments, words):

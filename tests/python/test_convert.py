@@ -4,10 +4,10 @@ import argparse
 
 import numpy as np
 import pytest
-from apscope.cli import convert as convert_verb
-from apscope.cli import info as info_verb
-from apscope.convert import DEFAULT_PATTERNS, convert
-from apscope.trace import open_trace
+from apscope.cli import _convert as convert_verb
+from apscope.cli import _info as info_verb
+from apscope.record._convert import DEFAULT_PATTERNS, convert
+from apscope import open_trace
 from safetensors.numpy import save_file
 
 TENSORS = {"conv.weight": (2, 1, 3, 3), "fc.bias": (5,)}
@@ -173,7 +173,7 @@ def test_other_refusals(tmp_path):
 def run_verb(verb, *arguments):
     parser = argparse.ArgumentParser()
     verb.add_parser(parser.add_subparsers())
-    args = parser.parse_args([verb.__name__.rsplit(".", 1)[1], *map(str, arguments)])
+    args = parser.parse_args([verb.__name__.rsplit("._", 1)[1], *map(str, arguments)])
     return args.run(args)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import runpy
@@ -10,6 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+import apscope
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -40,6 +43,26 @@ def broken(page: Path) -> list[str]:
         if not link.startswith("https://") and (not target.is_file() or anchor and anchor not in anchors(target)):
             found.append(link)
     return found
+
+
+def listed_names() -> dict[str, list[str]]:
+    """Module -> names, as the API reference lists them."""
+    found: dict[str, list[str]] = {}
+    module = ""
+    for line in (ROOT / "docs/api.md").read_text().splitlines():
+        if line.startswith(".. currentmodule:: "):
+            module = line.split()[-1]
+        elif re.fullmatch(r"   \w+", line):
+            found.setdefault(module, []).append(line.strip())
+    return found
+
+
+def test_the_api_reference_lists_the_public_names_and_no_others():
+    modules = ["apscope", *(f"apscope.{m}" for m in apscope._MODULES if m != "studies"), *(f"apscope.studies.{m}" for m in apscope.studies.__all__)]
+    not_listed = {"apscope": {*apscope._MODULES, "__version__"}}
+    public = {m: set(importlib.import_module(m).__all__) - not_listed.get(m, set()) for m in modules}
+    listed = listed_names()
+    assert {m: sorted(names) for m, names in listed.items()} == {m: sorted(names) for m, names in public.items()}
 
 
 def test_the_site_lists_every_page():
@@ -75,6 +98,9 @@ def test_sphinx_makes_it_without_a_warning(tmp_path):
     assert run.returncode == 0, run.stderr
     pages = sorted((tmp_path / "site").rglob("*.html"))
     assert {tmp_path / "site" / p.relative_to(ROOT).with_suffix(".html") for p in PAGES} <= set(pages)
+    for module, names in listed_names().items():
+        for name in names:  # a page each, with its signature or its description
+            assert f'id="{module}.{name}"' in (tmp_path / f"site/docs/api/{module}.{name}.html").read_text()
     assert (tmp_path / "site/index.html").read_text() == (tmp_path / "site/README.html").read_text()
     fetched = re.compile(r"""<(?:script|img|iframe)[^>]* src=["']?(?:https?:)?//|<link[^>]*rel="stylesheet"[^>]*href="(?:https?:)?//""")
     assert not [p.name for p in pages if fetched.search(p.read_text())]

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("apscope._oracle", reason="what a row rests on is what the oracle's module is asked for")
 
 from apscope import FloatFormat, _core, _oracle
-from apscope.verify import Verification
+from apscope.machine import Verification
 from tests.exhaustive import __main__ as command
 from tests.exhaustive import digests, jobs, page, record, sources
 from tests.exhaustive.record import Key, Record, Row, standings

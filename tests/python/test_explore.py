@@ -6,7 +6,7 @@ import re
 import pytest
 
 import apscope
-from apscope.report import page
+from apscope._report import page
 from tests.python.browser import CHROMIUM, Browser
 
 SPECS = ["none:bf16", "aps:e3m4", "loss_scaling:e3m4,scale=best"]

@@ -21,18 +21,18 @@ FAMILIES = {
 
 
 def test_a_file_is_a_scheme_of_its_folders_family(request):
-    definitions = {d["name"]: d for d in apscope.schemes.definitions()}
+    definitions = {d.name: d for d in apscope.schemes.definitions()}
     root = request.config.rootpath / "emulation/schemes"
     files = [f for folder in FAMILIES for f in (root / folder).glob("*.cpp")]
     assert sorted(f.stem for f in files) == sorted(definitions)
     for file in files:
         found = definitions[file.stem]
         special = {"policy": "mixed", "scheme": ""}  # a combinator's is that of what it holds
-        assert found["family"] == special.get(found["body"], FAMILIES[file.parent.name]), file
+        assert found.family == special.get(found.body, FAMILIES[file.parent.name]), file
 
 
 def test_a_family_stands_together_and_combinators_come_last():
-    order = [d["family"] for d in apscope.schemes.definitions() if d["family"] not in ("", "mixed")]
+    order = [d.family for d in apscope.schemes.definitions() if d.family not in ("", "mixed")]
     assert list(dict.fromkeys(order)) == list(FAMILIES.values()) and order == sorted(order, key=list(FAMILIES.values()).index)
 
 

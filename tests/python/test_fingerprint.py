@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import apscope
+from apscope._formats.blackbox import same
 from apscope import fingerprint
 from apscope.cli import main
 
@@ -164,7 +165,7 @@ def test_mistakes(cast, expected):
     x = np.array([int(found.first.split()[0], 16)], np.uint32).view(np.float32)
     name, rounding, overflow = found.preset.replace("overflow ", "").split(", ")
     preset = apscope.quantize(x, name, rounding=rounding, overflow=overflow)
-    assert not apscope.blackbox.same(cast(x.copy()).astype(np.float64), preset.astype(np.float64)).any()
+    assert not same(cast(x.copy()).astype(np.float64), preset.astype(np.float64)).any()
 
 
 def test_the_first_difference_of_the_lost_sticky_bit():

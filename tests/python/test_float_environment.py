@@ -19,6 +19,8 @@ import pandas as pd
 import pytest
 
 import apscope
+from apscope._results import comparison
+from apscope._results.pooling import pool
 from apscope import _core
 
 torch = pytest.importorskip("torch")
@@ -86,7 +88,7 @@ def casts() -> list:
             codes = apscope.encode(x, name)
             made += [codes, apscope.decode(codes, name)]
     made += [apscope.quantize(HALVES, "e4m3"), apscope.quantize(torch.from_numpy(FLOATS).bfloat16(), "bf16").float().numpy()]
-    made += list(apscope.cast_statistics(FLOATS, "e5m2").items())
+    made += list(apscope.cast_statistics(FLOATS, "e5m2").to_dict().items())
     for topology in ("exact", "ring", "sequential+kahan"):
         made.append(apscope.allreduce(TINY, "bf16", topology=topology, threads=2))
     return made
@@ -138,19 +140,20 @@ def replays() -> list:
 def observers() -> list:
     trace = apscope.open_trace(DATA / "digits")
     results = apscope.replay(trace, ["aps:e4m3", "stochastic:e4m3"], steps="0:2", topology="ring")
-    made: list = [*apscope.optimal_levels(TINY.ravel(), 5), *apscope.optimal_levels(USUAL.ravel(), 5, "exact")]
-    made += [apscope.underflow_curve(TINY, "fp16", exponents=range(100, 160, 5)), apscope.underflow_curve(DOUBLES[:200], "fp64", exponents=range(25))]
-    made += [apscope.cost.step_time(results), vars(apscope.cost.collective("ring", 1e6 / 3, 8)), apscope.pooling.pool(results.frame, ["scheme", "stage"])]
-    made += [results.summary(), results.compare("aps:e4m3", "stochastic:e4m3"), apscope.comparison.ratios(results, "aps:e4m3", "stochastic:e4m3")]
-    made += [apscope.comparison.compare_steps(results, "aps:e4m3", "stochastic:e4m3"), results.pool(["scheme", "tensor"])]
-    made += list(vars(apscope.double_sampling(USUAL, THIRDS[0], THIRDS[:, 0], LEVELS)).values())
-    made += [apscope.unit_scales([7, 3, 5], 11), apscope.fractrain_cost([3, 5], [4, 4], [7, 8])]
-    made += [apscope.layer_scale(TINY, USUAL, u_min=2.0**-140), apscope.join_scales([2.0, 8.0], [1e-39, 1e-40])]
-    made += [apscope.activation_scales(trace, 0), apscope.unit_scaling(trace, 0), apscope.update_underflow(trace, "bf16")]
-    made += [vars(apscope.weight_residual(w, u)) for w, u in ((USUAL[0], THIRDS[1:]), (TINY[0], TINY[1:]))]
-    made += list(apscope.sgd_updates(trace, "conv2.weight"))
-    made += [apscope.loss_change(trace, "aps:e4m3", steps="0:2")]
-    made += [vars(apscope.path_loss_change(lambda w: w**3, WIDE[0], THIRDS[0]))]
+    levels = apscope.studies.levels.optimal_levels
+    made: list = [*vars(levels(TINY.ravel(), 5)).values(), *vars(levels(USUAL.ravel(), 5, "exact")).values()]
+    made += [apscope.studies.weight_updates.underflow_curve(TINY, "fp16", exponents=range(100, 160, 5)), apscope.studies.weight_updates.underflow_curve(DOUBLES[:200], "fp64", exponents=range(25))]
+    made += [apscope.cost.step_time(results), vars(apscope.cost.collective("ring", 1e6 / 3, 8)), pool(results.frame, ["scheme", "stage"])]
+    made += [results.summary(), results.compare("aps:e4m3", "stochastic:e4m3"), comparison.ratios(results, "aps:e4m3", "stochastic:e4m3")]
+    made += [comparison.compare_steps(results, "aps:e4m3", "stochastic:e4m3"), results.pool(["scheme", "tensor"])]
+    made += list(vars(apscope.studies.double_sampling.gradients(USUAL, THIRDS[0], THIRDS[:, 0], LEVELS)).values())
+    made += [apscope.studies.unit_scaling.unit_scales([7, 3, 5], 11), apscope.studies.fractrain.relative_cost([3, 5], [4, 4], [7, 8])]
+    made += [apscope.studies.activation_scales.layer_scale(TINY, USUAL, u_min=2.0**-140), apscope.studies.activation_scales.join_scales([2.0, 8.0], [1e-39, 1e-40])]
+    made += [apscope.studies.activation_scales.layer_scales(trace, 0), apscope.studies.unit_scaling.layer_deviations(trace, 0), apscope.studies.weight_updates.update_underflow(trace, "bf16")]
+    made += [vars(apscope.studies.weight_updates.weight_residual(w, u)) for w, u in ((USUAL[0], THIRDS[1:]), (TINY[0], TINY[1:]))]
+    made += list(vars(apscope.studies.weight_updates.sgd_updates(trace, "conv2.weight")).values())
+    made += [apscope.studies.attribution.loss_change(trace, "aps:e4m3", steps="0:2")]
+    made += [vars(apscope.studies.attribution.path_loss_change(lambda w: w**3, WIDE[0], THIRDS[0]))]
     return made
 
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import apscope
-from apscope.inputs import as_format
+from apscope._arrays.inputs import as_format
 from tests.python.test_any_format import formats, made
 from tests.reference.casts import Rounding
 from tests.reference.exact_operations import OrderedSum, operate

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 import apscope
+from apscope._results.folders import FILES
 from apscope.cli import main
 from apscope.schemes import Scheme
 
@@ -26,7 +27,7 @@ def refused(capsys, *words):
     return err.removeprefix("apscope: ").strip()
 
 
-@pytest.mark.parametrize("name", apscope.folders.FILES)
+@pytest.mark.parametrize("name", FILES)
 def test_a_foreign_file_in_the_results_folder_stays(capsys, digits, tmp_path, name):
     out = tmp_path / "fo"
     out.mkdir()

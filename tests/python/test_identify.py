@@ -1,7 +1,5 @@
 """identify: every named format is found from its values, and near misses are told apart."""
 
-import doctest
-import sys
 
 import ml_dtypes
 import numpy as np
@@ -86,9 +84,3 @@ def test_what_is_no_table_is_refused_in_a_sentence(what, error, words):
     with pytest.raises(error, match=words) as caught:
         apscope.identify(what)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("module", ["identify", "fingerprint"])
-def test_the_docstrings_examples(module):
-    failed, attempted = doctest.testmod(sys.modules[f"apscope.{module}"])
-    assert attempted > 2 and failed == 0

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import apscope
-from apscope.inputs import as_format
+from apscope._arrays.inputs import as_format
 
 torch = pytest.importorskip("torch")
 

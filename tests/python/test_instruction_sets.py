@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from apscope import _core, named_formats
-from apscope.verify import OPERATIONS, ROUNDINGS
+from apscope.machine import OPERATIONS, ROUNDINGS
 from tests.exhaustive.instruction_sets import BLOCKS, RANDOM
 
 ROOT = Path(__file__).parents[2]

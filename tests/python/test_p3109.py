@@ -98,10 +98,10 @@ def test_every_projection_is_the_draft_s(name, version):
             if version == "v4.0" and mode == "ToOdd" and saturation == "SatNone" and f.has_infinity and not f.is_signed:
                 continue  # refused, see below
             draw = {"random_bits": 3} if mode in DRAWS else {}
-            words = p3109.projection(name, mode, saturation, version=version, **draw)
+            projection = p3109.projection(name, mode, saturation, version=version, **draw)
             r = np.arange(len(x)) * 5 % 8
             given = {"random": r} if draw else {}
-            got = apscope.quantize(x, f, **words, **given)
+            got = apscope.quantize(x, f, projection=projection, **given)
             expected = np.array([project(v, name, mode, saturation, version, 3, int(k)) for v, k in zip(x, r, strict=True)])
             np.testing.assert_array_equal(got, expected, err_msg=f"{mode} {saturation}")
 
@@ -109,7 +109,7 @@ def test_every_projection_is_the_draft_s(name, version):
 def test_the_two_versions_differ_in_finite_formats_only():
     assert p3109.projection("binary8p3se") == p3109.projection("binary8p3se", version="v4.0")
     assert p3109.projection("binary8p3sf") != p3109.projection("binary8p3sf", version="v4.0")
-    assert np.isnan(apscope.quantize(1e9, "binary4p2sf", **p3109.projection("binary4p2sf")))
+    assert np.isnan(apscope.quantize(1e9, "binary4p2sf", projection=p3109.projection("binary4p2sf")))
 
 
 @pytest.mark.parametrize(

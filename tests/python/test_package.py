@@ -1,46 +1,125 @@
-"""`import apscope`: what it names, once each, and what waits for its first use."""
+"""`import apscope`: what it names, once each; what waits for its first use; which modules are public."""
 
+from __future__ import annotations
+
+import importlib
+import inspect
 import re
 import subprocess
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
 import apscope
 
+PACKAGE = Path(apscope.__file__).parent
 NAMED = re.findall(r"(?<!`)`([\w.]+)`(?!`)", apscope.__doc__)
+#: The modules whose names do not begin with an underscore: those that `import apscope` offers, and the adapters for PyTorch.
+PUBLIC = {
+    *(f"apscope.{name}" for name in apscope._MODULES),
+    *(f"apscope.studies.{name}" for name in apscope.studies.__all__),
+    *(f"apscope.record.torch_{name}" for name in ("ddp", "layers", "optimizer", "workers")),
+}
 
 
 def run(program):
     return subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False)
 
 
+def modules():
+    """Every module of the package by its dotted name, without those that have a private part; `__main__` is no module to import."""
+    for path in PACKAGE.rglob("*.py"):
+        parts = ("apscope", *path.relative_to(PACKAGE).with_suffix("").parts)
+        parts = parts[:-1] if parts[-1] == "__init__" else parts
+        if not any(part.startswith("_") for part in parts):
+            yield ".".join(parts)
+
+
 def test_the_docstring_names_everything_once():
-    assert sorted(n for n in NAMED if "." not in n and n not in ("plots", "record")) == sorted(n for n in apscope.__all__ if n != "__version__")
+    assert sorted(n for n in NAMED if "." not in n) == sorted(n for n in apscope.__all__ if n != "__version__")
     assert len(NAMED) == len(set(NAMED))
     for name in NAMED:
         thing = apscope
         for part in name.split("."):
             thing = getattr(thing, part)
-    assert all(hasattr(apscope, name) for name in apscope.__all__)
 
 
-def test_plots_are_there_after_import_apscope_and_not_before_they_are_used():
-    assert run("import apscope, sys; assert 'matplotlib' not in sys.modules; apscope.plots.nmse_by_layer; assert 'matplotlib' in sys.modules").returncode == 0
-    assert run("import apscope; apscope.record.TraceWriter").returncode == 0
-    assert {"plots", "record", "quantize"} <= set(dir(apscope))
+def test_what_is_not_in_the_list_of_public_modules_begins_with_an_underscore():
+    assert set(modules()) - {"apscope"} == PUBLIC
+
+
+@pytest.mark.parametrize("name", ["apscope", *sorted(PUBLIC - {f"apscope.record.torch_{n}" for n in ("ddp", "layers", "optimizer", "workers")})])
+def test_a_public_module_says_what_it_is_and_offers_what_it_names(name):
+    module = importlib.import_module(name)
+    assert module.__doc__ and isinstance(module, types.ModuleType)
+    assert len(set(module.__all__)) == len(module.__all__)
+    for part in module.__all__:
+        assert getattr(module, part) is not None
+        offered = importlib.util.find_spec(f"{name}.{part}") if hasattr(module, "__path__") else None
+        assert offered is None or isinstance(getattr(module, part), types.ModuleType), f"{name}.{part} hides the module of its name"
+
+
+def test_import_as_gives_the_module():
+    lines = [f"import {name} as m; assert type(m) is types.ModuleType and m.__name__ == '{name}', m" for name in sorted(PUBLIC) if "torch" not in name]
+    done = run("\n".join(["import types", *lines]))
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_is_slow_to_import_waits_for_its_use():
+    slow = ("pandas", "pyarrow", "matplotlib", "jinja2", "torch", "tqdm")
+    program = f"import sys, time; start = time.perf_counter(); import apscope; took = time.perf_counter() - start; print(took, [m for m in {slow} if m in sys.modules])"
+    runs = [run(program).stdout.split(maxsplit=1) for _ in range(3)]
+    print(f"import apscope takes {min(float(seconds) for seconds, _ in runs):.3f} s")
+    assert all(found.strip() == "[]" for _, found in runs)
+
+
+def test_names_that_wait_are_there():
+    assert run("import apscope, sys; apscope.plots.nmse_by_layer; assert 'matplotlib' in sys.modules").returncode == 0
+    assert run("from apscope import *; replay, report, Results, schemes.APS, studies.levels").returncode == 0
+    assert {*apscope.__all__, "quantize"} <= set(dir(apscope))
     with pytest.raises(AttributeError, match="module 'apscope' has no attribute 'nothing'"):
         apscope.nothing
 
 
-@pytest.mark.parametrize("name", [n for n in apscope.__all__ if f"apscope.{n}" in sys.modules and isinstance(getattr(apscope, n), types.FunctionType)])
-def test_a_function_with_its_modules_name_offers_what_the_module_does(name):
-    done = run(f"import apscope, apscope.{name} as r; assert callable(r) and r.{name} is r is apscope.{name}; from apscope.{name} import {name} as f; assert f is r")
-    assert done.returncode == 0, done.stderr
-    module, function = sys.modules[f"apscope.{name}"], getattr(apscope, name)
-    assert all(getattr(function, part) is getattr(module, part) for part in module.__all__)
+def test_no_module_of_the_package_calls_its_own_sum_sum():
+    """`apscope.sum` is the contract's name; a module that imported it so would sum otherwise than its reader thinks."""
+    for path in PACKAGE.rglob("*.py"):
+        found = re.findall(r"^\s*from [\w.]*sums import (.*)$", path.read_text(), re.MULTILINE)
+        assert path.name == "__init__.py" and path.parent == PACKAGE or not any("sum" in names for names in found), path
 
 
-def test_a_report_module_taken_by_name_gives_its_page():
-    assert run("import apscope.report as r; assert callable(r.page) and callable(r.report) and callable(r)").returncode == 0
+def public():
+    """Every public function and class: where it is offered, its name, itself. Scheme classes have tests of their own."""
+    for name in ["apscope", *sorted(PUBLIC)]:
+        if "torch" not in name:
+            module = importlib.import_module(name)
+            for part in module.__all__:
+                thing = getattr(module, part)
+                if inspect.isclass(thing) and issubclass(thing, apscope.schemes.Scheme) and thing is not apscope.schemes.Scheme:
+                    continue
+                if callable(thing):
+                    yield pytest.param(thing, id=f"{name}.{part}")
+
+
+#: What has nothing to refuse.
+NEVER_RAISES = {"guess_role", "main"}
+
+
+@pytest.mark.parametrize("thing", list(public()))
+def test_a_public_name_says_what_it_takes_gives_and_refuses(thing):
+    text = inspect.getdoc(thing)
+    sections = re.findall(r"^(\w+)\n-{4,}$", text, re.MULTILINE)
+    assert re.match(r"\S.*[.?:)]", text.replace("\n", " ")) and len(sections) == len(set(sections))
+    if not inspect.isfunction(thing):
+        return
+    parameters = inspect.signature(thing).parameters
+    assert ("Parameters" in sections) == bool(parameters), "Parameters"
+    assert ("Returns" in sections) == (thing.__annotations__["return"] not in ("None", None)), "Returns"
+    assert ("Raises" in sections) == (bool(parameters) and thing.__name__ not in NEVER_RAISES), "Raises"
+    listed = re.search(r"^Parameters\n-+\n(.*?)(?:\n\n\w+\n-+\n|\Z)", text, re.DOTALL | re.MULTILINE)
+    entries = [] if listed is None else re.findall(r"^(\S.*?)(?: : .*)?$", listed[1], re.MULTILINE)
+    names = {name.strip("`* ") for entry in entries for name in entry.split(",")}
+    spoken = re.findall(r"`(\w+)`", listed[1]) if listed else []
+    assert set(parameters) <= names | set(spoken), set(parameters) - names

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -11,15 +12,15 @@ import pytest
 
 import apscope
 from apscope.cli import main
-from apscope.comparison import compare
+from apscope._results.comparison import compare
 from apscope.record import TraceWriter
-from apscope.report import answer, page, words
-from apscope.report.against import changes
-from apscope.report.document import _rows
-from apscope.report.fit import NEEDED, fitted
-from apscope.report.payload import base64_of, pack
-from apscope.report.script import script
-from apscope.report.text import percent
+from apscope._report import answer, page, words
+from apscope._report.against import changes
+from apscope._report.document import _rows
+from apscope._report.fit import NEEDED, fitted
+from apscope._report.payload import base64_of, pack
+from apscope._report.script import script
+from apscope._report.text import percent
 
 SCHEMES = ["none:fp32", "none:bf16", "none:fp16", "none:e4m3", "loss_scaling:e4m3,scale=best", "aps:e4m3", "loss_scaling:e3m4,scale=best", "aps:e3m4",
            "loss_scaling:e3m4,scale=best,rule=tight", "loss_scaling:e5m2,scale=best", "aps:e5m2", "stochastic:e3m4", "dynamic_loss_scaling:e4m3", "qsgd", "zero_blocks"]  # fmt: skip
@@ -132,6 +133,16 @@ def test_modules_know_each_other_by_names_that_exist():
     assert len(exports) > 12 and len(used) > 20
     for names, module in used:
         assert {n.strip() for n in names.split(",")} <= exports[module], module
+
+
+def test_traces_of_different_names_are_both_named_where_they_are_compared(trace, tmp_path):
+    shutil.copytree(trace, tmp_path / "another run")
+    manifest = tmp_path / "another run" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"name": "digits"', '"name": "another run"', 1))
+    one, other = (apscope.replay(t, "aps:e4m3", steps=[0], topology="ring") for t in (trace, tmp_path / "another run"))
+    (row,) = changes(one, other)["rows"]
+    assert (row["trace"], row["other_trace"]) == (one.frame.trace.iloc[0], "another run")
+    assert f"{row['trace']} → another run" in page(one, other) and "→ another run" not in page(other, other)
 
 
 def test_what_changed_between_two_replays(trace, tmp_path):

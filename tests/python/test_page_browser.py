@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import apscope
-from apscope.report import page
-from apscope.report.text import percent
+from apscope._report import page
+from apscope._report.text import percent
 from tests.python.browser import CHROMIUM, Browser, busy
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)")

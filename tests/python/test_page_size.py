@@ -7,8 +7,8 @@ import time
 import pytest
 
 import apscope
-from apscope.scheme_lists import main_schemes
-from apscope.report import page
+from apscope.schemes import main_schemes
+from apscope._report import page
 from tests.python.browser import CHROMIUM, Browser, busy
 
 

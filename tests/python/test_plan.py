@@ -1,7 +1,5 @@
 """`apscope.plan`: the path that the code takes, and words that say why it is exact."""
 
-import doctest
-import sys
 
 import pytest
 
@@ -65,13 +63,6 @@ def test_the_path_of(operation, format, words, path, storage):
     assert (found.path, found.storage) == (path, storage)
     assert found.simd == apscope._core.simd_level() and found.how and found.reason
     assert str(found).startswith(f"{operation} to {found.format}") and len(str(found).splitlines()) == 2
-
-
-def test_the_docstrings_example():
-    failed, attempted = doctest.testmod(sys.modules["apscope.plan"])
-    assert attempted >= 3 and failed == 0
-    failed, attempted = doctest.testmod(apscope.p3109)
-    assert attempted >= 3 and failed == 0
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 
 import apscope
 from apscope import plots
-from apscope.families import FAMILIES
-from apscope.plots.names import shown, wrapped
-from apscope.plots.style import looks
+from apscope._results.families import FAMILIES
+from apscope.plots._names import shown, wrapped
+from apscope.plots._style import looks
 from apscope.schemes import APS, LossScaling
 
 SPECS = ["none:bf16", "aps:e3m4", "loss_scaling:e3m4,scale=best", "qsgd"]
@@ -111,6 +111,16 @@ def test_one_layer_is_what_its_rows_alone_give(results, plot):
     assert lines[0] == lines[1] and lines[0]
     with pytest.raises(ValueError, match="the results hold no layer 'head.bia'; did you mean 'head.bias'"):
         plot(results, *arguments, layer="head.bia")
+
+
+def test_a_scheme_in_the_formats_place_is_told_where_it_belongs(results):
+    for plot in (plots.exponent_histogram, plots.exponents_by_layer):
+        with pytest.raises(ValueError, match="^'aps:e4m3' is a scheme and no format; give scheme='aps:e4m3' to draw"):
+            plot(results, "aps:e4m3")
+        with pytest.raises(TypeError, match="^format is the scheme 'aps:e4m3'; give scheme='aps:e4m3' to draw"):
+            plot(results, APS("e4m3"))
+        with pytest.raises(ValueError, match="^unknown format 'e4n3'"):
+            plot(results, "e4n3")
 
 
 def test_histogram_of_one_layer_is_that_layers(results):
@@ -225,7 +235,7 @@ def test_names_are_shortened_in_the_middle_and_keep_their_ends():
 
 
 def test_colours_mean_families(results):
-    assert set(FAMILIES) == {d["family"] for d in apscope.schemes.definitions() if d["family"]} | {"baseline", "mixed", "other"}
+    assert set(FAMILIES) == {d.family for d in apscope.schemes.definitions() if d.family} | {"baseline", "mixed", "other"}
     drawn = looks([*SPECS, "aps:e4m3", "hybrid(last=none:fp16;else=aps:e4m3)", "made elsewhere"])
     for spec, family in zip(drawn, ("baseline", "APS", "loss scaling", "stochastic")):
         assert drawn[spec].colour == FAMILIES[family].colour

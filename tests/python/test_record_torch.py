@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 from apscope.record import TraceWriter
-from apscope.trace import open_trace
+from apscope import open_trace
 
 torch = pytest.importorskip("torch")
 from apscope.record.torch_layers import roles, to_numpy  # noqa: E402

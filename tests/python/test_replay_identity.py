@@ -1,6 +1,5 @@
 """One replay, however it is run: threads, instruction sets and shards give the same bytes."""
 
-import itertools
 import json
 import math
 import shlex
@@ -196,7 +195,7 @@ def test_every_scheme_is_the_same_on_every_instruction_set(traces, tmp_path):
         _core.set_simd_level(level)
         try:
             for threads in (1, 2) if level == best else (2,):
-                results = apscope.replay(traces[1], apscope.all_schemes(), topology=TOPOLOGIES, threads=threads)
+                results = apscope.replay(traces[1], apscope.schemes.all_schemes(), topology=TOPOLOGIES, threads=threads)
                 found[level, threads] = csv_bytes(results, tmp_path / f"{level}_{threads}")
         finally:
             _core.set_simd_level(best)

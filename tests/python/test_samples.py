@@ -6,7 +6,7 @@ what it holds:
 - ``python``: a program that goes on where the page's last one ended; the comment behind a ``print`` is what
   it prints. One that begins with ``# NAME.py`` is that file instead;
 - ``sh``: a script, stopped by the first command that fails; ``json``: a document;
-- ``text``: nothing to run, such as a folder's tree.
+- ``text``: nothing to run, such as a folder's tree; ``{...}``: a directive of the site.
 
 What cannot run here says why behind its language: ``sh not run: minutes``. ``needs MODULE`` there skips
 the rest of the page where the module is not installed.
@@ -62,6 +62,8 @@ def test_the_samples_of(page, tmp_path, monkeypatch):
     names: dict = {"__name__": "__main__"}
     for language, remark, text, line in samples(page):
         where = f"{page.name}, line {line}"
+        if language.startswith("{"):  # a directive of the site
+            continue
         if remark.startswith("needs "):
             pytest.importorskip(remark.split()[1])
         elif remark:

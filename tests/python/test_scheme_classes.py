@@ -1,6 +1,10 @@
 """Constructors of the scheme classes: real signatures, defaults that mean nothing, one sentence for what is wrong."""
 
 import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -11,22 +15,22 @@ from apscope import schemes
 from apscope.schemes import APS, QSGD, ErrorFeedback, FracTrain, Hybrid, LossScaling, Scheme, Sign, definitions
 
 FIRST = {"scheme": ("scheme", "aps:e4m3"), "policy": ("branches", {"last": "none:fp16", "else": "aps:e4m3"}), "": ("format", "e4m3")}
-CLASSES = [pytest.param(d, id=d["class_name"]) for d in definitions()]
+CLASSES = [pytest.param(d, id=d.class_name) for d in definitions()]
 
 
 def first_of(d):
-    return FIRST[d["body"]] if d["body"] or d["takes_format"] else None
+    return FIRST[d.body] if d.body or d.takes_format else None
 
 
 @pytest.mark.parametrize("d", CLASSES)
 def test_signatures_have_the_registrys_keys_with_their_defaults(d):
-    cls = getattr(schemes, d["class_name"])
+    cls = getattr(schemes, d.class_name)
     parameters = inspect.signature(cls).parameters
     first = first_of(d)
-    assert list(parameters) == [*([first[0]] if first else []), *(key for key, _, _ in d["keys"])]
-    assert all(parameters[key].kind is inspect.Parameter.KEYWORD_ONLY for key, _, _ in d["keys"])
+    assert list(parameters) == [*([first[0]] if first else []), *(key.name for key in d.keys)]
+    assert all(parameters[key.name].kind is inspect.Parameter.KEYWORD_ONLY for key in d.keys)
     assert list(inspect.signature(cls.__init__).parameters)[1:] == list(parameters)
-    for key, default, _ in d["keys"]:
+    for key, default in ((key.name, key.default) for key in d.keys):
         value = parameters[key].default
         assert (str(value).lower() if isinstance(value, bool) else str(value)) == default or f"{value:g}" == default.replace("e-", "e-0")
         assert f"{key} : default {value!r}\n" in cls.__doc__
@@ -34,7 +38,7 @@ def test_signatures_have_the_registrys_keys_with_their_defaults(d):
 
 @pytest.mark.parametrize("d", CLASSES)
 def test_defaults_given_in_full_leave_the_spec_as_it_is(d):
-    cls, first = getattr(schemes, d["class_name"]), first_of(d)
+    cls, first = getattr(schemes, d.class_name), first_of(d)
     defaults = {name: p.default for name, p in inspect.signature(cls).parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
     bare = cls(first[1]) if first else cls()
     assert (cls(first[1], **defaults) if first else cls(**defaults)).spec == bare.spec
@@ -44,14 +48,14 @@ def test_defaults_given_in_full_leave_the_spec_as_it_is(d):
 
 @pytest.mark.parametrize("d", CLASSES)
 def test_what_is_missing_is_one_sentence(d):
-    cls, first = getattr(schemes, d["class_name"]), first_of(d)
+    cls, first = getattr(schemes, d.class_name), first_of(d)
     if first is None:
-        with pytest.raises(TypeError, match=f"^{d['class_name']} takes keys by name, such as .*; 5 has no name$"):
+        with pytest.raises(TypeError, match=f"^{d.class_name} takes keys by name, such as .*; 5 has no name$"):
             cls(5)
         return
-    with pytest.raises(TypeError, match=f"^{d['class_name']} needs (a )?{first[0]}, such as {d['class_name']}\\("):
+    with pytest.raises(TypeError, match=f"^{d.class_name} needs (a )?{first[0]}, such as {d.class_name}\\("):
         cls()
-    with pytest.raises(TypeError, match=f"^{d['class_name']} takes its {first[0]} and then keys by name, .*; 5 has no name$"):
+    with pytest.raises(TypeError, match=f"^{d.class_name} takes its {first[0]} and then keys by name, .*; 5 has no name$"):
         cls(first[1], 5)
 
 
@@ -75,6 +79,9 @@ def test_a_wrong_value_is_a_value_error():
         APS(5)
     with pytest.raises(TypeError, match="scheme is int; give a Scheme"):
         ErrorFeedback(5)
+    for wrong, kind in ((["to_odd"], "list"), (None, "NoneType"), ({"to_odd"}, "set")):
+        with pytest.raises(TypeError, match=rf"^rounding=.* is of type {kind}; give text, a number, True or False, or a format$"):
+            APS("e4m3", rounding=wrong)
 
 
 def test_formats_truth_values_and_dtypes_are_values_of_keys():
@@ -92,3 +99,29 @@ def test_a_notebook_offers_the_keys():
         for typed in ("APS('e4m3', ", "APS('e4m3', r"):
             offered = {c.text for c in ipython.IPCompleter(namespace={"APS": APS}, use_jedi=False).completions(typed, len(typed))}
             assert {"rule=", "rounding=", "random_bits="} <= offered
+
+
+def test_an_editor_completes_keys_and_classes():
+    jedi = pytest.importorskip("jedi")
+    for typed, offered in (('schemes.APS("e4m3", rou', "rounding="), ("schemes.Dyn", "DynamicLossScaling"), ("schemes.QSGD(lev", "levels=")):
+        assert offered in {c.name for c in jedi.Interpreter(typed, [{"schemes": schemes}]).complete()}
+    script = jedi.Script("from apscope.schemes import LossScaling\nLossScaling('e4m3', sca")  # from the stub, nothing run
+    assert "scale=" in {c.name for c in script.complete()}
+
+
+def test_a_type_checker_knows_the_keys(tmp_path):
+    pytest.importorskip("mypy")
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import apscope\n"
+        "reveal_type(apscope.schemes.APS('e4m3', rounding='stochastic', frozen=3))\n"
+        "apscope.schemes.APS('e4m3', roundin='stochastic')\n"
+        "apscope.schemes.APS('e4m3', rounding=3)\n"
+        "apscope.quantize([1.0], 'e4m3', ruonding='to_odd')\n"
+        "apscope.quantize([1.0], 'e4m3', projection=apscope.Projection('to_odd'), threads=2)\n"
+    )
+    command = [sys.executable, "-m", "mypy", "--follow-imports=silent", "--cache-dir", str(tmp_path / "cache"), str(program)]
+    said = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "MYPYPATH": str(Path(apscope.__file__).parents[1])}).stdout
+    lines = [line.split("program.py:")[1] for line in said.splitlines() if "program.py:" in line and "defined in" not in line]
+    assert 'Revealed type is "apscope.schemes.APS"' in lines[0]
+    assert [line.split(":")[0] for line in lines[1:]] == ["3", "4", "5"], said

@@ -80,7 +80,7 @@ def has_moments(case):
 
 
 def test_every_scheme_of_the_registry_has_a_case():
-    assert {d["name"] for d in apscope.schemes.definitions()} - {"hybrid"} == {apscope.schemes.Scheme(c.spec).name for c in cases()}
+    assert {d.name for d in apscope.schemes.definitions()} - {"hybrid"} == {apscope.schemes.Scheme(c.spec).name for c in cases()}
 
 
 @every_case

@@ -9,27 +9,27 @@ BASELINES = ["none:fp32", "none:bf16", "none:fp16"]
 
 
 def test_main_has_the_baselines_and_the_rivals_at_four_exponent_widths():
-    specs = [s.spec for s in apscope.main_schemes()]
+    specs = [s.spec for s in apscope.schemes.main_schemes()]
     assert specs[:3] == BASELINES and len(specs) == len(set(specs)) == 30
     for f in ("e5m2", "e4m3", "e3m4", "e3m0"):
         assert {f"none:{f}", f"loss_scaling:{f},scale=best", f"aps:{f}", f"aps:{f},rounding=stochastic", f"stochastic:{f}"} < set(specs)
-    assert {apscope.FloatFormat(s.format).exponent_bits for s in apscope.main_schemes() if s.format} == {8, 5, 4, 3}
-    assert {s.family for s in apscope.main_schemes()} == {"baseline", "unscaled", "loss scaling", "APS", "stochastic"}
+    assert {apscope.FloatFormat(s.format).exponent_bits for s in apscope.schemes.main_schemes() if s.format} == {8, 5, 4, 3}
+    assert {s.family for s in apscope.schemes.main_schemes()} == {"baseline", "unscaled", "loss scaling", "APS", "stochastic"}
     assert {"qsgd", "qsgd:levels=127", "aps:e3m4,headroom=one", "loss_scaling:e3m4,scale=best,headroom=one", "loss_scaling:e3m4,scale=best,rule=tight"} < set(specs)
 
 
 def test_all_begins_with_main_and_has_every_scheme_of_the_registry():
-    specs = [s.spec for s in apscope.all_schemes()]
-    assert specs[: len(apscope.main_schemes())] == [s.spec for s in apscope.main_schemes()] and len(specs) == len(set(specs))
-    named = {s.name for s in apscope.all_schemes()}
-    assert named == {d["name"] for d in schemes.definitions()}
+    specs = [s.spec for s in apscope.schemes.all_schemes()]
+    assert specs[: len(apscope.schemes.main_schemes())] == [s.spec for s in apscope.schemes.main_schemes()] and len(specs) == len(set(specs))
+    named = {s.name for s in apscope.schemes.all_schemes()}
+    assert named == {d.name for d in schemes.definitions()}
 
 
 @pytest.mark.parametrize("given", [None, "main", ["main"], ["main", "aps:e4m3"], ["all"], ["aps:e4m3", "main"]])
 def test_a_replay_takes_the_lists_by_name(request, given):
     digits = request.config.rootpath / "notebooks/data/digits"
     found = apscope.replay(digits, given, steps="0:1", topology="ring").provenance["schemes"]
-    wanted = [s.spec for s in (apscope.all_schemes() if given == ["all"] else apscope.main_schemes())]
+    wanted = [s.spec for s in (apscope.schemes.all_schemes() if given == ["all"] else apscope.schemes.main_schemes())]
     assert found == (["aps:e4m3", *(s for s in wanted if s != "aps:e4m3")] if given and given[0] == "aps:e4m3" else wanted)
 
 

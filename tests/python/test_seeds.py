@@ -27,9 +27,9 @@ CALLS = {
     "matmul": lambda seed: apscope.matmul(ROWS, ROWS.T, "e4m3", seed=seed, **STOCHASTIC),
     "quantize_blocks": lambda seed: apscope.quantize_blocks(X * np.float32(1.01), "mxfp4", seed=seed, **STOCHASTIC),
     "encode_blocks": lambda seed: apscope.encode_blocks(X * np.float32(1.01), "mxfp4", seed=seed, **STOCHASTIC).codes,
-    "cast_statistics": lambda seed: np.array([apscope.cast_statistics(X, "e4m3", seed=seed, **STOCHASTIC)["sum_error"]]),
+    "cast_statistics": lambda seed: np.array([apscope.cast_statistics(X, "e4m3", seed=seed, **STOCHASTIC).sum_error]),
     "exchange": lambda seed: apscope.exchange("stochastic:e3m0", ROWS, seed=seed).sent,
-    "double_sampling": lambda seed: apscope.double_sampling(ROWS, X.astype(float), np.ones(3), np.linspace(0, 3, 4), seed=seed).unbiased,
+    "double_sampling": lambda seed: apscope.studies.double_sampling.gradients(ROWS, X.astype(float), np.ones(3), np.linspace(0, 3, 4), seed=seed).unbiased,
 }
 
 

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 import apscope
-from apscope.ruler import ranges_of, ruler
+from apscope._formats.ruler import ranges_of, ruler
 from apscope.schemes import APS, Hybrid, Scheme
-from apscope.show import MOST_ROWS
-from apscope.summary import ranked
+from apscope._results.show import MOST_ROWS
+from apscope._results.summary import ranked
 
 SPECS = ["none:bf16", "aps:e3m4", "loss_scaling:e3m4,scale=best", "qsgd"]
 EVIL = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', r"$\w{$", "n" * 3000, "层.重み", "=cmd|x", "&amp;\n<b>"]
@@ -167,14 +167,14 @@ def test_a_trace_of_many_layers_and_evil_names_is_shown_in_part(tmp_path):
 
 def test_a_scheme_shows_its_keys_with_values(results):
     page = harmless(APS("e4m3", headroom="one")._repr_html_())
-    keys = {key for d in apscope.schemes.definitions() if d["name"] == "aps" for key, _, _ in d["keys"]}
+    keys = {key for d in apscope.schemes.definitions() if d.name == "aps" for key in (k.name for k in d.keys)}
     assert keys <= set(page.codes) and "aps:e4m3,headroom=one" in page.codes and {"one", "workers"} <= set(page.codes)
     page = harmless(Hybrid({"last": "none:fp16", "else": "aps:e4m3"})._repr_html_())
     assert {"last", "none:fp16", "else", "aps:e4m3"} <= set(page.codes)
     assert "Needs gradients, " in " ".join(harmless(Scheme("birder")._repr_html_()).texts) or not Scheme("birder").needs
 
 
-@pytest.mark.parametrize("spec", [f"{d['name']}:e4m3" if d["takes_format"] else d["name"] for d in apscope.schemes.definitions() if not d["body"]])
+@pytest.mark.parametrize("spec", [f"{d.name}:e4m3" if d.takes_format else d.name for d in apscope.schemes.definitions() if not d.body])
 def test_every_scheme_can_be_shown(spec):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

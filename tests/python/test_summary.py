@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 import apscope
-from apscope import cost, summary
-from apscope.results import Results
+from apscope import cost
+from apscope._results import summary
+from apscope import Results
 from summary_tables import (
     LAYERS, LOSS_SCALING, MIXED, OWN_ONLY, SCHEMES, STEPS, TOPOLOGIES, cosine, held, loss, mean, random_results, ratio_of, rows_of, same, table, underflow,
 )  # fmt: skip

@@ -8,8 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 from apscope.record import TraceWriter
-from apscope.trace import open_trace
-from apscope.trace_info import check, describe
+from apscope import open_trace
+from apscope._traces.trace_info import check, describe
 from safetensors.numpy import load_file, save_file
 
 rng = np.random.default_rng(7)

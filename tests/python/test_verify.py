@@ -1,6 +1,5 @@
 """`apscope verify` and `apscope.verify`."""
 
-import importlib
 import json
 import re
 
@@ -10,7 +9,7 @@ import pytest
 from apscope import _core
 from apscope.cli import main
 
-module = importlib.import_module("apscope.verify")  # the module, whatever name the package gives the function
+from apscope._proof import verify as module
 
 needs_oracle = pytest.mark.skipif(not module.has_oracle(), reason="built without MPFR")
 
@@ -60,7 +59,7 @@ def test_formats_beyond_fp32_are_proved_in_fp64(name):
 
 
 def test_a_mismatch_is_no_proof():
-    from apscope.certificate import certificate
+    from apscope._proof.certificate import certificate
 
     row = module.Verification("e4m3", "add", "ties_to_even", 5, 1, False, "mpfr", 0.1, "input ...")
     assert certificate([row])["proved"] is False and certificate([])["proved"] is False

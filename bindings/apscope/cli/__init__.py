@@ -1,4 +1,4 @@
-"""The command line: ``apscope VERB ...``. Every verb is a file of this package."""
+"""The command line: ``apscope VERB ...``. Every verb is a file of this package; `main` runs one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import os
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
+
+__all__ = ["main"]
 
 VERBS = ("formats", "schemes", "info", "convert", "replay", "merge", "report", "summary", "compare", "verify", "fingerprint", "conformance", "bench")
 
@@ -40,7 +42,7 @@ def _parser() -> Parser:
     parser.add_argument("--version", action="version", version=f"apscope {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
     for verb in VERBS:
-        importlib.import_module(f".{verb}", __name__).add_parser(verbs)
+        importlib.import_module(f"._{verb}", __name__).add_parser(verbs)
     return parser
 
 
@@ -59,7 +61,12 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line.
+    """Run one command line. Errors are told, none is raised.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        The words behind ``apscope``; by default those that the process was started with.
 
     Returns
     -------

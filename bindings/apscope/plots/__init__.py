@@ -3,7 +3,7 @@
 Every function takes a Results, or its table (but the exponent histograms, which a table lacks), draws into `ax` where one is
 given and into a figure of its own otherwise, and leaves pyplot's state alone (``ax.figure`` is what a notebook shows).
 Schemes are given as specs in any spelling, or as Scheme objects, and labelled by their specs. Colours mean families of
-schemes (`apscope.families`), schemes of one family differ in shade, marker and dashes. What is not there, a scheme, a layer, a
+schemes (`Scheme.family`), schemes of one family differ in shade, marker and dashes. What is not there, a scheme, a layer, a
 trace, is told in one sentence, a ValueError or TypeError.
 
 | all layers together, or one by ``layer=`` | layer by layer |
@@ -17,13 +17,13 @@ trace, is told in one sentence, a ValueError or TypeError.
 | `nmse_against_cost` (volume or time), `sqnr_against_bits` | |
 """
 
-from .bias import bias_by_layer, bias_over_steps, variance_over_steps
-from .cost import nmse_against_cost, sqnr_against_bits
-from .histogram import exponent_histogram, exponents_by_layer
-from .layers import nmse_by_layer, nmse_ratio
-from .scales import scale_series
-from .topologies import accumulation_by_layer, accumulation_error
-from .underflow import underflow_heat_map
+from ._bias import bias_by_layer, bias_over_steps, variance_over_steps
+from ._cost import nmse_against_cost, sqnr_against_bits
+from ._histogram import exponent_histogram, exponents_by_layer
+from ._layers import nmse_by_layer, nmse_ratio
+from ._scales import scale_series
+from ._topologies import accumulation_by_layer, accumulation_error
+from ._underflow import underflow_heat_map
 
 __all__ = [
     "accumulation_by_layer",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import torch
 import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
-from apscope.record.torch_layers import to_numpy
+from ._writer import TraceWriter
+from .torch_layers import to_numpy
 
 
 class DDPRecorder:
@@ -15,27 +19,29 @@ class DDPRecorder:
     puts ``begin_step(n)`` and ``end_step(...)`` around the one backward pass of a step to record.
     """
 
-    def __init__(self, model, writer):
-        self.writer, self.step, self.rank = writer, None, dist.get_rank()
+    def __init__(self, model: torch.nn.parallel.DistributedDataParallel, writer: TraceWriter) -> None:
+        self.writer, self.rank = writer, dist.get_rank()
+        self.step: int | None = None
         # DDP rebuilds its buckets after the first pass: find tensors by parameter, never by place.
         self.names = {id(p): name for name, p in model.module.named_parameters()}
         model.register_comm_hook(None, self._hook)
 
-    def _hook(self, _, bucket):
+    def _hook(self, _: None, bucket: dist.GradBucket) -> torch.futures.Future:
         if self.step is not None:
             for p, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True):
                 self.writer.add(self.step, self.rank, self.names[id(p)], to_numpy(gradient))
         return allreduce_hook(None, bucket)
 
-    def begin_step(self, step):
+    def begin_step(self, step: int) -> None:
+        """Gradients from here on are those of this step."""
         self.step = step
 
-    def end_step(self, **loss_and_learning_rate):
+    def end_step(self, **loss_and_learning_rate: float | None) -> None:
         """Writes this process's file; process 0 commits, passing the keywords to ``commit``."""
         if self.step is None:
             raise ValueError("end_step without begin_step: call begin_step(n) before the backward pass of the step to record")
         step, self.step = self.step, None
-        parts = [None] * dist.get_world_size()
+        parts: list[Any] = [None] * dist.get_world_size()
         dist.all_gather_object(parts, self.writer.write_files(step))
         if self.rank == 0:
             self.writer.commit(step, {k: v for part in parts for k, v in part.items()}, **loss_and_learning_rate)

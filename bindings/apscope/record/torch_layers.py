@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
 import torch
 
-from apscope.roles import guess_role
+from .._traces.roles import guess_role
+from ._writer import TraceWriter
 
 _ROLES = (
     ("conv", torch.nn.modules.conv._ConvNd),
@@ -34,14 +36,14 @@ def roles(model: torch.nn.Module) -> dict[str, str]:
 
 
 @contextmanager
-def record_activations(model: torch.nn.Module, writer, step: int, worker: int):
+def record_activations(model: torch.nn.Module, writer: TraceWriter, step: int, worker: int) -> Iterator[None]:
     """While active, one forward and backward pass of `model` records every layer that has parameters.
 
     ``layer_input`` is the layer's first argument, ``activation_gradient`` the gradient with respect
     to its output. A layer that is called twice within one pass is refused by the writer.
     """
-    def forward(name):
-        def hook(_, inputs, output):
+    def forward(name: str) -> Callable[[torch.nn.Module, tuple[torch.Tensor, ...], torch.Tensor], None]:
+        def hook(_: torch.nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
             writer.add(step, worker, name, to_numpy(inputs[0]), kind="layer_input")
             output.register_hook(
                 lambda gradient: writer.add(step, worker, name, to_numpy(gradient), kind="activation_gradient")

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from apscope.record.torch_layers import to_numpy
+from collections.abc import Callable, Container
+from typing import Any
+
+import torch
+
+from ._writer import TraceWriter
+from .torch_layers import to_numpy
 
 
-def record_optimizer(optimizer, model, writer, *, steps=None, loss=lambda: None):
+def record_optimizer(
+    optimizer: torch.optim.Optimizer,
+    model: torch.nn.Module,
+    writer: TraceWriter,
+    *,
+    steps: Container[int] | None = None,
+    loss: Callable[[], float | None] = lambda: None,
+) -> Any:
     """Records ``.grad`` just before every ``optimizer.step()``.
 
     What it sees is already reduced (and unscaled and clipped where training does that before the
@@ -26,7 +39,7 @@ def record_optimizer(optimizer, model, writer, *, steps=None, loss=lambda: None)
     """
     count = -1
 
-    def before_step(*_):
+    def before_step(*_: Any) -> None:
         nonlocal count
         count += 1
         if steps is not None and count not in steps:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from typing import Any
 
 import torch
 
-from apscope.record.torch_layers import record_activations, to_numpy
+from ._writer import TraceWriter
+from .torch_layers import record_activations, to_numpy
 
 
-def backward_workers(model, batches, loss_function, writer=None, step=0, activations=False) -> float:
+def backward_workers(
+    model: torch.nn.Module,
+    batches: Sequence[Any],
+    loss_function: Callable[[torch.nn.Module, Any], torch.Tensor],
+    writer: TraceWriter | None = None,
+    step: int = 0,
+    activations: bool = False,
+) -> float:
     """Runs one mini-batch a worker, records its gradients, leaves their mean in ``.grad``.
 
     ``loss_function(model, batches[w])`` is worker w's mean loss; the mean over the workers is
@@ -21,8 +31,7 @@ def backward_workers(model, batches, loss_function, writer=None, step=0, activat
     losses = []
     for worker, batch in enumerate(batches):
         model.zero_grad(set_to_none=True)
-        watched = writer and activations
-        with record_activations(model, writer, step, worker) if watched else nullcontext():
+        with record_activations(model, writer, step, worker) if writer and activations else nullcontext():
             loss = loss_function(model, batch)
             loss.backward()
         losses.append(float(loss.detach()))
@@ -30,7 +39,7 @@ def backward_workers(model, batches, loss_function, writer=None, step=0, activat
             gradient = torch.zeros_like(p) if p.grad is None else p.grad
             if writer:
                 writer.add(step, worker, name, to_numpy(gradient))
-            sum_so_far += gradient
+            sum_so_far.add_(gradient)
     for (_, p), sum_of_all in zip(parameters, total, strict=True):
         p.grad = sum_of_all / len(batches)
     return sum(losses) / len(losses)

@@ -9,7 +9,7 @@
 // sigma, or mu and sigma, are those of all workers' elements, by their moments: sigma^2 = mean g^2, as in
 // ada-loss' rule for layers, which counts the mean as spread; sigma^2 = ln(mean g^2 / mean(abs g)^2),
 // mu = ln mean(abs g) - sigma^2 / 2. An all-zero tensor has l = 1. Every `interval` steps the scale is found
-// anew. This is the rule for casts; for layers' scales in backpropagation see apscope.activation_scales.
+// anew. This is the rule for casts; for layers' scales in backpropagation see apscope.studies.activation_scales.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -71,7 +71,7 @@ SchemeDefinition adaptive_loss_scaling_definition() {
     return {.class_name = "AdaptiveLossScaling",
             .summary = "a power of two per tensor that leaves a target share of a normal or lognormal distribution below the format",
             .source = "Zhao, Vogel, Ahmed, Adaptive Loss Scaling for Mixed Precision Training (arXiv:1910.12385); its code, ada-loss",
-            .needs = "gradients (activation gradients and weights for the layers' own scales: apscope.activation_scales)",
+            .needs = "gradients (activation gradients and weights for the layers' own scales: apscope.studies.activation_scales)",
             .takes_format = true,
             .keys = float_keys({{"distribution", "lognormal", "of the elements: normal or lognormal"},
                                 {"target", "0.001", "share of elements that may underflow, 1e-6 to 0.5"},

@@ -1,0 +1,120 @@
+"""What one cast of an array loses: counts and moments of its errors, in one pass."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Unpack
+
+import numpy as np
+
+from .. import _core
+from .._core import FloatFormat
+from .inputs import _input, _on_gpu, _run, as_format
+from .options import Options, RoundingOptions
+
+__all__ = ["CastStatistics", "cast_statistics"]
+
+CAST_STATISTICS = Options(RoundingOptions)
+
+
+@dataclasses.dataclass(frozen=True)
+class CastStatistics:
+    """The statistics columns of a result table, by the formulas of docs/definitions.md, section 3, of one cast.
+
+    None stands where a column has no value: an empty array has no mean, an all-zero one no NMSE.
+    """
+
+    count: int  #: elements
+    counted: int  #: pairs of finite x and finite result, which every sum runs over
+    nonzero: int  #: x that is not 0
+    underflow: int  #: x that is not 0 and became 0
+    underflow_rate: float | None  #: of `nonzero`
+    subnormal: int  #: finite x, not 0, below the format's smallest normal number
+    saturated: int  #: finite x above the largest value that became it
+    overflow: int  #: finite x that became infinite or NaN
+    nan: int  #: NaN in x
+    infinite: int  #: infinities in x
+    bias: float | None  #: mean of result - x
+    relative_bias: float | None  #: sum of sign(x) (result - x) over the sum of abs(x)
+    variance: float | None  #: mse - bias^2
+    expected_bias: float | None  #: mean of E[result] - x, over the draws of stochastic rounding
+    expected_variance: float | None  #: mean of Var[result]
+    mse: float | None  #: mean of (result - x)^2
+    nmse: float | None  #: sum of (result - x)^2 over the sum of x^2
+    sqnr_db: float | None  #: -10 log10 nmse
+    cosine: float | None  #: of the angle between result and x
+    rescaled_nmse: float | None  #: the least that a factor on the result leaves
+    max_ulp: float | None  #: the largest error, in units of the result's last place
+    sum_error: float | None  #: of result - x
+    sum_squared_error: float | None
+    sum_squared_reference: float | None  #: of x^2
+    sum_signed_error: float | None  #: of sign(x) (result - x)
+    sum_absolute_reference: float | None  #: of abs(x)
+
+    def to_dict(self) -> dict[str, int | float | None]:
+        """Column -> value, as a row of a table takes it."""
+        return dataclasses.asdict(self)
+
+
+@CAST_STATISTICS
+def cast_statistics(x: Any, format: FloatFormat | str, *, out: Any = None, **options: Unpack[RoundingOptions]) -> CastStatistics:
+    """Round every element to a value of a format and describe the errors.
+
+    One pass over the numbers: the cast and its statistics together cost little more than the cast.
+    Scale x beforehand where a scheme would; `apscope.replay` does that for recorded gradients, and
+    the result here is the wire row that ``none:FORMAT`` has for one worker.
+
+    Parameters
+    ----------
+    x : array_like or torch.Tensor, any shape
+        float32, or what float32 holds: float16, bfloat16, float8. Not changed. An array in a GPU's memory is
+        rounded and described there: `apscope.cuda`.
+    format : FloatFormat, str or dtype
+        The target, whose values must be float32 numbers.
+    out : ndarray or torch.Tensor of float32, x's shape, on x's device, optional
+        Takes the rounded values: those of `quantize` with the same arguments.
+    **options
+        Not ``stochastic_exact``.
+
+    Returns
+    -------
+    CastStatistics
+
+    Raises
+    ------
+    ValueError
+        Unknown format, rounding or overflow; a format beyond float32; ``stochastic_exact``; a wrong
+        shape of `out`; a read-only `out`.
+    TypeError
+        A dtype that is not a number's, float64 and integers, which float32 may not hold; a wrong `out`
+        dtype.
+
+    Examples
+    --------
+    >>> import numpy as np, apscope
+    >>> lost = apscope.cast_statistics(np.float32([1e-4, 0.3, 300.0]), "e4m3")
+    >>> lost.underflow, lost.overflow, lost.max_ulp
+    (1, 1, 0.39999961853027344)
+    """
+    f, s = as_format(format), CAST_STATISTICS.settings(options)
+    if type(x) is not np.ndarray and _on_gpu(x):
+        from . import gpu
+
+        return _named(gpu.cast_statistics(x, f, s, out))
+    a = _input(x)
+    if a.dtype != np.float32:
+        raise TypeError(f"x has dtype {a.dtype}; statistics are those of float32 numbers, so give x.astype(numpy.float32)")
+    found: dict[str, int | float | None] = {}
+
+    def call(target: np.ndarray | None) -> None:
+        found.update(_core.cast_statistics(a.reshape(-1), target, f, s.rounding, s.overflow, *s[3:6]))
+
+    if out is None:
+        call(None)
+    else:
+        _run(call, x, a.dtype, out, a.shape)
+    return _named(found)
+
+
+def _named(found: dict[str, Any]) -> CastStatistics:
+    return CastStatistics(**{f.name: found[f.name] for f in dataclasses.fields(CastStatistics)})

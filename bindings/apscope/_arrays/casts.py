@@ -1,0 +1,233 @@
+"""Formats applied to arrays: quantize, encode and decode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Unpack
+
+import numpy as np
+
+from .. import _core
+from .._core import FloatFormat
+from .checks import flag, integer
+from .inputs import (
+    _as_array, _input, _is_torch, _on_gpu, _run, _torch_to_numpy, _widened, _without_gradient, as_format, beyond_float64,
+)  # fmt: skip
+from .options import CastOptions, Options, Settings
+
+__all__ = ["ENCODE", "decode", "encode", "quantize"]
+
+QUANTIZE = Options(CastOptions, in_full=True)
+ENCODE = Options(CastOptions)
+
+_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+
+
+def _random_words(random: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """The caller's random integers as uint64, flat."""
+    a = _torch_to_numpy(random, "random") if _is_torch(random) else np.asarray(random)
+    if a.dtype.kind not in "iu" and a.size:
+        raise TypeError(f"random has dtype {a.dtype}; give integers")
+    if a.shape != shape:
+        raise ValueError(f"random has shape {a.shape}, x {shape}; they must agree")
+    if a.dtype.kind == "i" and a.size and a.min() < 0:
+        raise ValueError(f"random holds {a.min()}; give integers from 0 to 2^random_bits - 1")
+    return np.ascontiguousarray(a, dtype=np.uint64).reshape(-1)
+
+
+def _values(x: Any, f: FloatFormat, s: Settings, random: Any) -> np.ndarray:
+    """x in what will hold the results too: float32 if the values and the format's both fit it, else float64."""
+    a = x if type(x) is np.ndarray else _as_array(x, "x")
+    if a.dtype.kind in "iu" and beyond_float64(a):
+        return _round_integers(a, f, s, random)
+    if not ((a.dtype is _FLOAT32 or a.dtype is _FLOAT64) and a.flags.c_contiguous):
+        a = _input(a)
+    return a if a.dtype != _FLOAT32 or f.fits_fp32 else _widened(a)
+
+
+def _is_plain(x: Any, f: FloatFormat) -> bool:
+    """An array that C++ can take as it is."""
+    return type(x) is np.ndarray and ((x.dtype is _FLOAT32 and f.fits_fp32) or x.dtype is _FLOAT64) and x.flags.c_contiguous
+
+
+def _rounder(x: Any, f: FloatFormat, s: Settings, random: Any) -> tuple[Callable[..., None], np.ndarray]:
+    """The values of x, and call(function, target, *more), which runs a function of _core over them."""
+    values = _values(x, f, s, random)
+    words = None if random is None else _random_words(random, values.shape)
+
+    def call(function: Callable[..., Any], target: np.ndarray, *more: Any) -> None:
+        function(values.reshape(-1), target, f, *s[:3], s.keep_payload, s.seed, s.random_bits, words, s.threads, *more)
+
+    return call, values
+
+
+def _round_integers(a: np.ndarray, f: FloatFormat, s: Settings, random: Any) -> np.ndarray:
+    """Integers that float64 does not hold, rounded once: as the exact sum of two numbers that it does."""
+    if random is not None or s.rounding == "stochastic_exact" or s.underflow in ("flush_input", "flush_both"):
+        raise ValueError(
+            "x holds integers beyond 2^53, which take no random words of their own, no stochastic_exact and no flushed input; "
+            "leave these out or give floating-point numbers"
+        )
+    low = a & a.dtype.type(0x7FF)
+    high = a - low
+    result = np.empty(a.shape, np.float64)
+    first, second = (np.ascontiguousarray(part, np.float64).reshape(-1) for part in (high, low))
+    _core.arithmetic("add", first, second, np.empty(0), result.reshape(-1), f, *s[:6])
+    return result
+
+
+@QUANTIZE
+def quantize(x: Any, format: FloatFormat | str, *, random: Any = None, out: Any = None, **options: Unpack[CastOptions]) -> Any:
+    """Round every element to a value of a format.
+
+    Parameters
+    ----------
+    x : array_like, torch.Tensor, Series or DataFrame, any shape
+        float32 or float64 (rounded once, never through float32); float16, bfloat16, float8 and
+        integers are taken exactly, 64-bit integers too. Not changed. Arrays in a GPU's memory are
+        rounded there: `apscope.cuda`. A tensor that requires grad is refused outside of
+        ``torch.no_grad()``: the result carries no gradient.
+    format : FloatFormat, str or dtype
+        The target; a floating-point dtype of NumPy, ml_dtypes or torch is the format of its codes.
+    random : array_like of integers, of x's shape, optional
+        R of every element, from 0 to 2^random_bits - 1, instead of the stream's.
+    out : array or tensor, optional
+        Written instead of a new array: same shape and dtype as the result, ``x`` itself allowed.
+    **options
+
+    Returns
+    -------
+    array or tensor of x's shape
+        Same kind of array as `x`, with the labels of a Series or DataFrame; float32 for float32 and narrower inputs if the format's values
+        are float32 numbers (``format.fits_fp32``), else float64. Every element is a value of
+        `format`, an infinity or NaN.
+
+    Notes
+    -----
+    NaN gives NaN, also where the format has none. -0, and what rounds to it, stays -0 in formats
+    that have it. Unsigned formats: a negative result is NaN, or the lowest value when saturating. Empty arrays give empty arrays. The rule is docs/definitions.md,
+    section 6 (IEEE 754-2019 section 4.3; P3109 for its formats).
+
+    Raises
+    ------
+    ValueError
+        Unknown format, rounding, overflow or underflow; a projection together with its parts; a wrong shape of `out` or `random`; a
+        read-only `out`; random integers beyond `random_bits`, or where nothing is drawn.
+    TypeError
+        A dtype that is not a number's; a wrong `out` dtype; random numbers that are no integers.
+
+    Examples
+    --------
+    >>> import numpy as np, apscope
+    >>> apscope.quantize(np.float32([0.1, 247.0, 248.0]), "e4m3")
+    array([1.015625e-01, 2.400000e+02,          inf], dtype=float32)
+    """
+    f, s = as_format(format), QUANTIZE.settings(options)
+    if out is None and random is None and _is_plain(x, f):  # what most calls are, small arrays above all
+        result = np.empty(x.shape, x.dtype)
+        _core.quantize(x, result, f, *s[:3], s.keep_payload, s.seed, s.random_bits, None, s.threads)
+        return result
+    if type(x) is not np.ndarray and _on_gpu(x):
+        from . import gpu
+
+        return gpu.quantize(x, f, s, random, out)
+    call, values = _rounder(x, f, s, random)
+    return _run(lambda flat: call(_core.quantize, flat), x, values.dtype, out, values.shape)
+
+
+def _code_dtype(f: FloatFormat) -> np.dtype:
+    bits = f.storage_bits
+    return np.dtype(np.uint8 if bits <= 8 else np.uint16 if bits <= 16 else np.uint32 if bits <= 32 else np.uint64)
+
+
+@ENCODE
+def encode(
+    x: Any, format: FloatFormat | str, *, random: Any = None, nan: int | None = None, out: Any = None, **options: Unpack[CastOptions]
+) -> Any:
+    """Round every element to a format and give the codes.
+
+    Parameters
+    ----------
+    x : array_like or torch.Tensor, any shape
+        As for `quantize`.
+    format, random, out
+        As for `quantize`.
+    nan : int, optional
+        The code a NaN takes in a format that has none. Without it such a NaN is an error.
+    **options
+
+    Returns
+    -------
+    array or tensor of x's shape
+        uint8 for formats up to 8 bits, uint16 up to 16, uint32 up to 32, else uint64: the sign bit,
+        the exponent field and the stored significand bits, in the low bits, high bits zero.
+
+    Raises
+    ------
+    ValueError
+        As `quantize`; a NaN with nowhere to go, named by its index.
+    """
+    f, s = as_format(format), ENCODE.settings(options)
+    code = None if nan is None else integer("nan", nan, 0, 2**64 - 1)
+    if _on_gpu(x):
+        from . import gpu
+
+        return gpu.encode(x, f, s, random, code, _code_dtype(f), out)
+    call, values = _rounder(x, f, s, random)
+    return _run(lambda flat: call(_core.encode, flat, code), x, _code_dtype(f), out, values.shape)
+
+
+def decode(codes: Any, format: FloatFormat | str, *, keep_payload: bool = False, out: Any = None, threads: int = 1) -> Any:
+    """The values of codes.
+
+    Parameters
+    ----------
+    codes : array_like or torch.Tensor of integers, any shape
+        Codes as `encode` gives them; ml_dtypes arrays, and bfloat16 and float8 tensors, are read by their bits.
+    format : FloatFormat, str or dtype
+        The codes' format.
+    keep_payload : bool
+        NaN codes give a NaN with their sign and payload, not the canonical one.
+    out, threads
+        As for `quantize`.
+
+    Returns
+    -------
+    array or tensor of the same shape
+        float32 if the format's values are float32 numbers (``format.fits_fp32``), else float64.
+
+    Raises
+    ------
+    ValueError
+        A code with bits beyond the format's width.
+    TypeError
+        Codes that are not integers.
+    """
+    f = as_format(format)
+    if _on_gpu(codes):
+        from . import gpu
+
+        return gpu.decode(codes, f, keep_payload, out)
+    if _is_torch(codes) and str(codes.dtype).startswith(("torch.bfloat16", "torch.float8")):
+        import torch
+
+        codes = _without_gradient(codes, "codes").view(torch.uint16 if codes.dtype == torch.bfloat16 else torch.uint8)
+    a = _torch_to_numpy(codes, "codes") if _is_torch(codes) else np.asarray(codes)
+    if a.dtype.kind == "V" or a.dtype.name.startswith(("float8_", "bfloat16", "float4_", "float6_")):
+        a = np.ascontiguousarray(a).view(f"u{a.dtype.itemsize}")
+    if a.dtype.kind not in "iu":
+        raise TypeError(f"codes have dtype {a.dtype}; give unsigned integers")
+    if a.dtype.kind == "i" and a.size and a.min() < 0:
+        raise ValueError(f"code {a.min()} is negative; give unsigned codes")
+    width = np.dtype(f"u{a.dtype.itemsize}")
+    if a.dtype.itemsize == 8 and f.storage_bits <= 32:  # no loop from so wide codes to float32
+        if a.size and int(a.max()) >= 2**32:
+            raise ValueError(f"code {a.max()} is wider than {f.name}, which has {f.storage_bits} bits")
+        width = np.dtype(np.uint32)
+    a = np.ascontiguousarray(a, dtype=width).reshape(a.shape)
+    payload, count = flag("keep_payload", keep_payload), integer("threads", threads, 0, 2**20)
+
+    def write(flat: np.ndarray) -> None:
+        _core.decode(a.reshape(-1), flat, f, payload, count)
+
+    return _run(write, codes, np.dtype(np.float32 if f.fits_fp32 else np.float64), out, a.shape)

@@ -1,0 +1,42 @@
+"""Arguments that must be of one kind: one sentence each, before C++ sees them."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+__all__ = ["flag", "integer", "taken", "text"]
+
+
+def integer(name: str, value: Any, low: int, high: int) -> int:
+    """The value as an int of low..high; TypeError for what is no whole number, ValueError outside."""
+    if isinstance(value, bool):
+        raise TypeError(f"{name}={value} is a bool; give a whole number")
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}={value!r} is no whole number") from None
+    if not low <= number <= high:
+        raise ValueError(f"{name}={number} is not between {low} and {high if high < 2**53 else f'2^{high.bit_length()} - 1'}")
+    return number
+
+
+def text(name: str, value: Any) -> str:
+    """The value, which must be a str."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name}={value!r} is no text; give a name such as those docs/definitions.md lists")
+    return value
+
+
+def flag(name: str, value: Any) -> bool:
+    """The value, which must be True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name}={value!r} is neither True nor False")
+    return bool(value)
+
+
+def taken(seed: Any) -> Any:
+    """The seed of one call: the next one of a `Draws`, else what was given."""
+    return seed.next() if hasattr(seed, "next") else seed

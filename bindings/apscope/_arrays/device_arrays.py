@@ -1,0 +1,158 @@
+"""Arrays in a GPU's memory as kernels take them: what an interface says, checked; and memory for results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from .inputs import _is_torch
+
+__all__ = ["DeviceArray", "DeviceView", "device_view"]
+
+LEGACY_STREAM = 1  # CUDA's handle of the default stream that all others wait for
+
+
+def module(why: str = "the array is in a GPU's memory", instead: str = "give an array in the CPU's memory") -> ModuleType:
+    """``apscope._cuda``; RuntimeError where this installation has none."""
+    try:
+        from .. import _cuda
+    except ImportError as error:
+        raise RuntimeError(
+            f"{why}, and this apscope was built without its CUDA module; build it with -DAPSCOPE_CUDA=ON, or {instead}"
+        ) from error
+    return _cuda
+
+
+@dataclass(frozen=True)
+class DeviceView:
+    """A contiguous array in a GPU's memory, as kernels take it."""
+
+    address: int
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    device: int | None  #: the GPU's number; None where only CUDA can tell
+    stream: int  #: CUDA's handle of the stream that work goes to
+    read_only: bool
+    owner: Any  #: keeps the memory alive
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+
+class DeviceArray:
+    """Memory of a GPU with ``__cuda_array_interface__`` (version 3): the results for arrays that are no tensors.
+
+    Frameworks take it without a copy; `get` copies it into a NumPy array.
+    """
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype, device: int, stream: int) -> None:
+        self.shape, self.dtype, self.device, self._stream = tuple(shape), np.dtype(dtype), device, stream
+        self.nbytes = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        self._address = 0
+        self._module = module()
+        self._address = self._module.allocate(self.nbytes, device)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self._address, False),
+            "version": 3,
+            "strides": None,
+            "stream": self._stream,
+        }
+
+    def get(self) -> np.ndarray:
+        """A copy in the CPU's memory; waits for the GPU."""
+        flat = np.empty(self.nbytes, np.uint8)
+        self._module.to_host(self._address, flat, self.device)
+        return flat.view(self.dtype).reshape(self.shape)
+
+    def __del__(self) -> None:
+        if getattr(self, "_address", 0):
+            self._module.release(self._address)
+
+
+# What callers give ------------------------------------------------------------------------------------
+
+
+def device_view(x: Any, what: str = "x") -> DeviceView:
+    """The array as kernels take it: a torch tensor, ``__cuda_array_interface__``, or DLPack.
+
+    Raises TypeError for a dtype or a layout that is not served, ValueError for an interface that contradicts
+    its specification.
+    """
+    if _is_torch(x):
+        return _of_tensor(x, what)
+    if hasattr(x, "__cuda_array_interface__"):
+        return _of_interface(x.__cuda_array_interface__, x, what)
+    return _of_dlpack(x, what)
+
+
+def _of_tensor(x: Any, what: str) -> DeviceView:
+    import torch
+
+    if not x.is_contiguous():
+        raise TypeError(f"{what} is a tensor with strides {tuple(x.stride())}; give {what}.contiguous()")
+    stream = torch.cuda.current_stream(x.device).cuda_stream or LEGACY_STREAM
+    dtype = np.dtype(str(x.dtype).removeprefix("torch."))
+    return DeviceView(x.data_ptr(), tuple(x.shape), dtype, x.device.index, stream, False, x)
+
+
+def _of_interface(interface: dict[str, Any], owner: Any, what: str) -> DeviceView:
+    """By the CUDA array interface: https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html."""
+    missing = [key for key in ("shape", "typestr", "data", "version") if key not in interface]
+    if missing:
+        raise ValueError(f"{what}'s __cuda_array_interface__ has no '{missing[0]}', which its specification asks for")
+    if interface["version"] < 2:
+        raise ValueError(f"{what}'s __cuda_array_interface__ is of version {interface['version']}; give one of version 2 or 3")
+    if interface.get("mask") is not None:
+        raise TypeError(f"{what} has a mask, which a result cannot keep; give an array without one")
+    dtype = np.dtype(interface["typestr"])
+    if not dtype.isnative:
+        raise TypeError(f"{what} has dtype {dtype.str}, whose byte order is not the GPU's; convert it first")
+    shape = tuple(int(n) for n in interface["shape"])
+    strides = interface.get("strides")
+    if strides is not None:
+        _check_strides(shape, tuple(int(s) for s in strides), dtype.itemsize, what)
+    stream = interface.get("stream")
+    if stream is None:
+        stream = LEGACY_STREAM  # nothing to wait for
+    elif stream == 0:
+        raise ValueError(f"{what}'s __cuda_array_interface__ has stream 0, which is ambiguous; 1 is the legacy default stream, 2 the thread's")
+    address, read_only = interface["data"]
+    return DeviceView(int(address or 0), shape, dtype, None, int(stream), bool(read_only), owner)
+
+
+def _check_strides(shape: tuple[int, ...], strides: tuple[int, ...], unit: int, what: str) -> None:
+    """The strides of C order, `unit` for the last axis; those of axes with one element do not matter."""
+    if 0 in shape:
+        return
+    expected = unit
+    for n, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if n != 1 and stride != expected:
+            raise TypeError(f"{what} has shape {shape} and strides {strides}; give a copy in C order, whose elements lie side by side")
+        expected *= n
+
+
+_DLPACK_TYPES = {0: "int", 1: "uint", 2: "float"}
+_DLPACK_GPU = (2, 13)  # CUDA's memory, CUDA's managed memory
+
+
+def _of_dlpack(x: Any, what: str) -> DeviceView:
+    """By DLPack: https://dmlc.github.io/dlpack/latest/."""
+    kind, _ = x.__dlpack_device__()
+    if kind not in _DLPACK_GPU:
+        raise TypeError(f"{what} is not in a CUDA GPU's memory: its DLPack device type is {int(kind)}")
+    capsule = x.__dlpack__(stream=LEGACY_STREAM)
+    address, shape, strides, code, bits, lanes, _, number = module().read_dlpack(capsule)
+    if code not in _DLPACK_TYPES or lanes != 1:
+        raise TypeError(f"{what} has DLPack's dtype (code {code}, {bits} bits, {lanes} lanes); give float32, float64 or integers")
+    if strides is not None:
+        _check_strides(tuple(shape), tuple(strides), 1, what)
+    return DeviceView(address, tuple(shape), np.dtype(f"{_DLPACK_TYPES[code]}{bits}"), number, LEGACY_STREAM, False, (x, capsule))

@@ -1,0 +1,274 @@
+"""What the functions of the package do with arrays in a GPU's memory: the call of the CUDA module for each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import device_arrays
+from .._core import BlockFormat, FloatFormat
+from .checks import flag, integer, text
+from .device_arrays import DeviceArray, DeviceView, device_view
+from .inputs import _is_torch, _on_gpu, _without_gradient
+from .options import Settings
+
+__all__ = ["is_available", "require", "row_device"]
+
+
+def is_available() -> bool:
+    """Whether the CUDA module is there and finds a GPU.
+
+    Returns
+    -------
+    bool
+    """
+    try:
+        return device_arrays.module().device_count() > 0
+    except RuntimeError:
+        return False
+
+
+def _located(view: DeviceView, what: str = "x") -> int:
+    """The number of the view's GPU."""
+    if view.device is not None:
+        return view.device
+    device_arrays.module().require_device(0)  # where there is no GPU, that is what is wrong with the address
+    number = 0 if view.size == 0 else device_arrays.module().device_of(view.address)
+    if number < 0:
+        raise ValueError(f"{what}'s address 0x{view.address:x} is not in a GPU's memory")
+    return number
+
+
+def _floats(x: Any, what: str = "x", narrow: bool = False) -> DeviceView:
+    """A view of float32 or float64 numbers; a tensor of another dtype, or not contiguous, is converted on its GPU."""
+    if _is_torch(x):
+        import torch
+
+        if x.dtype in (torch.float16, torch.bfloat16) or str(x.dtype).startswith("torch.float8"):
+            x = x.float()
+        if x.dtype in (torch.float32, torch.float64):
+            x = _without_gradient(x, what).contiguous()
+        else:
+            raise TypeError(f"{what} has dtype {x.dtype}; give floating-point numbers on a GPU")
+    view = device_view(x, what)
+    if view.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise TypeError(f"{what} has dtype {view.dtype}; give float32 or float64 on a GPU")
+    if narrow and view.dtype != np.float32:
+        raise TypeError(f"{what} has dtype {view.dtype}; this takes float32 on a GPU")
+    return view
+
+
+def _result(like: Any, view: DeviceView, device: int, shape: tuple[int, ...], dtype: Any, out: Any = None) -> tuple[Any, int]:
+    """A new array of like's kind, or `out`, and its address."""
+    dtype = np.dtype(dtype)
+    if out is not None:
+        target = device_view(out, "out")
+        if target.shape != shape:
+            raise ValueError(f"out has shape {target.shape}, the result {shape}; they must agree")
+        if target.dtype != dtype:
+            raise TypeError(f"out has dtype {target.dtype}, the result {dtype}; they must agree")
+        if target.read_only:
+            raise ValueError("out is read-only; give an array that can be written to")
+        return out, target.address
+    if not _is_torch(like):
+        array = DeviceArray(shape, dtype, device, view.stream)
+        return array, array._address
+    import torch
+
+    try:
+        tensor = torch.empty(shape, dtype=getattr(torch, dtype.name), device=like.device)
+    except torch.cuda.OutOfMemoryError as error:
+        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        raise MemoryError(f"the GPU has no room for the result's {size} bytes") from error
+    return tensor, tensor.data_ptr()
+
+
+# What the package's functions do with them ------------------------------------------------------------
+
+
+def _prepared(x: Any, f: FloatFormat, random: Any) -> tuple[DeviceView, int]:
+    if random is not None:
+        raise ValueError("random words of the caller's are not served on a GPU; give seed and random_bits, or an array in the CPU's memory")
+    view = _floats(x)
+    if view.dtype == np.float32 and not f.fits_fp32:
+        if not _is_torch(x):
+            raise TypeError(f"{f.name} has values that float32 does not hold; give x as float64")
+        view = _floats(x.double())
+    device = _located(view)
+    device_arrays.module().require_device(device)
+    return view, device
+
+
+def quantize(x: Any, f: FloatFormat, s: Settings, random: Any, out: Any) -> Any:
+    """`apscope.quantize`."""
+    view, device = _prepared(x, f, random)
+    result, address = _result(x, view, device, view.shape, view.dtype, out)
+    device_arrays.module().quantize(
+        view.address, address, view.size, view.dtype.itemsize, f.name, *s[:3], s.keep_payload, s.seed, s.random_bits, device, view.stream
+    )
+    return result
+
+
+def encode(x: Any, f: FloatFormat, s: Settings, random: Any, nan: int | None, dtype: np.dtype, out: Any) -> Any:
+    """`apscope.encode`."""
+    view, device = _prepared(x, f, random)
+    if view.dtype == np.float64 and dtype == np.uint64 or dtype.itemsize <= 4:
+        result, address = _result(x, view, device, view.shape, dtype, out)
+    else:
+        raise TypeError(f"{f.name} has codes of {f.storage_bits} bits; give x as float64")
+    device_arrays.module().encode(
+        view.address, address, view.size, view.dtype.itemsize, dtype.itemsize, f.name, *s[:3], s.keep_payload, s.seed, s.random_bits,
+        nan, device, view.stream,
+    )  # fmt: skip
+    return result
+
+
+def _codes(codes: Any, what: str) -> DeviceView:
+    """A view of codes as unsigned integers; 8- and 16-bit float tensors by their bits."""
+    if _is_torch(codes):
+        import torch
+
+        codes = _without_gradient(codes, "codes").contiguous()
+        if codes.dtype == torch.bfloat16 or str(codes.dtype).startswith("torch.float8"):
+            codes = codes.view(torch.uint16 if codes.element_size() == 2 else torch.uint8)
+    view = device_view(codes, what)
+    if view.dtype.kind != "u":
+        raise TypeError(f"{what} have dtype {view.dtype}; give unsigned integers on a GPU")
+    return view
+
+
+def decode(codes: Any, f: FloatFormat, keep_payload: Any, out: Any) -> Any:
+    """`apscope.decode`."""
+    view = _codes(codes, "codes")
+    dtype = np.dtype(np.float32 if f.fits_fp32 else np.float64)
+    if view.dtype.itemsize == 8 and dtype == np.float32:
+        raise TypeError(f"codes have dtype {view.dtype}; give codes of {f.name} in at most 32 bits on a GPU")
+    device = _located(view, "codes")
+    device_arrays.module().require_device(device)
+    result, address = _result(codes, view, device, view.shape, dtype, out)
+    device_arrays.module().decode(view.address, address, view.size, view.dtype.itemsize, dtype.itemsize, f.name, flag("keep_payload", keep_payload), device, view.stream)
+    return result
+
+
+def cast_statistics(x: Any, f: FloatFormat, s: Settings, out: Any) -> dict[str, int | float | None]:
+    """`apscope.cast_statistics`."""
+    view = _floats(x, narrow=True)
+    device = _located(view)
+    device_arrays.module().require_device(device)
+    address = 0 if out is None else _result(x, view, device, view.shape, view.dtype, out)[1]
+    return device_arrays.module().cast_statistics(view.address, address, view.size, f.name, s.rounding, s.overflow, s.seed, s.random_bits, device, view.stream)
+
+
+def allreduce(x: Any, f: FloatFormat, topology: str, s: Settings, accumulate: FloatFormat | None, hop_rounding: str | None, input_cast: bool) -> Any:
+    """`apscope.allreduce`."""
+    view = _floats(x, narrow=True)
+    if not view.shape or view.shape[0] == 0:
+        raise ValueError(f"x has shape {view.shape}; its first axis must be the workers, at least one")
+    device = _located(view)
+    device_arrays.module().require_device(device)
+    shape = view.shape[1:]
+    result, address = _result(x, view, device, shape, np.float64)
+    device_arrays.module().allreduce(
+        view.address, view.shape[0], address, view.size // view.shape[0], f.name, text("topology", topology), s.rounding, s.overflow,
+        None if accumulate is None else accumulate.name, hop_rounding, input_cast, s.seed, s.random_bits, device, view.stream,
+    )  # fmt: skip
+    return result if topology == "exact" else _narrowed(x, view, device, result, address)
+
+
+def _narrowed(x: Any, view: DeviceView, device: int, sums: Any, address: int) -> Any:
+    """float64 values that are float32 numbers, as float32."""
+    # By codes, which are float32's bits: a GPU's own conversion gives NaN other bits.
+    result, target = _result(x, view, device, tuple(sums.shape), np.float32)
+    count = int(np.prod(sums.shape, dtype=np.int64))
+    device_arrays.module().encode(address, target, count, 8, 4, "fp32", "ties_to_even", "ieee", "gradual", False, 0, 32, None, device, view.stream)
+    return result
+
+
+def matmul(a: Any, b: Any, f: FloatFormat, order: str, product: FloatFormat | None, accumulate: FloatFormat | None, s: Settings, out: Any) -> Any:
+    """`apscope.matmul` of matrices, or of as many of them on either side."""
+    for operand, what in ((a, "a"), (b, "b")):
+        if not _on_gpu(operand):
+            raise ValueError(f"{what} is not in a GPU's memory, the other operand is; give both on one GPU")
+    left, right = _floats(a, "a", narrow=True), _floats(b, "b", narrow=True)
+    if len(left.shape) < 2 or left.shape[:-2] != right.shape[:-2] or left.shape[-1] != right.shape[-2]:
+        raise ValueError(f"a has shape {left.shape}, b {right.shape}; on a GPU give (..., m, k) and (..., k, n) with the same leading axes")
+    device = _located(left, "a")
+    if _located(right, "b") != device:
+        raise ValueError(f"a is on GPU {device}, b on GPU {_located(right, 'b')}; give both on one")
+    device_arrays.module().require_device(device)
+    shape = (*left.shape[:-1], right.shape[-1])
+    result, address = _result(a, left, device, shape, np.float32, out)
+    device_arrays.module().matmul(
+        left.address, right.address, address, int(np.prod(shape[:-2], dtype=np.int64)), shape[-2], left.shape[-1], shape[-1], f.name, text("order", order),
+        None if accumulate is None else accumulate.name, None if product is None else product.name, *s[:5], device, left.stream,
+    )  # fmt: skip
+    return result
+
+
+def quantize_blocks(x: Any, f: BlockFormat, around: Any, axis: int, s: Settings, out: Any) -> Any:
+    """`apscope.quantize_blocks`; `around` is the package's function of the same name."""
+    view = _floats(x, narrow=True)
+    _, shape = around(view.shape, axis)
+    device = _located(view)
+    device_arrays.module().require_device(device)
+    result, address = _result(x, view, device, view.shape, np.float32, out)
+    device_arrays.module().quantize_blocks(view.address, address, shape, f.name, s.rounding, s.overflow, s.seed, s.random_bits, device, view.stream)
+    return result
+
+
+def encode_blocks(x: Any, f: BlockFormat, around: Any, scale_shape: Any, axis: int, s: Settings) -> tuple[Any, Any, float]:
+    """Codes, scales and the tensor scale of `apscope.encode_blocks`."""
+    view = _floats(x, narrow=True)
+    at, shape = around(view.shape, axis)
+    device = _located(view)
+    device_arrays.module().require_device(device)
+    codes, code_address = _result(x, view, device, view.shape, np.uint8)
+    scales, scale_address = _result(x, view, device, scale_shape(view.shape, at, f), np.uint8)
+    tensor = device_arrays.module().encode_blocks(view.address, code_address, scale_address, shape, f.name, s.rounding, s.overflow, s.seed, s.random_bits, device, view.stream)
+    return codes, scales, tensor
+
+
+def decode_blocks(codes: Any, scales: Any, f: BlockFormat, around: Any, scale_shape: Any, axis: int, tensor_scale: float | None, out: Any) -> Any:
+    """`apscope.decode_blocks`."""
+    view, of_scales = _codes(codes, "codes"), _codes(scales, "scales")
+    for part, what in ((view, "codes"), (of_scales, "scales")):
+        if part.dtype.itemsize != 1:
+            raise TypeError(f"{what} have dtype {part.dtype}; give unsigned 8-bit integers on a GPU")
+    at, shape = around(view.shape, axis)
+    wanted = scale_shape(view.shape, at, f)
+    if of_scales.shape != wanted:
+        raise ValueError(f"scales have shape {of_scales.shape}; codes of shape {view.shape} in blocks of {f.block_size} need {wanted}")
+    device = _located(view, "codes")
+    device_arrays.module().require_device(device)
+    result, address = _result(codes, view, device, view.shape, np.float32, out)
+    device_arrays.module().decode_blocks(view.address, of_scales.address, 1.0 if tensor_scale is None else tensor_scale, address, shape, f.name, device, view.stream)
+    return result
+
+
+def row_device(device: int = 0) -> Any:
+    """What `apscope.replay` gives its work to: a handle of the GPU of that number, by default the first that CUDA finds.
+
+    RuntimeError with one sentence where the CUDA module is missing, there is no such GPU, or it is too old.
+    """
+    why, instead = "device='cuda' asks for a GPU", "use device='cpu'"
+    found = device_arrays.module(why, instead)
+    if found.device_count() == 0:
+        raise RuntimeError(f"{why}, and this machine has none that CUDA can use; {instead}")
+    return found.row_device(device)
+
+
+def require(device: int = 0) -> None:
+    """Nothing, where the CUDA module and a GPU that it serves are there.
+
+    Parameters
+    ----------
+    device : int
+        The GPU's number.
+
+    Raises
+    ------
+    RuntimeError
+        What is missing, in one sentence.
+    """
+    device_arrays.module().require_device(integer("device", device, 0, 2**10))

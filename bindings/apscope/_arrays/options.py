@@ -1,0 +1,164 @@
+"""What every function that rounds takes by name: a projection, whole or in parts, a seed, threads. Stated once."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypedDict, TypeVar
+
+from .checks import integer, taken
+from .draws import Draws
+from .projection import FIELDS, Projection
+
+__all__ = ["CastOptions", "Options", "RoundingOptions", "Settings", "UnderflowOptions"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class RoundingOptions(TypedDict, total=False):
+    """Of functions that round to nearest, in a direction or stochastically, with any overflow rule."""
+
+    projection: Projection | None
+    rounding: str
+    overflow: str
+    random_bits: int
+    seed: int | Draws
+    threads: int
+
+
+class UnderflowOptions(RoundingOptions, total=False):
+    """Of functions that know the rules of underflow too."""
+
+    underflow: str
+
+
+class CastOptions(UnderflowOptions, total=False):
+    """Of casts, which may keep a NaN's payload."""
+
+    keep_payload: bool
+
+
+class Settings(NamedTuple):
+    """Options, checked: first what C++ takes of every operation, in its order."""
+
+    rounding: str
+    overflow: str
+    underflow: str
+    seed: int
+    random_bits: int
+    threads: int
+    keep_payload: bool
+
+
+_TYPES = {
+    "projection": "Projection | None", "rounding": "str", "overflow": "str", "underflow": "str", "keep_payload": "bool",
+    "random_bits": "int", "seed": "int | Draws", "threads": "int",
+}  # fmt: skip
+_SEED = """seed : int or Draws
+    Key of the Philox stream that stochastic rounding draws from; element ``i`` (in C order)
+    always draws the same word for the same seed. **So does every call with the default, 0**: two calls err
+    alike, and what is accumulated over calls is not unbiased. In a loop give each call a seed of its own, or all
+    of them one `Draws`, from which every call takes the next. Ignored by the other roundings."""
+_THREADS = """threads : int
+    0 takes all of the machine's. Their number never changes a bit."""
+
+
+class Options:
+    """The options of a function, or of several that take the same.
+
+    As a decorator it writes them out in the function's signature and in its docstring, where ``**options`` stands;
+    `settings` checks what a call gave.
+
+    Parameters
+    ----------
+    kind : type
+        One of the typed dicts above, for which the function has ``**options: Unpack[kind]``.
+    without : sequence of str
+        Options of `kind` that the function has not.
+    in_full : bool
+        The docstring explains every word, instead of pointing to `Projection`.
+    **defaults
+        Of a projection's parts, where they are not those of `Projection`.
+    """
+
+    def __init__(self, kind: Any, *, without: tuple[str, ...] = (), in_full: bool = False, **defaults: Any) -> None:
+        self.known = tuple(name for name in _TYPES if name in kind.__annotations__ and name not in without)
+        self.in_full = in_full
+        self.defaults: dict[str, Any] = {"projection": None, **Projection(**defaults).to_dict(), "seed": 0, "threads": 1}
+        self._checked = functools.lru_cache(maxsize=256, typed=True)(self._check)
+        self._plain = self._check()
+
+    def settings(self, options: Any) -> Settings:
+        """What a call gave, checked. Of a `Draws` this takes the next seed, also where something else is refused.
+
+        Raises
+        ------
+        TypeError
+            An option that there is not, or of a wrong kind.
+        ValueError
+            A projection together with one of its parts, or with a part that the function does not know; a value out of range.
+        """
+        if not options:
+            return self._plain
+        seed = taken(options.pop("seed", 0))
+        try:
+            found = self._checked(**options)
+        except TypeError:  # what is of a wrong kind, or cannot be remembered: checked again
+            found = self._check(**options)
+        return found if seed == 0 and type(seed) is int else found._replace(seed=integer("seed", seed, 0, 2**64 - 1))
+
+    def _check(self, **options: Any) -> Settings:
+        for name in options:
+            if name not in self.known:
+                near = difflib.get_close_matches(name, self.known, n=1)
+                raise TypeError(f"unexpected keyword argument '{name}'; {f'did you mean {near[0]}?' if near else 'there are ' + ', '.join(self.known)}")
+        threads = options.pop("threads", 1)
+        p = self._projection(options.pop("projection", None), options)
+        threads = integer("threads", threads, 0, 2**20)
+        return Settings(p.rounding, p.overflow, p.underflow, 0, p.random_bits, threads, p.keep_payload)
+
+    def _projection(self, projection: Projection | None, parts: dict[str, Any]) -> Projection:
+        if projection is None:
+            return Projection(**{name: parts.get(name, self.defaults[name]) for name in FIELDS})
+        if not isinstance(projection, Projection):
+            raise TypeError(f"projection is of type {type(projection).__name__}; give a Projection, such as Projection('toward_zero')")
+        if parts:
+            raise ValueError(f"projection and {next(iter(parts))} are both given, but one is a part of the other; leave one out")
+        for name in FIELDS:
+            if name not in self.known and getattr(projection, name) != self.defaults[name]:
+                raise ValueError(f"the projection has {name}={getattr(projection, name)!r}, which this function does not know; leave it at {self.defaults[name]!r}")
+        return projection
+
+    def __call__(self, function: Function) -> Function:
+        own = inspect.signature(function)
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        kept = [p for p in own.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        added = [inspect.Parameter(name, keyword, default=self.defaults[name], annotation=_TYPES[name]) for name in self.known]
+        function.__signature__ = own.replace(parameters=[*kept, *added])  # type: ignore[attr-defined]
+        if function.__doc__:
+            function.__doc__ = re.sub(r"^( *)\*\*options\n((?:\1 +.*\n)*)", self._entries, function.__doc__, count=1, flags=re.MULTILINE)
+        return function
+
+    def _entries(self, found: re.Match[str]) -> str:
+        """The entries of a docstring's list of parameters; a remark below ``**options`` joins the projection's."""
+        indent, remark = found[1], inspect.cleandoc(found[2])
+        fields = [name for name in FIELDS if name in self.known]
+        entries = ["projection : Projection, optional", "    How numbers are rounded, as one value; a call gives it, or its parts, which follow."]
+        if self.in_full:
+            entries += inspect.cleandoc(Projection.__doc__ or "").partition("----------\n")[2].partition("\n\n")[0].split("\n")
+        else:
+            words = [name for name in fields if name in ("rounding", "overflow", "underflow")]
+            entries += [f"{', '.join(words)} : str", f"    As for `Projection`; by default {', '.join(f'``{self.defaults[name]}``' for name in words)}."]
+            for name in fields:
+                if name not in words:
+                    entries += [f"{name} : {_TYPES[name]}", "    As for `Projection`."]
+        if remark:
+            entries[2:2] = ["    " + line for line in remark.split("\n")]
+        if "seed" in self.known:
+            entries += _SEED.split("\n") if self.in_full else ["seed : int or Draws", "    Of stochastic rounding, the same at every call unless it is a `Draws`: as for `quantize`."]
+        if "threads" in self.known:
+            entries += _THREADS.split("\n")
+        return "".join(f"{indent}{line}\n" for line in entries)

@@ -1,0 +1,168 @@
+"""Which path of the emulator serves a request, and why its results are the rule's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+import numpy as np
+
+from .. import _core
+from .._core import FloatFormat
+from .inputs import as_format
+from .options import CastOptions, Options
+
+__all__ = ["Plan", "plan"]
+
+PLAN = Options(CastOptions, without=("seed", "threads"))
+
+OPERATIONS = ("add", "subtract", "multiply", "divide", "sqrt", "fma")
+SUMS = ("sum", "dot", "matmul")
+
+# Path -> (what runs, why it is right). Casts say so themselves.
+_PRODUCT = "a product is exact in fp32, or below half the format's least number, which ties to even make a zero either way"
+_TWICE = (
+    "24 bits are at least 2p + 1, or the sum is exact: rounding to them and then to the format is rounding once (Figueroa, 1995; Flocq, "
+    f"round_round_plus_FLT); {_PRODUCT}"
+)
+_ARITHMETIC = {
+    "fp32": (
+        "the fp32 sum, rounded to odd, or the fp32 product wherever the factors are numbers of the format (elsewhere fp64's), then one "
+        "rounding in registers",
+        f"a sum rounded to odd with two bits more than the target, then rounded, is rounded once (Boldo and Melquiond, IEEE TC 57(4), 2008); {_PRODUCT}",
+    ),
+    "exact": (
+        "the fp64 result, which is exact, then one rounding",
+        "a product of two fp32 numbers has at most 48 bits and an exponent far inside fp64's",
+    ),
+    "odd": (
+        "the fp64 result rounded to odd, then one rounding",
+        "rounding to odd with two bits more than the target (N + 2 for stochastic rounding with N bits), then rounding, is rounding once "
+        "(Boldo and Melquiond, IEEE TC 57(4), 2008)",
+    ),
+    "wide": (
+        "128-bit integers with a sticky bit, then one rounding",
+        "the last bit says whether anything was cut off, and it lies more than N + 2 bits below the target's last one",
+    ),
+}
+_SUMS = {
+    "fp32": ("fp32 products and sums, each rounded in registers", _TWICE),
+    "fp64": (
+        "fp64 products and sums, each rounded in registers",
+        "products of fp32 numbers are exact in fp64, and so are these sums, or they round twice safely (53 bits are at least 2p + 1; Figueroa, 1995)",
+    ),
+    "fp64_odd": ("exact fp64 products and fp64 sums rounded to odd, each then rounded in registers", _ARITHMETIC["odd"][1]),
+    "general": (
+        "rows of fp64 numbers, each product and sum on the path that it has by itself; exact sums in integers of hundreds of bits",
+        "every operation is exact, or rounded to odd, before its one rounding",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `plan` found.
+
+    Attributes
+    ----------
+    operation, format : str
+        What was asked for; the format's canonical name.
+    storage : str
+        ``float32`` or ``float64``: what the results are held in.
+    path : str
+        ``addition``, ``split``, ``scaled``, ``rule``, ``stochastic`` or ``digits`` for casts; ``fp32``, ``exact``, ``odd`` or
+        ``wide`` for arithmetic; ``fp32``, ``fp64``, ``fp64_odd`` or ``general`` for sums.
+    how : str
+        What runs.
+    reason : str
+        Why its results are those of the exact result rounded once.
+    simd : str
+        The vector instructions in use.
+    """
+
+    operation: str
+    format: str
+    storage: str
+    path: str
+    how: str
+    reason: str
+    simd: str
+
+    def __str__(self) -> str:
+        return f"{self.operation} to {self.format}, in {self.storage}: {self.how} ({self.path}, {self.simd}).\nRight because {self.reason}."
+
+
+@PLAN
+def plan(
+    operation: str,
+    format: FloatFormat | str,
+    *,
+    dtype: Any = "float32",
+    order: str = "sequential",
+    product: FloatFormat | str | None = None,
+    accumulate: FloatFormat | str | None = None,
+    operands: FloatFormat | str | None = None,
+    **options: Unpack[CastOptions],
+) -> Plan:
+    """Say which path an operation takes and what makes it exact.
+
+    Parameters
+    ----------
+    operation : str
+        ``quantize``, ``encode``, ``add``, ``subtract``, ``multiply``, ``divide``, ``sqrt``, ``fma``, ``sum``,
+        ``dot`` or ``matmul``.
+    format : FloatFormat, str or dtype
+        The format of the result.
+    dtype : dtype
+        Of the input, or of the operands: float32 or float64.
+    order, product, accumulate
+        As for `matmul`; for sums, dot and matrix products only.
+    operands : FloatFormat, str or dtype, optional
+        For these: the format whose numbers the operands hold. Without it they are any numbers of `dtype`.
+        Sums look at the numbers that there are, and may find fewer bits still.
+    **options
+
+    Returns
+    -------
+    Plan
+        Printed, it is two sentences. The path is the one that the code chooses by: both ask the
+        same function.
+
+    Raises
+    ------
+    ValueError
+        An unknown operation, format, order or rounding; a dtype other than these two.
+
+    Examples
+    --------
+    >>> import apscope
+    >>> apscope.plan("quantize", "e4m3").path, apscope.plan("quantize", "bf16").path
+    ('addition', 'split')
+    >>> apscope.plan("fma", "bf16").path, apscope.plan("fma", "fp64", dtype="float64").path
+    ('odd', 'wide')
+    >>> apscope.plan("matmul", "fp16", product="e4m3", operands="e4m3").path, apscope.plan("matmul", "fp16").path
+    ('fp32', 'fp64_odd')
+    """
+    f = as_format(format)
+    held = np.dtype(dtype)
+    if held not in (np.float32, np.float64):
+        raise ValueError(f"dtype={held} is neither float32 nor float64")
+    wide_input = held == np.float64
+    s = PLAN.settings(options)
+    if operation in ("quantize", "encode"):
+        in_float64 = wide_input or not f.fits_fp32
+        path, how, reason = _core.cast_plan(f, *s[:3], s.keep_payload, s.random_bits, in_float64)
+    elif operation in OPERATIONS:
+        in_float64 = not f.fits_fp32
+        path = _core.arithmetic_path(operation, f, *s[:3], s.random_bits, not wide_input)
+        how, reason = _ARITHMETIC[path]
+    elif operation in SUMS:
+        sums, products, held_by = (None if g is None else as_format(g) for g in (accumulate, product if operation != "sum" else None, operands))
+        in_float64 = not f.fits_fp32
+        path = _core.sum_path(operation != "sum", f, order, sums, products, held_by, *s[:3], s.random_bits)
+        if wide_input or not all(g is None or g.fits_fp32 for g in (f, sums, products, held_by)):
+            path = "general"
+        how, reason = _SUMS[path]
+    else:
+        raise ValueError(f"unknown operation {operation!r}; use quantize, encode, {', '.join(OPERATIONS + SUMS)}")
+    return Plan(operation, f.name, "float64" if in_float64 else "float32", path, how, reason, _core.simd_level())

@@ -1,0 +1,112 @@
+"""Projection: how a number becomes one of a format, as a value."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+from .. import _core
+from .checks import flag, integer, text
+
+__all__ = ["Projection"]
+
+_OTHER_NAMES = {"stochastic_a": "stochastic", "saturate_finite": "saturate", "saturate_propagate": "propagate"}
+_ANY_FORMAT = _core.FloatFormat("fp32")  # has whatever a projection can ask for: infinities, NaN, subnormals
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Projection:
+    """How a real number becomes a number of a format. Equal parts make equal projections.
+
+    Parameters
+    ----------
+    rounding : str
+        To nearest: ``ties_to_even``, ``ties_to_away``, ``ties_to_zero``. Directed: ``toward_zero``,
+        ``toward_positive``, ``toward_negative``, ``away_from_zero``. ``to_odd``: what is not exact
+        goes to the neighbour with the odd significand. Stochastic: the magnitude goes up where
+        count + R >= 2^N, with R a random integer of N bits and, for the fraction eta of the step
+        that lies below x, the count floor(eta 2^N) (``stochastic``, P3109 StochasticA),
+        floor(eta 2^N + 1/2) (``stochastic_b``), eta 2^N to the nearest integer, ties to even
+        (``stochastic_c``), or 2^(N-1) (``stochastic_equal``: both neighbours alike).
+        ``stochastic_exact``: with probability eta itself, however many random bits that takes.
+    overflow : str
+        ``ieee`` (by direction: infinity, else NaN, else the largest value), ``saturate`` (the
+        largest value, for infinite inputs too; P3109 SatFinite), ``propagate`` (the largest value,
+        but infinite inputs stay where the format has infinities; P3109 SatPropagate), ``infinity``
+        or ``nan``. Concerns rounded magnitudes above the largest finite value, and infinite inputs.
+    underflow : str
+        ``gradual``, ``flush_result`` (a result below the smallest normal number becomes a zero of
+        its sign), ``flush_input`` (an input below it counts as one) or ``flush_both``.
+    keep_payload : bool
+        A NaN keeps its sign and the leading bits of its payload, made quiet, as far as the format
+        has codes for them. Otherwise every NaN is the canonical one.
+    random_bits : int
+        N of stochastic rounding, 1 to 64 (``stochastic_b`` and ``stochastic_c``: 62).
+
+    Raises
+    ------
+    ValueError
+        An unknown rounding, overflow or underflow; random bits out of range.
+    TypeError
+        A part of another kind.
+
+    Notes
+    -----
+    Every function that rounds takes one as ``projection=``, or its parts by name, never both.
+    Whether a format can do what is asked, such as an overflow to infinity, is looked at when it is
+    used.
+
+    Examples
+    --------
+    >>> import apscope
+    >>> p = apscope.Projection("stochastic", overflow="saturate", random_bits=8)
+    >>> p
+    Projection('stochastic', overflow='saturate', random_bits=8)
+    >>> apscope.quantize(300.0, "e4m3", projection=p)
+    240.0
+    """
+
+    rounding: str = "ties_to_even"
+    overflow: str = dataclasses.field(default="ieee", kw_only=True)
+    underflow: str = dataclasses.field(default="gradual", kw_only=True)
+    keep_payload: bool = dataclasses.field(default=False, kw_only=True)
+    random_bits: int = dataclasses.field(default=32, kw_only=True)
+
+    def __post_init__(self) -> None:
+        for name in ("rounding", "overflow", "underflow"):
+            word = text(name, getattr(self, name))
+            object.__setattr__(self, name, _OTHER_NAMES.get(word, word))
+        object.__setattr__(self, "keep_payload", flag("keep_payload", self.keep_payload))
+        object.__setattr__(self, "random_bits", integer("random_bits", self.random_bits, 1, 64))
+        # Refuses words that nothing has.
+        _core.quantize_path(_ANY_FORMAT, self.rounding, self.overflow, self.underflow, self.keep_payload, self.random_bits, False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every part by its name, as JSON holds it."""
+        return dataclasses.asdict(self)
+
+    def to_json(self) -> str:
+        """`to_dict` as text, which `from_json` reads."""
+        return json.dumps(self.to_dict())
+
+    @staticmethod
+    def from_json(text: str) -> Projection:
+        """The projection of a text that `to_json` gave."""
+        return Projection(**json.loads(text))
+
+    def __repr__(self) -> str:
+        parts = [f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self)[1:] if getattr(self, f.name) != f.default]
+        return f"Projection({', '.join([repr(self.rounding), *parts])})"
+
+    def __str__(self) -> str:
+        words = [self.rounding, f"overflow {self.overflow}"]
+        if self.rounding.startswith("stochastic") and self.rounding != "stochastic_exact":
+            words.insert(1, f"{self.random_bits} random bits")
+        if self.underflow != "gradual":
+            words.append(f"underflow {self.underflow}")
+        return ", ".join([*words, "payloads of NaN kept"] if self.keep_payload else words)
+
+
+#: A projection's parts, in the order of the class.
+FIELDS = tuple(f.name for f in dataclasses.fields(Projection))

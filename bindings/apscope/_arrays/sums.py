@@ -1,0 +1,242 @@
+"""Sums, dot products and matrix products with a stated order and one rounding an operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Unpack
+
+import numpy as np
+
+from .. import _core
+from .._core import FloatFormat
+from .arithmetic import _in_storage, _like_one_of, _operand, _same_storage, _stored
+from .inputs import _on_gpu, _run, as_format
+from .options import Options, UnderflowOptions
+
+__all__ = ["dot", "matmul", "sum"]
+
+SUMS = Options(UnderflowOptions)
+
+
+def _optional_format(format: FloatFormat | str | None) -> FloatFormat | None:
+    return None if format is None else as_format(format)
+
+
+def _write_result(compute: Callable[[np.ndarray], None], held: np.dtype, f: FloatFormat, like: Any, shape: tuple[int, ...], out: Any) -> Any:
+    """compute(flat result) in the operands' storage, then as the format is stored; an operand may be `out`."""
+    computed = np.empty(shape, held)
+    compute(computed.reshape(-1))
+    result = _in_storage(computed, f)
+
+    def write(target: np.ndarray) -> None:
+        target[...] = result.reshape(-1)
+
+    return _run(write, like, _stored(f), out, shape)
+
+
+def _terms_first(a: np.ndarray, axis: int, what: str) -> np.ndarray:
+    """The array with the summed axis in front, in C order."""
+    if not -a.ndim <= axis < a.ndim:
+        raise ValueError(f"axis={axis} is none of {what}'s, whose shape is {a.shape}")
+    return np.ascontiguousarray(np.moveaxis(a, axis, 0))
+
+
+@SUMS
+def sum(
+    x: Any,
+    format: FloatFormat | str,
+    *,
+    axis: int | None = None,
+    order: str = "sequential",
+    accumulate: FloatFormat | str | None = None,
+    out: Any = None,
+    **options: Unpack[UnderflowOptions],
+) -> Any:
+    """The sum of terms in a stated order, every addition rounded once.
+
+    Parameters
+    ----------
+    x : array_like or torch.Tensor, any shape
+        Floats of any width, and integers. Terms enter as they are: quantize them first for terms of a
+        format. Float64 values that are no float32 values, and formats that float32 does not hold, take
+        a slower exact path. Not changed.
+    format : FloatFormat, str or dtype
+        The result's format.
+    axis : int, optional
+        The axis summed over; all elements in C order without it.
+    order : str
+        With round() a rounding into the accumulator: ``sequential``, s = round(t0), then
+        s = round(s + t) for every further term; ``pairwise``, neighbours are added, then the sums'
+        neighbours, an odd last one passing up; ``chunked:N``, chunks of N consecutive terms
+        sequentially, then their sums sequentially; ``kahan``, y = round(t - e),
+        u = round(s + y), e = round(round(u - s) - y), s = u from s = round(t0), e = 0;
+        ``exact``, the exact sum rounded once, the same for every order of the terms.
+    accumulate : FloatFormat, str or dtype, optional
+        The accumulator's format, if not `format`; the final sum is then rounded to `format`.
+    out : array or tensor, optional
+        Written instead of a new array: the result's shape and dtype.
+    **options
+        Of every rounding, as for `add`; docs/definitions.md section 10 says which draws which word.
+
+    Returns
+    -------
+    array or tensor of x's shape without `axis`; of shape () if all is summed
+        float32 if the format's values are float32 numbers (``format.fits_fp32``), else float64. Every
+        element is a value of `format`, an infinity or NaN. A sum of no terms is that of +0.
+
+    Raises
+    ------
+    ValueError
+        An unknown order, format or rounding; an axis that x has not; ``order="exact"`` with
+        `accumulate`.
+    TypeError
+        A dtype that is not a number's.
+
+    Examples
+    --------
+    >>> import numpy as np, apscope
+    >>> x = np.full(100, 1.0, np.float32)
+    >>> float(apscope.sum(x, "e4m3")), float(apscope.sum(x, "e4m3", order="pairwise"))
+    (16.0, 96.0)
+    >>> float(apscope.sum(x, "e4m3", order="exact"))
+    96.0
+    """
+    f, accumulator, s = as_format(format), _optional_format(accumulate), SUMS.settings(options)
+    a = _operand(x, "x")
+    terms = a.reshape(-1) if axis is None else _terms_first(a, axis, "x")
+    (terms,) = _same_storage([terms], f, accumulator)
+
+    def compute(result: np.ndarray) -> None:
+        _core.ordered_sum(terms.reshape(-1), terms.shape[0], result, f, order, accumulator, *s[:6])
+
+    return _write_result(compute, terms.dtype, f, x, terms.shape[1:], out)
+
+
+@SUMS
+def dot(
+    a: Any,
+    b: Any,
+    format: FloatFormat | str,
+    *,
+    axis: int = -1,
+    order: str = "sequential",
+    product: FloatFormat | str | None = None,
+    accumulate: FloatFormat | str | None = None,
+    out: Any = None,
+    **options: Unpack[UnderflowOptions],
+) -> Any:
+    """The sum of a * b over an axis, every operation rounded once.
+
+    Parameters
+    ----------
+    a, b : array_like or torch.Tensor of the same shape
+        As x for `sum`.
+    axis : int
+        The axis summed over.
+    product : FloatFormat, str or dtype, optional
+        What every product is rounded to. Without it products are exact, and each step of
+        ``sequential`` is a fused multiply-add; ``pairwise``, where two of them meet, then takes
+        float32 values and no flushed input.
+    format, order, accumulate, out
+        As for `sum`.
+    **options
+        Of every rounding, as for `sum`.
+
+    Returns
+    -------
+    array or tensor of the shape without `axis`
+        As `sum`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `sum`; different shapes.
+
+    Examples
+    --------
+    >>> import apscope
+    >>> float(apscope.dot([1.125, 1.125], [1.125, -1.125], "e4m3", product="e4m3"))
+    0.0
+    """
+    f, accumulator, products = as_format(format), _optional_format(accumulate), _optional_format(product)
+    s = SUMS.settings(options)
+    x, y = _operand(a, "a"), _operand(b, "b")
+    if x.shape != y.shape:
+        raise ValueError(f"a has shape {x.shape}, b {y.shape}; they must agree")
+    x, y = _same_storage([_terms_first(x, axis, "a"), _terms_first(y, axis, "b")], f, accumulator, products)
+
+    def compute(result: np.ndarray) -> None:
+        _core.ordered_dot(x.reshape(-1), y.reshape(-1), 1, x.shape[0], result, f, order, accumulator, products, *s[:6])
+
+    return _write_result(compute, x.dtype, f, _like_one_of((a, b)), x.shape[1:], out)
+
+
+@SUMS
+def matmul(
+    a: Any,
+    b: Any,
+    format: FloatFormat | str,
+    *,
+    order: str = "sequential",
+    product: FloatFormat | str | None = None,
+    accumulate: FloatFormat | str | None = None,
+    out: Any = None,
+    **options: Unpack[UnderflowOptions],
+) -> Any:
+    """The matrix product, every multiplication and addition rounded once.
+
+    Parameters
+    ----------
+    a : array_like or torch.Tensor of shape (..., m, k) or (k,)
+    b : array_like or torch.Tensor of shape (..., k, n) or (k,)
+        As x for `sum`; a vector is one row of `a`, one column of `b`. Leading axes broadcast, as in
+        ``numpy.matmul``.
+    format, order, product, accumulate, out
+        As for `dot`.
+    **options
+        Of every rounding, as for `sum`.
+
+    Returns
+    -------
+    array or tensor of shape (..., m, n), without m or n where an operand is a vector
+        As `sum`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `dot`; a number as an operand; k or leading axes that disagree.
+
+    Examples
+    --------
+    >>> import numpy as np, apscope
+    >>> apscope.matmul(np.float32([[1, 0.0625]]), np.float32([[16], [8]]), "e4m3")
+    array([[16.]], dtype=float32)
+    """
+    f, accumulator, products = as_format(format), _optional_format(accumulate), _optional_format(product)
+    s = SUMS.settings(options)
+    if _on_gpu(a) or _on_gpu(b):
+        from . import gpu
+
+        return gpu.matmul(a, b, f, order, products, accumulator, s, out)
+    x, y = _operand(a, "a"), _operand(b, "b")
+    for operand, what in ((x, "a"), (y, "b")):
+        if operand.ndim == 0:
+            raise ValueError(f"{what} is a number; matmul takes vectors and matrices")
+    if x.shape[-1] != y.shape[0 if y.ndim == 1 else -2]:
+        raise ValueError(f"a has shape {x.shape}, b {y.shape}; a's last axis must be as long as b's first of its last two")
+    rows, columns = x.shape[-2:-1], y.shape[-1:] if y.ndim > 1 else ()
+    left, right = (x if x.ndim > 1 else x[None, :]), (y if y.ndim > 1 else y[:, None])
+    try:
+        batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    except ValueError:
+        raise ValueError(f"a has shape {x.shape}, b {y.shape}; their leading axes do not broadcast together") from None
+    parts = [np.ascontiguousarray(np.broadcast_to(part, batch + part.shape[-2:])) for part in (left, right)]
+    left, right = _same_storage(parts, f, accumulator, products)
+
+    def compute(result: np.ndarray) -> None:
+        _core.ordered_matmul(
+            left.reshape(-1), right.reshape(-1), int(np.prod(batch)), left.shape[-2], result, f, order, accumulator, products,
+            *s[:6],
+        )  # fmt: skip
+
+    return _write_result(compute, left.dtype, f, _like_one_of((a, b)), batch + rows + columns, out)

@@ -1,0 +1,1 @@
+"""Named formats, and which format or cast something is."""

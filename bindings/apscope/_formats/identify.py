@@ -1,0 +1,211 @@
+"""Which format is it: the formats that a dtype or a table of values agrees with, code by code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .._core import FloatFormat
+from .._arrays.casts import decode
+from .blackbox import name_of, same
+from .._arrays.dtypes import dtype_bits, is_dtype, is_torch_dtype, numpy_dtype
+from .formats import named_formats
+
+__all__ = ["identify", "table_of"]
+
+WIDEST = 20  # bits: a table of a million values
+
+
+def identify(what: Any) -> list[FloatFormat]:
+    """The formats whose every code has the value that `what` gives it.
+
+    Parameters
+    ----------
+    what : dtype or sequence of float, 2^K values
+        A floating-point dtype of NumPy, ml_dtypes or torch, or the values of the codes 0, 1, ...,
+        2^K - 1 in that order, 1 <= K <= 20, with NaN, infinities and -0 where they are.
+
+    Returns
+    -------
+    list of FloatFormat
+        At least one: named formats first, then those with no name, among them every exponent and
+        mantissa width, any bias, any number of NaN codes, with and without infinity, subnormals,
+        signed zero and sign. Formats that differ by `even_code_ties` only have the same values, so
+        both can be in the list.
+
+    Notes
+    -----
+    All NaNs are one value here; the signs of zeros are compared. float32 has too many codes for a
+    table and is answered from its definition, IEEE 754 binary32.
+
+    Raises
+    ------
+    ValueError
+        A table whose length is no power of two; a table that fits no format, with the nearest
+        named one and the first code where it differs; a dtype that is too wide.
+    TypeError
+        Neither a dtype nor a sequence of numbers.
+
+    Examples
+    --------
+    >>> import numpy as np, apscope
+    >>> apscope.identify(np.float16)
+    [FloatFormat('fp16')]
+    >>> apscope.identify([0, 1, 2, 3, -0.0, -1, -2, -3])[0]
+    FloatFormat('e1m1finite')
+    """
+    if is_dtype(what) and dtype_bits(what) == 32:
+        return [FloatFormat("fp32")]
+    table = table_of(what)
+    bits = _width(table)
+    found = [f for f in named_formats().values() if f.storage_bits == bits and same(_values(f), table).all()]
+    for f in _general(table, bits):
+        if f not in found:
+            found.append(f)
+    if not found:
+        raise ValueError(f"{_what(what, table)} fits no format; {_nearest(table, bits)}")
+    return found
+
+
+def table_of(what: Any) -> np.ndarray:
+    """The float64 values of all codes of a dtype, or a sequence of values as an array."""
+    if is_torch_dtype(what):
+        return _torch_table(what)
+    dtype = numpy_dtype(what)
+    if dtype is not None:
+        bits = _narrow(what)
+        codes = np.arange(2**bits, dtype=f"u{dtype.itemsize}")
+        with np.errstate(all="ignore"):
+            return codes.view(dtype).astype(np.float64)
+    if isinstance(what, (str, bytes)) or not hasattr(what, "__len__"):
+        raise TypeError(f"{type(what).__name__} is neither a floating-point dtype nor a sequence of values")
+    try:
+        table = np.asarray(what, np.float64)
+    except (TypeError, ValueError):
+        raise TypeError("the table holds something that is not a number; give the values of the codes in order") from None
+    if table.ndim != 1:
+        raise ValueError(f"the table has shape {table.shape}; give one axis, the values of the codes in order")
+    return table
+
+
+def _narrow(what: Any) -> int:
+    bits = dtype_bits(what)
+    if bits > WIDEST:
+        raise ValueError(f"{name_of(what)} has {bits} bits a code; a table of at most {WIDEST} bits can be compared")
+    return bits
+
+
+def _torch_table(what: Any) -> np.ndarray:
+    import torch
+
+    bits = _narrow(what)
+    if "_x2" in str(what):
+        raise ValueError(f"{what} has no conversion to single values; give a table of them")
+    codes = torch.from_numpy(np.arange(2**bits, dtype=np.uint8 if bits == 8 else np.int32))
+    if bits == 16:
+        codes = codes.to(torch.uint16)
+    return codes.view(what).to(torch.float64).numpy()
+
+
+def _width(table: np.ndarray) -> int:
+    bits = len(table).bit_length() - 1
+    if len(table) != 1 << max(bits, 0) or not 1 <= bits <= WIDEST:
+        raise ValueError(f"the table has {len(table)} values; a format of K bits has 2^K, with K from 1 to {WIDEST}")
+    return bits
+
+
+def _values(f: FloatFormat) -> np.ndarray:
+    dtype = np.uint16 if f.storage_bits <= 16 else np.uint32
+    return decode(np.arange(2**f.storage_bits, dtype=dtype), f).astype(np.float64)
+
+
+def _general(table: np.ndarray, bits: int) -> list[FloatFormat]:
+    """Every format of this width with these values; the table itself says what to try."""
+    found = []
+    for is_signed in (True, False):
+        half = len(table) // 2 if is_signed else len(table)
+        magnitudes = table[:half]
+        specials = _specials(magnitudes)
+        for mantissa_bits in range(bits - is_signed + 1):
+            exponent_bits = bits - is_signed - mantissa_bits
+            if not 0 <= exponent_bits <= 11:
+                continue
+            for f in _candidates(table, magnitudes, exponent_bits, mantissa_bits, is_signed, specials):
+                if same(_values(f), table).all():
+                    found.append(f)
+                    break  # the other is the same values in other words
+    return found
+
+
+def _specials(magnitudes: np.ndarray) -> tuple[int, bool]:
+    """NaN codes at the top of one sign, and whether an infinity lies below them."""
+    numbers = np.flatnonzero(~np.isnan(magnitudes))
+    if numbers.size == 0:
+        return 0, False
+    return len(magnitudes) - 1 - int(numbers[-1]), math.isinf(magnitudes[numbers[-1]])
+
+
+def _candidates(
+    table: np.ndarray, magnitudes: np.ndarray, exponent_bits: int, mantissa_bits: int, is_signed: bool, specials: tuple[int, bool]
+) -> Iterator[FloatFormat]:
+    """With subnormals and without: the bias by the value of one code, the rest read off."""
+    nan_codes, has_infinity = specials
+    one = 1 << mantissa_bits  # exponent field 1, fraction 0
+    step = _log2(magnitudes[1]) if len(magnitudes) > 1 else None  # the smallest positive value
+    normal = _log2(magnitudes[one]) if one < len(magnitudes) else None
+    zero = "none" if magnitudes[0] != 0 else "single"
+    if is_signed and table[len(magnitudes)] == 0:
+        zero = "both_signs"
+    common: dict[str, Any] = dict(
+        exponent_bits=exponent_bits, mantissa_bits=mantissa_bits, is_signed=is_signed, zero=zero, nan_codes=nan_codes,
+        has_infinity=has_infinity, nan_at_negative_zero=is_signed and math.isnan(table[len(magnitudes)]),
+    )  # fmt: skip
+    for subnormals in (True, False):
+        lowest = step + mantissa_bits if step is not None and mantissa_bits else None  # exponent of field 0
+        if normal is not None:
+            bias = 1 - normal
+        elif lowest is not None:
+            bias = 1 - lowest  # field 1 holds no number
+        else:
+            continue
+        choice = dict(common, bias=bias, subnormals=subnormals)
+        if subnormals:
+            choice["subnormal_exponent"] = 1 - bias if lowest is None else lowest
+        try:
+            yield FloatFormat(**choice)
+        except ValueError:
+            continue  # no such format: out of float64's range, or no finite value
+
+
+def _log2(value: float) -> int | None:
+    """The exponent of a positive power of two, else None."""
+    if not (math.isfinite(value) and value > 0):
+        return None
+    significand, exponent = math.frexp(value)
+    return exponent - 1 if significand == 0.5 else None
+
+
+def _what(what: Any, table: np.ndarray) -> str:
+    return name_of(what) if is_dtype(what) else f"the table of {len(table)} values"
+
+
+def _nearest(table: np.ndarray, bits: int) -> str:
+    near: tuple[int, str, int, float] | None = None
+    for name, f in named_formats().items():
+        if f.storage_bits == bits:
+            values = _values(f)
+            differing = np.flatnonzero(~same(values, table))
+            if near is None or len(differing) < near[0]:
+                near = (len(differing), name, int(differing[0]), values[differing[0]])
+    if near is None:
+        widths = sorted({f.storage_bits for f in named_formats().values() if f.storage_bits <= WIDEST})
+        return f"no named format has {bits} bits, they have {', '.join(map(str, widths))}"
+    count, name, code, value = near
+    return (
+        f"the nearest named one is {name}, which differs at {count} codes, first at code {code:#x}: "
+        f"{value:g} there, {table[code]:g} here"
+    )
+

@@ -1,0 +1,144 @@
+"""A format's ranges on an axis of exponents, as a small SVG for notebooks, on light and dark grounds."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from .._core import FloatFormat
+
+__all__ = ["Range", "format_html", "ranges_of", "ruler"]
+
+WIDTH, LEFT, RIGHT = 640, 12, 628  # pixels: of the picture, and of its axis
+#: Fills at half strength let the ground through, so that text in its colour stays readable.
+_FILLS = {"underflow": "#f08a4b", "subnormal": "#f2c14e", "normal": "#3fae7a", "overflow": "#d64f87"}
+#: More bits than these have too many values for a tick each.
+_TICKED_BITS = 8
+#: Pixels of a letter, about.
+_LETTER = 6.1
+
+
+class Range(NamedTuple):
+    """A kind of magnitudes, from `low` to `high`, both log2."""
+
+    kind: str
+    low: float
+    high: float
+
+
+def ranges_of(f: FloatFormat) -> list[Range]:
+    """What becomes of magnitudes, rounded to nearest, from small to large.
+
+    Underflow reaches to half the smallest value, below which nearest is 0 (in a format without a zero there is no
+    underflow); then subnormal numbers, where the format has any; normal ones; and overflow above the largest value. The two
+    outer ranges go on without end.
+    """
+    smallest, largest = math.log2(f.smallest_positive), math.log2(f.largest)
+    normal = math.log2(f.smallest_normal) if 0 < f.smallest_normal <= f.largest else largest
+    bottom = smallest - 1 if f.zero != "none" else smallest
+    found = [Range("underflow", -math.inf, bottom)] if f.zero != "none" else []
+    start = bottom
+    if f.smallest_positive < min(f.smallest_normal or math.inf, f.largest) or normal == largest:
+        found.append(Range("subnormal", bottom, normal))
+        start = normal
+    if start < largest:
+        found.append(Range("normal", start, largest))
+    return [*found, Range("overflow", largest, math.inf)]
+
+
+def ruler(f: FloatFormat) -> str:
+    """The picture: ranges and what they become, a tick for every value (of formats up to 8 bits) or binade, log2, and the limits as numbers."""
+    ranges = ranges_of(f)
+    edges = [r.high for r in ranges[:-1]]
+    lowest = min(edges[0], math.log2(f.smallest_positive))
+    pad = max(2.0, 0.125 * (edges[-1] - lowest))
+    low, high = lowest - pad, edges[-1] + pad
+
+    def at(exponent: float) -> float:
+        return round(LEFT + (RIGHT - LEFT) * (min(max(exponent, low), high) - low) / (high - low), 1)
+
+    parts = [f'<svg viewBox="0 0 {WIDTH} 92" width="{WIDTH}" height="92" role="img" style="max-width:100%;height:auto;color:inherit" '
+             f'font-family="sans-serif" font-size="11" fill="currentColor"><title>{html.escape(_told(f))}</title>']  # fmt: skip
+    becomes = {"underflow": "0", "overflow": "inf" if f.has_infinity else "NaN" if f.has_nan else "largest"}
+    for kind, left, right in ranges:
+        x, width = at(left), at(right) - at(left)
+        parts.append(f'<rect x="{x}" y="17" width="{width:.1f}" height="26" fill="{_FILLS[kind]}" fill-opacity="0.5"/>')
+        middle = f'x="{x + width / 2:.1f}" text-anchor="middle"'
+        if width > _LETTER * len(kind):
+            parts.append(f'<text {middle} y="12">{kind}</text>')
+        if kind in becomes and width > _LETTER * len(becomes[kind]):
+            parts.append(f'<text {middle} y="34">{becomes[kind]}</text>')
+    ticks = "".join(f"M{at(e)} 43v-{12 if whole else 7}" for e, whole in _ticks(f))
+    parts.append(f'<path d="M{LEFT} 43H{RIGHT}{ticks}" stroke="currentColor" stroke-width="0.8" fill="none"/>')
+    step = next(s for s in (1, 2, 5, 10, 20, 50, 100, 200, 500) if (high - low) / s <= 11)
+    numbers = [e for e in range(math.ceil(low / step) * step, math.floor(high) + 1, step) if LEFT + 8 < at(e) < RIGHT - 44]
+    parts += [f'<text x="{at(e)}" y="55" text-anchor="middle" opacity="0.7">{str(e).replace("-", "−")}</text>' for e in numbers]
+    parts.append(f'<text x="{RIGHT}" y="55" text-anchor="end" opacity="0.7">log2|x|</text>')
+    parts += _limits(f, at)
+    return "".join([*parts, "</svg>"])
+
+
+def _limits(f: FloatFormat, at: Callable[[float], float]) -> list[str]:
+    """The format's limits, each with a line to its place; the largest at the right, below where it would meet the smallest."""
+    values = [("smallest", f.smallest_positive), ("largest", f.largest)]
+    if f.smallest_positive < f.smallest_normal <= f.largest:
+        values.insert(1, ("smallest normal", f.smallest_normal))
+    parts, ends = [], {72: 0.0, 87: 0.0}  # by line of text, how far it reaches
+    for name, value in values:
+        x, text = at(math.log2(value)), f"{name} {_number(value)} = {_power(value)}"
+        width = _LETTER * len(text)
+        left = x - 3 - width if name == "largest" or x + 3 + width > WIDTH else x + 3
+        y = next((line for line, end in ends.items() if left > end and (name != "smallest normal" or line == 87)), 87)
+        ends[y] = max(left + width, ends[y])
+        parts.append(f'<path d="M{x} 43V{y}" stroke="currentColor" stroke-width="0.8"/><text x="{max(left, 0):.1f}" y="{y}">{text}</text>')
+    return parts
+
+
+def format_html(f: FloatFormat) -> str:
+    """A line of numbers and the ruler, for `FloatFormat._repr_html_`."""
+    return f"<div><div><code>{html.escape(f.name)}</code> {html.escape(_told(f))}</div>{ruler(f)}</div>"
+
+
+def _told(f: FloatFormat) -> str:
+    from .formats import specials_of
+
+    return (
+        f"{f.storage_bits} bits: {f.exponent_bits} exponent, {f.mantissa_bits} mantissa, bias {f.bias}; precision {f.precision}; "
+        f"{_number(f.smallest_positive)} to {_number(f.largest)}; {specials_of(f)}"
+    )
+
+
+def _ticks(f: FloatFormat) -> list[tuple[float, bool]]:
+    """log2 of the positive values, and whether it is a power of two; of wide formats powers of two only, at most some 60."""
+    if f.storage_bits <= _TICKED_BITS:
+        from .._arrays.casts import decode
+
+        values = np.unique(decode(np.arange(2**f.storage_bits, dtype=np.uint8), f).astype(np.float64))
+        values = values[np.isfinite(values) & (values > 0)]
+        if len(values) <= 130:
+            return list(zip(np.log2(values).tolist(), (np.frexp(values)[0] == 0.5).tolist()))
+    first, last = math.ceil(math.log2(f.smallest_positive)), math.floor(math.log2(f.largest))
+    return [(float(e), True) for e in range(first, last + 1, 1 + (last - first) // 60)]
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}"
+
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def _power(value: float) -> str:
+    """1.75×2⁸, 2⁻⁹, (2−2⁻²³)×2¹²⁷: exact, whatever the digits of the decimal number."""
+    mantissa, exponent = math.frexp(value)
+    power = "2" + str(exponent - 1).translate(_RAISED)
+    if mantissa == 0.5:
+        return power
+    short = f"{2 * mantissa:.6g}"
+    if float(short) == 2 * mantissa:
+        return f"{short}×{power}"
+    return f"(2−{_power(2 - 2 * mantissa)})×{power}"

@@ -1,0 +1,1 @@
+"""What was proved on this machine, and how fast it is."""

@@ -1,0 +1,78 @@
+"""What `verify` found, as a JSON document that says on what it was found."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .. import _core
+from .._core import FloatFormat
+from .verify import Verification
+
+__all__ = ["certificate", "write_certificate"]
+
+KIND = "apscope certificate"
+VERSION = 1
+
+
+def certificate(results: Sequence[Verification], command: Sequence[str] = ()) -> dict[str, Any]:
+    """The document.
+
+    Parameters
+    ----------
+    results : sequence of Verification
+        As `verify` returns them.
+    command : sequence of str
+        The words that led to them.
+
+    Returns
+    -------
+    dict
+        ``kind``, ``version``, ``apscope`` (its version), ``command``, ``created`` (UTC), ``machine``
+        (processor, system, MPFR's version or null, vector
+        instructions, processors), ``formats`` (the fields of each format),
+        ``results`` (one object a row), ``cases`` and ``mismatches`` (sums), ``proved`` (true if there
+        are rows, none differs and all met an oracle).
+    """
+    rows = [dataclasses.asdict(r) for r in results]
+    return {
+        "kind": KIND,
+        "version": VERSION,
+        "apscope": _core.__version__,
+        "command": list(command),
+        "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "machine": {
+            "processor": platform.machine(),
+            "system": platform.system(),
+            "mpfr": _mpfr_version(),
+            "simd": _core.simd_level(),
+            "processors": os.cpu_count(),
+        },
+        "formats": {name: FloatFormat(name).to_dict() for name in dict.fromkeys(r.format for r in results)},
+        "results": rows,
+        "cases": sum(r.cases for r in results),
+        "mismatches": sum(r.mismatches for r in results),
+        "proved": bool(rows) and all(r.mismatches == 0 and r.oracle != "none" for r in results),
+    }
+
+
+def _mpfr_version() -> str | None:
+    try:
+        from .. import _oracle
+    except ImportError:
+        return None
+    return _oracle.mpfr_version()
+
+
+def write_certificate(path: str | Path, results: Sequence[Verification], command: Sequence[str] = ()) -> None:
+    """Write `certificate` to a file, beside its place first: nothing half-written is left."""
+    path = Path(path)
+    beside = path.with_name(path.name + ".part")
+    beside.write_text(json.dumps(certificate(results, command), indent=1) + "\n")
+    beside.replace(path)

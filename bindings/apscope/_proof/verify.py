@@ -1,0 +1,277 @@
+"""Proof of the emulator on this machine: the rule, the array path and the codes of a format.
+
+The exact oracles (MPFR, and exact rationals written a second time) live in the optional module
+``apscope._oracle``, built where MPFR is found. Without it only the paths of the emulator are
+compared with each other, and the result says so.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._arrays.casts import decode, encode, quantize
+from .._arrays.inputs import as_format
+from .._arrays.projection import Projection
+from .._core import FloatFormat
+
+try:
+    from .. import _oracle
+except ImportError:  # built without MPFR
+    _oracle = None  # type: ignore[assignment]
+
+__all__ = ["OPERATIONS", "ROUNDINGS", "Verification", "has_oracle", "verify"]
+
+#: Every rounding that `quantize` knows.
+ROUNDINGS = tuple(_core.rounding_modes())
+
+WITHOUT_ORACLE = (
+    "the oracle module is not there (apscope was built without MPFR), so the emulator's paths were "
+    "compared with each other only; install libmpfr-dev and build again for the proof"
+)
+
+
+#: What can be verified: casts, and each arithmetic operation.
+OPERATIONS = ("quantize", "add", "subtract", "multiply", "divide", "sqrt", "fma")
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What one format gave in one operation and rounding mode."""
+
+    format: str  #: the format's name
+    operation: str  #: ``quantize`` (with encode and decode), or an arithmetic operation
+    rounding: str  #: the rounding mode's name
+    cases: int  #: comparisons made, all overflow and underflow rules together
+    mismatches: int  #: how many of them differed
+    exhaustive: bool  #: whether all 2^32 inputs, or all operands of up to 8 bits (fma: 6), were tried
+    oracle: str  #: "mpfr+rational", "mpfr" for arithmetic, or "none" where only paths were compared
+    seconds: float  #: wall-clock time
+    first: str | None  #: the first mismatch: input bits, expected, got, the two neighbours
+
+
+def has_oracle() -> bool:
+    """Whether the exact oracles were built into this installation.
+
+    Returns
+    -------
+    bool
+    """
+    return _oracle is not None
+
+
+def verify(
+    format: FloatFormat | str,
+    rounding: str | Iterable[str] = "all",
+    *,
+    projection: Projection | None = None,
+    operation: str | Iterable[str] = "quantize",
+    samples: int | None = None,
+    exhaustive: bool = False,
+    oracle: str | None = None,
+    random_bits: int = 32,
+    threads: int | None = None,
+    seed: int = 1,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> list[Verification]:
+    """Compare the emulator with exact arithmetic for one format.
+
+    Casts: formats of up to 19 bits are checked at every value and every midpoint with the numbers
+    next to them, wider ones at the boundary significands of every binade and a million random bit
+    patterns; all at subnormal and overflow edges, NaN patterns, both zeros and infinities, in fp32
+    (where it holds the format) and in fp64. Every overflow and underflow rule that the format allows
+    is checked, those other than ``ieee`` and ``gradual`` fully near the edges, where alone they
+    differ, and at a sample elsewhere (so are the stochastic roundings of formats of more than 12
+    bits, each input with the random integers between which its result changes). Encode and decode are checked at every code (wide formats: at
+    random codes).
+
+    Arithmetic: all operands of formats of up to 8 bits (fma: 4; the others, and fma, at boundary
+    operands crossed with each other and at random ones).
+
+    Parameters
+    ----------
+    format : FloatFormat, str or dtype
+        The format, or its name.
+    rounding : str or iterable of str
+        A rounding mode, several, or ``"all"``.
+    projection : Projection, optional
+        Its rounding and random bits, instead of `rounding` and `random_bits`; the rules of overflow and
+        underflow are all tried in any case.
+    operation : str or iterable of str
+        One of `OPERATIONS`, several, or ``"all"``.
+    samples : int, optional
+        Random operands of an arithmetic operation, 100,000 if not given; random inputs of a format of
+        more than 19 bits, 1,000,000 if not given (narrower ones get a hundredth).
+    exhaustive : bool
+        Casts: the array path on all 2**32 fp32 inputs (overflow ``ieee``). For deterministic modes
+        and formats of up to 19 bits it is compared with the steps that the oracle finds, else with
+        the rounding rule. fma: all operands of formats of up to 6 bits.
+    oracle : {None, "mpfr"}
+        With `exhaustive`, ``"mpfr"`` compares the rule with MPFR on all 2**32 inputs too, which
+        takes tens of minutes a mode. In any case ``"mpfr"`` insists on the oracle module.
+    random_bits : int
+        N of stochastic rounding, 1 to 64.
+    threads : int, optional
+        Worker threads; all processors if not given. Results do not depend on it.
+    seed : int
+        Of the random inputs and words.
+    progress : callable, optional
+        Called as ``progress(words, done, total)``, words being the operation and rounding, every now and then; an exception from it
+        (or Ctrl-C) stops the work.
+
+    Returns
+    -------
+    list of Verification
+        One per operation and rounding mode, in the order asked for. Arithmetic has no
+        ``stochastic_exact``: ``"all"`` leaves it out there.
+
+    Raises
+    ------
+    ValueError
+        For an unknown format, operation, rounding mode or oracle, and where `exhaustive` or `oracle` asks
+        for an oracle module that is not there.
+    """
+    name = as_format(format).name
+    if projection is not None:
+        if rounding != "all" or random_bits != 32:
+            raise ValueError("projection is given together with rounding or random_bits, which are parts of it; leave one out")
+        rounding, random_bits = projection.rounding, projection.random_bits
+    modes = _chosen(rounding, ROUNDINGS, "rounding mode")
+    operations = _chosen(operation, OPERATIONS, "operation")
+    if oracle not in (None, "mpfr"):
+        raise ValueError(f"unknown oracle {oracle!r}; use 'mpfr' or leave it out")
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads={threads} is not at least 1")
+    if not 1 <= random_bits <= 64:
+        raise ValueError(f"random_bits={random_bits} is not between 1 and 64")
+    if samples is not None and samples < 0:
+        raise ValueError(f"samples={samples} is negative")
+    if not 0 <= seed < 1 << 64:
+        raise ValueError(f"seed={seed} is not between 0 and 2**64 - 1")
+    threads = threads or os.cpu_count() or 1
+    if _oracle is None:
+        if exhaustive or oracle or operations != ("quantize",):
+            asked = "exhaustive" if exhaustive else f"oracle={oracle!r}" if oracle else f"operation={operations[0]!r}"
+            raise ValueError(
+                f"{asked} needs the oracle module, and apscope was built without MPFR; "
+                "install libmpfr-dev and build again"
+            )
+        return [_compare_paths(name, mode, random_bits, threads, seed) for mode in modes]
+
+    _oracle.set_simd_level(_core.simd_level())
+    results = []
+    for op in operations:
+        for mode in modes:
+            if op != "quantize" and mode == "stochastic_exact" and rounding == "all":
+                continue
+            shared = {"rounding": mode, "random_bits": _bits(mode, random_bits) if rounding == "all" else random_bits, "threads": threads, "seed": seed}
+            if progress is not None:
+                shared["progress"] = lambda done, total, words=f"{op} {mode}": progress(words, done, total)
+            prove = _casts(name, exhaustive, oracle, samples) if op == "quantize" else _arithmetic(name, op, exhaustive, samples)
+            results.append(_verification(name, op, mode, exhaustive, prove(shared)))
+    return results
+
+
+def _chosen(asked: str | Iterable[str], known: tuple[str, ...], what: str) -> tuple[str, ...]:
+    chosen = known if asked == "all" else (asked,) if isinstance(asked, str) else tuple(asked)
+    for word in chosen:
+        if word not in known:
+            raise ValueError(f"unknown {what} {word!r}; use one of {', '.join(known)}, or 'all'")
+    return chosen
+
+
+def _bits(mode: str, random_bits: int) -> int:
+    """StochasticB and C look two bits further than N, so that theirs ends at 62."""
+    return min(random_bits, 62) if mode in ("stochastic_b", "stochastic_c") else random_bits
+
+
+Findings = Iterator[dict[str, Any]]
+
+
+def _casts(name: str, exhaustive: bool, oracle: str | None, samples: int | None) -> Callable[[dict[str, Any]], Findings]:
+    """Every overflow rule; with the first of them every underflow rule, and NaN's payload."""
+    f = FloatFormat(name)
+    rest = 97  # every so-many-th case, away from the edges
+
+    def prove(shared: dict[str, Any]) -> Findings:
+        # A stochastic rounding is tried with several random integers an input.
+        some = 17 if f.storage_bits > 12 and shared["rounding"].startswith("stochastic") else 1
+        if samples is not None:
+            shared["random_cases"] = samples
+        for overflow in _oracle.overflow_rules(name):
+            first = overflow == "ieee"
+            yield _oracle.verify(
+                name, overflow=overflow, exhaustive=exhaustive and first, exhaustive_oracle=oracle == "mpfr", thinning=some if first else rest, **shared
+            )
+        for underflow in _core.underflow_modes()[1:] if f.smallest_normal > 0 else []:
+            yield _oracle.verify(name, underflow=underflow, thinning=rest, **shared)
+        yield _oracle.verify(name, keep_payload=True, thinning=rest, **shared)
+
+    return prove
+
+
+def _arithmetic(name: str, operation: str, exhaustive: bool, samples: int | None) -> Callable[[dict[str, Any]], Findings]:
+    def prove(shared: dict[str, Any]) -> Findings:
+        drawn: dict[str, Any] = {} if samples is None else {"samples": samples}
+        yield _oracle.verify_operation(name, operation, exhaustive=exhaustive, **drawn, **shared)
+
+    return prove
+
+
+def _verification(name: str, operation: str, mode: str, exhaustive: bool, findings: Findings) -> Verification:
+    started = time.perf_counter()
+    cases = mismatches = 0
+    first = None
+    for found in findings:
+        cases += found["cases"]
+        mismatches += found["mismatches"]
+        if first is None and found["first"] is not None:
+            first = found["first"]["text"]
+    oracle = "mpfr+rational" if operation == "quantize" else "mpfr"
+    return Verification(name, operation, mode, cases, mismatches, exhaustive, oracle, time.perf_counter() - started, first)
+
+
+def _inputs(seed: int) -> np.ndarray:
+    """Every sign, exponent and leading significand of fp32, and random bit patterns."""
+    leading = np.arange(1 << 16, dtype=np.uint32) << 16
+    random = np.random.default_rng(seed).integers(0, 1 << 32, 1 << 17, dtype=np.uint32)
+    return np.concatenate([leading, leading | 1, random]).view(np.float32)
+
+
+def _compare_paths(name: str, mode: str, random_bits: int, threads: int, seed: int) -> Verification:
+    """The emulator against itself: threads, in place, one by one, through codes."""
+    started = time.perf_counter()
+    format, x = FloatFormat(name), _inputs(seed)
+    if not format.fits_fp32:
+        x = x.astype(np.float64)
+    options: dict[str, Any] = {"rounding": mode, "seed": seed, "random_bits": _bits(mode, random_bits)}
+    expected = quantize(x, format, threads=1, **options)
+    in_place = x.copy()
+    quantize(in_place, format, out=in_place, threads=threads, **options)
+    pairs = [("threads and in place", x, expected, in_place)]
+    if not mode.startswith("stochastic"):  # a value's random word follows from its place
+        some = x[:: len(x) // 2000]
+        single = np.concatenate([quantize(v, format, **options) for v in np.split(some, len(some))])
+        pairs.append(("one by one", some, expected[:: len(x) // 2000], single))
+    coded = ~np.isnan(expected)
+    values = expected[coded]
+    pairs.append(("through codes", values, values, decode(encode(values, format), format)))
+
+    cases = mismatches = 0
+    first = None
+    for what, inputs, want, got in pairs:
+        word = f"u{want.itemsize}"
+        wrong = np.flatnonzero(want.view(word) != got.view(word))
+        cases += len(inputs)
+        mismatches += len(wrong)
+        if first is None and len(wrong):
+            i = wrong[0]
+            bits = [int(a.view(word)[i]) for a in (inputs, want, got)]
+            first = "{}, {}: input 0x{:08X}, expected 0x{:08X}, got 0x{:08X}".format(what, mode, *bits)
+    return Verification(name, "quantize", mode, cases, mismatches, False, "none", time.perf_counter() - started, first)

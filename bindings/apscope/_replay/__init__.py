@@ -1,0 +1,1 @@
+"""Traces through schemes, here or on a Dask cluster."""

@@ -1,0 +1,296 @@
+"""Replay recorded gradients through schemes and topologies."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Union
+
+from .. import _core
+from .._arrays.checks import integer, text
+from .progress import Bar
+from ..record._writer import json_number
+from .._results.results import Results, frame_of, in_order
+from .._schemes.lists import schemes_of
+from .._schemes.scheme import Scheme
+from .._traces.trace import Trace, open_trace
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+__all__ = ["DEFAULT_TOPOLOGIES", "replay"]
+
+#: The first is what summaries and comparisons speak of.
+DEFAULT_TOPOLOGIES = ("ring", "tree", "hierarchical:4", "sequential")
+
+
+def _as_list(value: Any) -> list[Any]:
+    if isinstance(value, (str, os.PathLike, Scheme, Trace)):
+        return [value]
+    return list(value)
+
+
+def _parse_steps(steps: Union[slice, str, Iterable[int], None]) -> Union[slice, list[int], None]:
+    """A range A:B (half open) as a slice, else step numbers in ascending order."""
+    if steps is None or isinstance(steps, slice):
+        return steps
+    if isinstance(steps, str):
+        if match := re.fullmatch(r"(\d*):(\d*)", steps):
+            return slice(*(int(g) if g else None for g in match.groups()))
+        if not re.fullmatch(r"\d+(,\d+)+", steps):
+            raise ValueError(f"steps '{steps}' is not a range A:B of step numbers, such as 0:40 or 100:, nor a list A,B,C")
+        steps = (int(n) for n in steps.split(","))
+    numbers = sorted({int(n) for n in steps})
+    if not numbers:
+        raise ValueError("steps is empty; give at least one step number")
+    return numbers
+
+
+def _steps_text(steps: Union[slice, list[int]]) -> str:
+    """What the command line takes for the same steps; numbers count from 0, so a negative bound is 0."""
+    if isinstance(steps, slice):
+        return ":".join("" if bound is None else str(max(int(bound), 0)) for bound in (steps.start, steps.stop))
+    return f"{steps[0]}:{steps[0] + 1}" if len(steps) == 1 else ",".join(map(str, steps))
+
+
+def _select_steps(trace: Trace, steps: Union[slice, list[int], None]) -> list[int]:
+    """Indices of the recorded steps that the selection names."""
+    numbers = list(trace.steps)
+    if not numbers:
+        raise ValueError(f"trace '{trace.name}' has no complete step, so there is nothing to replay")
+    if steps is None:
+        return list(range(len(numbers)))
+    if isinstance(steps, slice):
+        if steps.step not in (None, 1):
+            raise ValueError(f"steps {steps} has a stride; stateful schemes need consecutive recorded steps")
+        low = numbers[0] if steps.start is None else steps.start
+        high = numbers[-1] + 1 if steps.stop is None else steps.stop
+        chosen = [i for i, n in enumerate(numbers) if low <= n < high]
+        if not chosen:
+            raise ValueError(f"no recorded step of trace '{trace.name}' lies in {low}:{high}; it has steps {numbers[0]} to {numbers[-1]}")
+        return chosen
+    for n in steps:
+        if n not in numbers:
+            raise ValueError(f"trace '{trace.name}' has no step {n}; it has steps {numbers[0]} to {numbers[-1]}")
+    return [numbers.index(n) for n in steps]
+
+
+def _select_tensors(trace: Trace, pattern: str | None) -> list[int]:
+    if pattern is None:
+        return list(range(len(trace.tensors)))
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"tensors '{pattern}' is no regular expression: {error}") from None
+    chosen = [i for i, name in enumerate(trace.tensors) if compiled.search(name)]
+    if not chosen:
+        raise ValueError(f"tensors '{pattern}' matches none of trace '{trace.name}': {', '.join(trace.tensors)}")
+    return chosen
+
+
+def _json_value(value: float | None) -> float | str | None:
+    return None if value is None else json_number(value)
+
+
+def _describe(trace: Trace, steps: list[int], tensors: list[int], workers: int) -> dict[str, Any]:
+    """What a report needs to know about a trace, as JSON values."""
+    m = trace.manifest
+    at, what = list(m.steps), list(m.tensors)  # each of them makes the whole list
+    return {
+        "name": trace.name,
+        "hash": trace.hash,
+        "model": m.model,
+        "stage": m.stage,
+        "reduction": m.reduction,
+        "workers": workers,
+        "steps": [at[i].number for i in steps],
+        "loss": [_json_value(at[i].loss) for i in steps],
+        "learning_rate": [_json_value(at[i].learning_rate) for i in steps],
+        "tensors": [{"name": what[i].name, "role": what[i].role, "shape": list(what[i].shape)} for i in tensors],
+    }
+
+
+def _command(traces: list[Trace], schemes: list[Scheme], topologies: list[str], options: list[str]) -> str:
+    words = ["apscope", "replay", *(str(t.path) for t in traces)]
+    for s in schemes:
+        words += ["--scheme", s.spec]
+    for t in topologies or ["exact"]:  # none: exact, which is always there, and not the default ones
+        words += ["--topology", t]
+    return " ".join(shlex.quote(w) for w in words + options)
+
+
+def _check_shard(shard: Sequence[int] | None) -> tuple[int, int]:
+    if shard is None:
+        return 0, 1
+    if isinstance(shard, str) or len(shard) != 2:
+        raise ValueError(f"shard {shard!r} is not a pair (I, N), such as (0, 4)")
+    index, count = (integer("shard", v, 0, 2**31) for v in shard)
+    if not 0 <= index < count:
+        raise ValueError(f"shard {index}/{count} does not exist; shards count from 0 to N-1")
+    return index, count
+
+
+def replay(
+    traces: Union[Trace, str, os.PathLike[str], Sequence[Union[Trace, str, os.PathLike[str]]]],
+    schemes: Union[Scheme, str, Sequence[Union[Scheme, str]], None] = None,
+    *,
+    topology: Union[str, Sequence[str]] = DEFAULT_TOPOLOGIES,
+    workers: int | None = None,
+    steps: Union[slice, str, Iterable[int], None] = None,
+    tensors: str | None = None,
+    seed: int = 0,
+    threads: int = 0,
+    shard: Sequence[int] | None = None,
+    draws: int = 1,
+    states: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
+    device: str = "cpu",
+    progress: bool = False,
+    client: Client | None = None,
+) -> Results:
+    """Put recorded gradients through schemes, and compare with what was recorded.
+
+    Parameters
+    ----------
+    traces : Trace, path-like, or a sequence of them
+        Recorded traces.
+    schemes : Scheme, spec, or a sequence of them
+        ``main``, the default, stands for `main_schemes`, ``all`` for `all_schemes`. Nothing is added to others.
+    topology : str or sequence of str
+        Reduction orders; ``exact`` is always among the rows. They cross with schemes that sum in a
+        format; gathering schemes give one row ``gather`` instead.
+    workers : int, optional
+        Use ranks 0..workers-1; by default all.
+    steps : slice, "A:B", "A,B,C" or step numbers, optional
+        Recorded step numbers; ranges are half open. State starts fresh at the first one.
+    tensors : str, optional
+        Regular expression; tensors whose name it is found in.
+    seed : int
+        Of the random draws.
+    threads : int
+        0 takes all of the machine's. Their number never changes a bit.
+    shard : (I, N), optional
+        Every N-th item, from the I-th; `apscope.merge` joins the N results.
+    draws : int
+        K >= 3 samples expected bias and variance where no closed form exists.
+    states : mapping, optional
+        ``Results.states`` of a replay of the steps before: schemes go on where it ended, and the rows are
+        those of one replay over all the steps.
+    device : str
+        ``cpu``, or ``cuda``: the first GPU that CUDA finds does the work of schemes that round scaled
+        gradients to a float format (their specs name one: ``aps:e4m3``), all but the choice of the scales:
+        casts, hops, statistics, draws. The rows are the same, byte for byte. Everything else runs on the CPU:
+        the reading and the statistics of the traces, ``qsgd``, and schemes that work on whole tensors or
+        remember elements (blocks, codebooks, signs, sparse ones, transforms, ``error_feedback``, ``cpd``). A
+        large tensor goes through the GPU in pieces. With `client` the Dask workers' GPUs. Needs the CUDA
+        module, which is built with ``-DAPSCOPE_CUDA=ON``.
+    progress : bool
+        A progress bar on standard error: values visited (once by the statistics, once by every scheme), how
+        many a second, and the time left.
+    client : dask.distributed.Client, optional
+        Replay on this Dask cluster, local or remote: a shard for every Dask worker, on `threads` threads (0:
+        as many as the worker has). The rows are the same, byte for byte. Every worker must have this version
+        of apscope and read the traces under the same absolute path as here. Needs ``apscope[dask]``.
+
+    Returns
+    -------
+    Results
+
+    Raises
+    ------
+    ValueError
+        Unknown schemes, topologies, steps, tensors; more workers than recorded; a damaged trace; a trace
+        that a Dask worker does not find.
+    TypeError
+        `client` is no Dask client.
+    ChildProcessError
+        A Dask worker ended during the replay, or has no GPU that serves.
+    RuntimeError
+        ``device="cuda"`` without the CUDA module, without a GPU, or with one that is too old; CUDA failed.
+    MemoryError
+        The GPU has no room for 4096 elements of every worker.
+    """
+    if client is not None:
+        from .cluster import check_client, replay_on
+
+        check_client(client)
+    if device not in ("cpu", "cuda"):
+        raise ValueError(f"unknown device '{device}'; use cpu or cuda")
+    on_device = None
+    if device == "cuda" and client is None:
+        from .._arrays.gpu import row_device
+
+        on_device = row_device()
+    opened = [t if isinstance(t, Trace) else open_trace(t) for t in _as_list(traces)]
+    if not opened:
+        raise ValueError("there is no trace to replay; give at least one")
+    names = [t.name for t in opened]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"two traces are named '{name}'; give them different folder names")
+    chosen = schemes_of(["main"] if schemes is None else _as_list(schemes))
+    if not chosen:
+        raise ValueError("there is no scheme to replay; give at least one, such as 'aps:e4m3'")
+    topologies = list(dict.fromkeys(_core.parse_topology(text("topology", t)) for t in _as_list(topology)))
+    index, count = _check_shard(shard)
+    seed = integer("seed", seed, 0, 2**64 - 1)
+    threads = integer("threads", threads, 0, 2**20)
+    draws = integer("draws", draws, 1, 2**20)
+    if workers is not None:
+        workers = integer("workers", workers, 0, 2**31 - 1)
+    if tensors is not None:
+        text("tensors", tensors)
+
+    if steps is not None and not isinstance(steps, (str, slice)):
+        steps = [int(n) for n in steps]  # once: every trace reads them, and so does the command
+
+    specs = [s.spec for s in chosen]
+    options: list[str] = []
+    if workers is not None:
+        options += ["--workers", str(workers)]
+    steps = _parse_steps(steps)
+    if steps is not None:
+        options += ["--steps", _steps_text(steps)]
+    if tensors is not None:  # in one word: an expression may begin with a dash
+        options += [f"--tensors={tensors}"]
+    options += ["--seed", str(seed)]
+    if draws != 1:
+        options += ["--draws", str(draws)]
+    whole = _command(opened, chosen, topologies, options)
+
+    parts, described, states_after = [], [], {}  # parts: trace name, columns, columns of the histograms
+    for trace in opened:
+        step_indices = _select_steps(trace, steps)
+        tensor_indices = _select_tensors(trace, tensors)
+        used = trace.workers if workers is None else workers
+        arguments = (specs, topologies, step_indices, tensor_indices, used, seed)
+        before = {} if states is None else dict(states.get(trace.name, {}))
+        with Bar(trace.name, progress) as update:
+            if client is None:
+                columns, histogram, after = _core.replay(trace.core, *arguments, threads, index, count, draws, before, update, on_device)
+                made = [(columns, histogram)]
+            else:
+                made, after = replay_on(client, trace, arguments, threads, (index, count), draws, before, update, device)
+        states_after[trace.name] = after
+        described.append(_describe(trace, step_indices, tensor_indices, used))
+        parts += [(trace.name, columns, histogram) for columns, histogram in made]
+    provenance = {
+        "command": whole + (f" --shard {index}/{count}" if count > 1 else ""),
+        "command_of_whole": whole,
+        "version": _core.__version__,
+        "seed": seed,
+        "draws": draws,
+        "schemes": specs,
+        "topologies": topologies,
+        "selection": options,
+        "shard": [index, count],
+        "traces": described,
+    }
+    frame = frame_of([(name, columns) for name, columns, _ in parts])
+    histograms = frame_of([(name, histogram) for name, _, histogram in parts])
+    if client is not None:  # each of its parts is a shard
+        frame, histograms = in_order(frame, provenance), in_order(histograms, provenance)
+    results = Results(frame, histograms, provenance)
+    results.states = states_after
+    return results

@@ -1,0 +1,98 @@
+"""One self-contained HTML file that says which scheme loses least, where and why, and lets every knob be turned."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+from .._results.results import Results
+
+__all__ = ["check_destination", "page", "report"]
+
+#: Stands in the head of every page that this package wrote.
+MARK = '<meta name="generator" content="apscope'
+
+
+def report(results: Any, out_path: str | os.PathLike, *, against: Any = None, force: bool = False) -> Path:
+    """Writes the report of a replay: one HTML file.
+
+    Parameters
+    ----------
+    results : Results or path-like
+        Of a RESULTS folder, where it is a path.
+    out_path : path-like
+        The HTML file; its folder must exist. An earlier report is replaced.
+    against : Results or path-like, optional
+        Other results, of another seed, recording or format: a section says what changed.
+    force : bool
+        Whether a file that is no report may be replaced too.
+
+    Returns
+    -------
+    pathlib.Path
+        The HTML file.
+
+    Raises
+    ------
+    ValueError
+        The results are empty, or the folder is missing or no folder, or the file is not one of apscope's.
+    ImportError
+        The package with the plotting library is missing.
+    OSError
+        The file cannot be written. Nothing is left half-written.
+    """
+    out_path = check_destination(out_path, force=force)
+    _write(out_path, page(results, against))
+    return out_path
+
+
+def page(results: Any, against: Any = None) -> str:
+    """The report of a replay as HTML text, of results or paths as `report` takes them; `document.page`."""
+    from .document import page as text
+
+    return text(_results(results), None if against is None else _results(against))
+
+
+def check_destination(out_path: str | os.PathLike, *, force: bool = False) -> Path:
+    """The path, if a report can be written there.
+
+    Raises
+    ------
+    ValueError
+        Its folder is missing or no folder, it would take the place of a folder, or, without `force`, of a file that is no report.
+    """
+    out_path = Path(out_path)
+    if not out_path.parent.is_dir():
+        raise ValueError(f"{out_path}: its folder {out_path.parent} does not exist or is no folder; create it first")
+    if out_path.is_dir() or out_path.suffix not in (".html", ".htm"):
+        raise ValueError(f"{out_path}: the report is an HTML file; give a name that ends in .html")
+    if out_path.exists() and not force:
+        with open(out_path, encoding="utf-8", errors="replace") as stream:
+            if MARK not in stream.read(4096):
+                raise ValueError(f"{out_path} is there already and is no report of apscope; give another name, or --force to replace it")
+    return out_path
+
+
+def _results(results: Any) -> Results:
+    if isinstance(results, (str, os.PathLike)):
+        return Results.open(results)
+    if not isinstance(results, Results):
+        raise TypeError(f"results is of type {type(results).__name__}; give a Results or the path of a RESULTS folder")
+    return results
+
+
+def _write(path: Path, text: str) -> None:
+    """Writes the file beside its place, then renames it."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with open(beside, "x", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(beside, path)
+    except OSError as error:
+        raise OSError(f"the report {path} cannot be written: {error.strerror or error}") from None
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,89 @@
+"""What changed between two RESULTS: settings that differ, and rows of their summaries beside each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from .._schemes.scheme import as_scheme
+from . import answer
+
+__all__ = ["changes"]
+
+_SHOWN = ("step_nmse", "layer_cosine", "underflow_wire", "underflow_reduced", "relative_bias", "volume")
+
+
+def changes(here: Any, there: Any) -> dict[str, Any]:
+    """The two results compared.
+
+    Parameters
+    ----------
+    here, there : Results
+
+    Returns
+    -------
+    dict
+        ``settings``: name, value here, value there, of those that differ. ``rows``: trace and scheme here and there, and of
+        `_SHOWN` pairs of values; traces meet by name, or the only one of each side meets the other's; schemes
+        meet by spec, or by all but their format where one side has just one such scheme. ``alone``: schemes and traces of one side only.
+    """
+    tables = [answer.headline(r.summary(), answer.topology_of(r.frame)) for r in (here, there)]
+    names = [list(dict.fromkeys(t["trace"])) for t in tables]
+    traces = {n: n for n in names[0] if n in names[1]}
+    if not traces and len(names[0]) == len(names[1]) == 1:
+        traces = {names[0][0]: names[1][0]}
+    schemes = _partners(*(list(dict.fromkeys(t["scheme"])) for t in tables))
+    one = tables[0].assign(other_trace=tables[0]["trace"].map(traces), other_scheme=tables[0]["scheme"].map(schemes))
+    both = one.merge(tables[1], left_on=["other_trace", "other_scheme"], right_on=["trace", "scheme"], suffixes=("_here", "_there"))
+    rows = [
+        {"trace": r["trace_here"], "other_trace": r["trace_there"], "scheme": r["scheme_here"], "other": r["scheme_there"], "skipped": (r["skipped_here"], r["skipped_there"]),
+         "overflowed": (r["overflowed_here"], r["overflowed_there"]), **{c: (r[f"{c}_here"], r[f"{c}_there"]) for c in _SHOWN},
+         "ratio": answer.ratio_of(r["step_nmse_here"], r["step_nmse_there"])}
+        for r in both.to_dict("records")
+    ]  # fmt: skip
+    return {"settings": _settings(here.provenance, there.provenance), "rows": rows, "alone": _alone(tables, traces, schemes)}
+
+
+def _partners(here: list[str], there: list[str]) -> dict[str, str]:
+    """Scheme here -> the one of the other side that it is compared with."""
+    partners = {s: s for s in here if s in there}
+    rest = [[s for s in side if s not in partners] for side in (here, there)]
+    for spec in rest[0]:
+        alike = [s for s in rest[1] if _shape(s) == _shape(spec)]
+        if len(alike) == 1 and sum(_shape(s) == _shape(spec) for s in rest[0]) == 1:
+            partners[spec] = alike[0]
+    return partners
+
+
+def _shape(spec: str) -> tuple[Any, ...]:
+    """A scheme but for its format."""
+    try:
+        scheme = as_scheme(spec)
+    except ValueError:
+        return (spec,)
+    return (scheme.name, scheme.body, tuple(sorted(scheme.keys.items())))
+
+
+def _settings(here: dict[str, Any], there: dict[str, Any]) -> list[tuple[str, str, str]]:
+    facts = []
+    for p in (here, there):
+        about = {name: str(p.get(name)) for name in ("version", "seed", "draws", "selection", "shard")}
+        about["topologies"] = ", ".join(p.get("topologies", ()))
+        for trace in p.get("traces", ()):
+            for name in ("hash", "workers", "reduction", "stage", "model"):
+                about[f"{name} of {trace['name']}"] = str(trace.get(name, ""))
+            about[f"steps of {trace['name']}"] = f"{len(trace['steps'])}, {trace['steps'][0]} to {trace['steps'][-1]}"
+        facts.append(about)
+    return [(name, facts[0].get(name, "–"), facts[1].get(name, "–")) for name in facts[0] | facts[1] if facts[0].get(name) != facts[1].get(name)]
+
+
+def _alone(tables: list[pd.DataFrame], traces: dict[str, str], schemes: dict[str, str]) -> list[tuple[str, list[str]]]:
+    met = (set(traces), set(schemes)), (set(traces.values()), set(schemes.values()))
+    out = []
+    for side, table, (known_traces, known_schemes) in zip(("here", "there"), tables, met, strict=True):
+        alone = [*(f"trace {t}" for t in dict.fromkeys(table["trace"]) if t not in known_traces),
+                 *(s for s in dict.fromkeys(table["scheme"]) if s not in known_schemes)]  # fmt: skip
+        if alone:
+            out.append((side, alone))
+    return out

@@ -1,0 +1,194 @@
+"""What the page says first: the best scheme of each family, and APS against its rivals, like with like.
+
+Every number is one of `Results.summary` or of `compare`; here they are only chosen.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .._results.comparison import compare_both
+from .._results.pooling import headline_topology, is_own
+from .._schemes.scheme import as_scheme
+from .._results.summary import family_of, headline
+from .text import gap
+
+__all__ = ["LEVEL", "best_of_families", "bits_of", "duels", "headline", "with_variance"]
+
+#: Two schemes are called level where their step NMSE differ by less than this.
+LEVEL = 0.05
+#: Widths of a value, without side information, that are compared with each other.
+CLASSES = (1, 2, 4, 8, 16, 32)
+#: Families by which the first table is told; all others are "others".
+FAMILIES = ("APS", "loss scaling", "stochastic", "others")
+
+
+def bits_of(frame: pd.DataFrame) -> dict[str, int]:
+    """Scheme -> the least of `CLASSES` that holds the bits it sends for a value, side information left out.
+
+    From rows at the wire: ``wire_bits`` of one worker over its number of elements.
+    """
+    wire = frame[frame["stage"] == "wire"]
+    bits = wire["wire_bits"].to_numpy(float, na_value=np.nan)
+    sums = pd.DataFrame({"scheme": wire["scheme"], "bits": bits, "elements": wire["count"].to_numpy(float) / wire["workers"].to_numpy(float)})
+    sums = sums.dropna().groupby("scheme", sort=False)[["bits", "elements"]].sum()
+    # 1 % above a width is padding of a bucket, not another width.
+    widths = {scheme: next((c for c in CLASSES if row.bits <= 1.01 * c * row.elements), CLASSES[-1]) for scheme, row in zip(sums.index, sums.itertuples(), strict=True)}
+    return {scheme: widths.get(scheme, CLASSES[-1]) for scheme in dict.fromkeys(frame["scheme"])}
+
+
+def best_of_families(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
+    """The baselines, then the best of each family at each width: rows of `headline` of one trace.
+
+    Best is the least step NMSE among those that no baseline beats, where a family has one: a scheme that sends as
+    much as fp32, because it gathers or adds in fp32, is no answer to which narrow format to send.
+
+    Returns
+    -------
+    DataFrame
+        The rows with ``bits``, ``band`` (minus the same; -64 of a baseline), ``group`` (``baseline`` or one of `FAMILIES`) and ``beaten_by``: a baseline that loses
+        no more at no more volume, or "". Schemes of 32 bits that are no baselines send as much as fp32 and are left out.
+    """
+    rows = rows.assign(bits=rows["scheme"].map(bits))
+    rows["group"] = ["baseline" if f == "baseline" else f if f in FAMILIES else "others" for f in rows["family"]]
+    baselines = rows[rows["group"] == "baseline"].sort_values("bits", ascending=False, kind="stable")
+    others = rows[(rows["group"] != "baseline") & (rows["bits"] < 32) & rows["step_nmse"].notna()]
+    others = others.assign(beaten_by=[_beaten_by(row, baselines) for row in others.itertuples()])
+    best = others.sort_values("beaten_by", key=lambda names: names != "", kind="stable").drop_duplicates(["bits", "group"])
+    best = best.sort_values("group", key=lambda g: g.map(FAMILIES.index), kind="stable").sort_values("bits", ascending=False, kind="stable")
+    out = pd.concat([baselines.assign(beaten_by=""), best], ignore_index=True)
+    out["band"] = -np.where(out["group"] == "baseline", 64, out["bits"])
+    return out
+
+
+def with_variance(rows: pd.DataFrame, summary: pd.DataFrame) -> pd.DataFrame:
+    """Where a reduction's own expected variance has no closed form (sums rounded to nearest after random draws), that of ``exact``.
+
+    Returns
+    -------
+    DataFrame
+        The rows, with ``variance_of``: ``exact``, or "" where the number is the row's own.
+    """
+    exact = summary[summary["topology"] == "exact"].set_index(["trace", "scheme"])["expected_variance"]
+    found = exact.reindex(pd.MultiIndex.from_frame(rows[["trace", "scheme"]])).to_numpy()
+    taken = rows["expected_variance"].isna().to_numpy() & ~np.isnan(found)
+    return rows.assign(expected_variance=np.where(taken, found, rows["expected_variance"]), variance_of=np.where(taken, "exact", ""))
+
+
+def _beaten_by(row: Any, baselines: pd.DataFrame) -> str:
+    if not row.volume > 0:
+        return ""
+    better = baselines[(baselines["step_nmse"] <= row.step_nmse) & (baselines["volume"] <= row.volume) & (baselines["overflowed"] == 0)]
+    return better.sort_values("volume", kind="stable")["scheme"].iloc[0] if len(better) else ""
+
+
+def follows_amax(spec: str) -> bool:
+    """Whether the scheme can take its power of two from an amax, by the rule that `headroom` and `rule` are the keys of."""
+    return family_of(spec) != "other" and {"headroom", "rule"} <= set(as_scheme(spec).keys)
+
+
+def one_scale(spec: str) -> bool:
+    """Whether it is one loss scale for all tensors, constant or by that rule."""
+    return family_of(spec) == "loss scaling" and follows_amax(spec)
+
+
+def pairs(schemes: list[str], rows: pd.DataFrame, bits: dict[str, int]) -> list[tuple[str, str]]:
+    """Which schemes meet: those that differ in how they scale, not in format, rounding, headroom or sums.
+
+    APS meets loss scaling with the same keys, under either rule, and at its defaults every stochastic scheme and
+    every dynamic loss scale of its format. Where there is no APS, the best scheme meets the best of each other family of its width.
+
+    Parameters
+    ----------
+    schemes : list of str
+        Specs of the results, in the order they were asked for.
+    rows : DataFrame
+        From `headline`.
+    bits : dict
+        From `bits_of`.
+    """
+    found = []
+    for one in (s for s in schemes if family_of(s) == "APS" and follows_amax(s)):
+        a = as_scheme(one)
+        plain = one == f"{a.name}:{a.format}"
+        for other in schemes:
+            family = family_of(other)
+            if family not in ("loss scaling", "stochastic") or (b := as_scheme(other)).format != a.format:
+                continue
+            shared = set(a.keys) & set(b.keys) - {"rule"}
+            if (all(a.keys[k] == b.keys[k] for k in shared) if one_scale(other) else plain):
+                found.append((one, other))
+    if found:
+        return sorted(found, key=lambda pair: (family_of(pair[1]) == "stochastic", not one_scale(pair[1])))
+    rest = rows[(rows["family"] != "baseline") & rows["step_nmse"].notna()]
+    if not len(rest):
+        return []
+    best = rest["scheme"].iloc[0]
+    rivals = rest[(rest["family"] != rest["family"].iloc[0]) & (rest["scheme"].map(bits) == bits[best])]
+    return [(best, s) for s in dict.fromkeys(rivals.drop_duplicates(["trace", "family"])["scheme"])]
+
+
+#: Columns that `compare` reads.
+_READ = (
+    "trace", "step", "tensor", "scheme", "topology", "stage", "skipped", "nonzero", "underflow", "overflow", "cosine", "sum_squared_error",
+    "sum_squared_reference", "sum_signed_error", "sum_absolute_reference",
+)  # fmt: skip
+
+
+def duels(frame: pd.DataFrame, meetings: list[tuple[str, str]], topology: str) -> pd.DataFrame:
+    """Each meeting on each trace, in numbers of `compare`.
+
+    Returns
+    -------
+    DataFrame
+        Of every trace that has both: ``trace``, ``a``, ``b``, ``format``, the columns of `compare` of all layers together, and
+        ``ratio`` (of the two step NMSE), ``pooled_ratio`` (of the two NMSE pooled over everything), ``cells``, ``cells_won``,
+        ``cells_lost`` (pairs of a layer and a step), ``layers``, ``layers_won`` (by geometric mean), ``most`` and
+        ``most_ratio`` (the layer in which a gains most, and its geometric ratio), ``since`` (the first recorded step from which on a wins
+        every one; empty if it loses the last), ``verdict``: ``less``, ``more`` or ``level``.
+    """
+    records = []
+    # What `compare` reads and no more: it is called often.
+    others = [t for t in dict.fromkeys(frame["topology"]) if t not in ("", "exact", topology) and not is_own(t)]
+    read = frame.loc[~frame["topology"].isin(others), [c for c in _READ if c in frame]] if topology else frame
+    held = dict(iter(read.groupby("scheme", sort=False)))
+    for a, b in meetings:
+        two = pd.concat([held[a], held[b]])
+        wanted = topology if topology in set(two["topology"]) else None
+        try:
+            table, steps = compare_both(two, a, b, wanted)
+        except ValueError:
+            continue  # no trace has both, or they have no reduction in common
+        for trace, rows in table.groupby("trace", sort=False):
+            whole, layers = rows.iloc[0], rows.iloc[1:]
+            if not whole["steps"]:
+                continue
+            gains = layers.loc[layers["geometric_ratio"].idxmin()] if layers["geometric_ratio"].notna().any() else layers.iloc[0]
+            ratio = ratio_of(whole["step_nmse_a"], whole["step_nmse_b"])
+            records.append({
+                **whole, "a": a, "b": b, "format": as_scheme(a).format, "ratio": ratio, "pooled_ratio": ratio_of(whole["nmse_a"], whole["nmse_b"]),
+                "cells": layers["steps"].sum(), "cells_won": layers["wins"].sum(), "cells_lost": layers["losses"].sum(),
+                "layers": len(layers), "layers_won": int((layers["geometric_ratio"] < 1 / (1 + LEVEL)).sum()),
+                "most": gains["layer"], "most_ratio": gains["geometric_ratio"], "since": _since(steps[steps["trace"] == trace]),
+                "verdict": "level" if gap(ratio) < np.log1p(LEVEL) else "less" if ratio < 1 else "more",
+            })  # fmt: skip
+    return pd.DataFrame(records)
+
+
+def ratio_of(one: float, other: float) -> float:
+    return 1.0 if one == other else one / other if other else float("inf")
+
+
+def _since(steps: pd.DataFrame) -> int | None:
+    """The first step from which on a loses less in every one."""
+    lost = np.flatnonzero(steps["nmse_a"].to_numpy() >= steps["nmse_b"].to_numpy())
+    first = lost[-1] + 1 if len(lost) else 0
+    return int(steps["step"].iloc[first]) if first < len(steps) else None
+
+
+def topology_of(frame: pd.DataFrame) -> str:
+    """The reduction by which the page judges: `headline_topology`, or "" where nothing was reduced."""
+    return headline_topology(frame) if (frame["stage"] == "reduced").any() else ""

@@ -1,0 +1,157 @@
+"""The page as one text: static answers by Python, rows and scripts inside it for the live parts."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .._core import FloatFormat
+from .._results.families import FAMILIES
+from .._results.pooling import is_own, whole_sums
+from .._results.summary import family_of
+from .._text import clip
+from . import answer, glossary, text, words
+from .against import changes
+from .fit import MOST_BYTES, NEEDED, fitted
+from .library import plot_script
+from .payload import base64_of, pack
+from .script import script
+from .static import figures
+
+__all__ = ["page"]
+
+_HERE = Path(__file__).parent
+#: Columns that the page computes from the others: quotients of sums.
+_DERIVED = ("underflow_rate", "bias", "relative_bias", "variance", "mse", "nmse", "sqnr_db")
+
+
+def page(results: Any, against: Any = None, *, most_bytes: int = MOST_BYTES) -> str:
+    """The report as HTML text: it needs nothing from outside and works in a frame of another page.
+
+    Parameters
+    ----------
+    results : Results
+    against : Results, optional
+        Earlier or other results; a section says what changed.
+    most_bytes : int
+        Room for the rows, in bytes of the text. What does not fit is left out, and the page says what.
+
+    Raises
+    ------
+    ValueError
+        The results hold no row.
+    ImportError
+        The package with the plotting library is missing.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    frame = results.frame.reset_index(drop=True)
+    if not len(frame):
+        raise ValueError("the results hold no row, so there is nothing to report")
+    topology, bits, summary = answer.topology_of(frame), answer.bits_of(frame), results.summary()
+    rows = answer.with_variance(answer.headline(summary, topology), summary)
+    duels = answer.duels(frame, answer.pairs(list(dict.fromkeys(frame["scheme"])), rows, bits), topology)
+    sections = [_section(trace, rows, bits, duels, results.provenance) for trace in dict.fromkeys(frame["trace"])]
+    overview = _overview([s["trace"] for s in sections], duels)
+    tables, left_out = fitted(_rows(frame), _histograms(results.histograms), topology, most_bytes)
+    payload = pack(tables, **_facts(frame, summary, bits, topology, sections))
+    environment = Environment(loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"code": _code, "breakable": _breakable, **{f.__name__: f for f in (text.figure, text.percent, text.seconds, clip, text.count_of)}}
+    return environment.get_template("template.html").render(
+        sections=sections, overview=overview, topology=topology, provenance=results.provenance, words=glossary.WORDS, schemes=len(bits), rows=len(frame),
+        warnings=words.warnings(results.provenance, frame, left_out) if against is None or not against.incomplete
+        else [f"Of the other results: {against.incomplete}.", *words.warnings(results.provenance, frame, left_out)], against=None if against is None else changes(results, against),
+        figures=[Markup(svg) for svg in figures(rows, frame)], style=Markup((_HERE / "page/style.css").read_text()),
+        licences=(_HERE / "licences.txt").read_text(),
+        script=Markup(script()), payload=base64_of(payload), library=base64_of(plot_script()),
+    )  # fmt: skip
+
+
+def _section(trace: str, rows: pd.DataFrame, bits: dict[str, int], duels: pd.DataFrame, provenance: dict[str, Any]) -> dict[str, Any]:
+    """One trace's sentence, points and tables."""
+    own = rows[rows["trace"] == trace]
+    table = answer.best_of_families(own, bits)
+    met = duels[duels["trace"] == trace] if len(duels) else duels
+    volumes = dict(zip(own["scheme"], own["volume"], strict=True))
+    beaten = dict(zip(table["scheme"], table["beaten_by"], strict=True))
+    return {
+        "trace": trace, "about": next((t for t in provenance.get("traces", ()) if t["name"] == trace), {}),
+        "sentence": words.best(table), "points": words.duels(met, volumes, beaten),
+        "families": table.astype(object).where(table.notna(), None).to_dict("records"), "duels": met.to_dict("records"),
+    }  # fmt: skip
+
+
+def _overview(traces: list[str], duels: pd.DataFrame) -> dict[str, Any]:
+    """The meetings with loss scaling, or all where there are none, a row each with a cell a trace."""
+    records = duels.to_dict("records")
+    chosen = [d for d in records if answer.one_scale(d["b"])] or records
+    by_place = {(d["a"], d["b"], d["trace"]): d for d in chosen}
+    rows = [{"a": a, "b": b, "cells": [by_place.get((a, b, t)) for t in traces]} for a, b in dict.fromkeys((d["a"], d["b"]) for d in chosen)]
+    return {"traces": traces, "rows": rows, "caption": "APS against one loss scale" if chosen is not records else "The best against the best of other families"}
+
+
+def _rows(frame: pd.DataFrame) -> pd.DataFrame:
+    """Rows as the page wants them: every topology with all tensors, no column that others give, none that is empty and that no part needs."""
+    wire = frame["stage"] == "wire"
+    rows = pd.concat([frame[wire], whole_sums(frame[~wire])]).sort_index(kind="stable")
+    empty = [c for c in rows if c not in NEEDED and rows[c].isna().all()]
+    return rows.drop(columns=[c for c in (*_DERIVED, *empty) if c in rows]).reset_index(drop=True)
+
+
+def _histograms(histograms: pd.DataFrame) -> pd.DataFrame:
+    return histograms[histograms["kind"] == "finite"].drop(columns=["role"]).reset_index(drop=True)
+
+
+def _facts(frame: pd.DataFrame, summary: pd.DataFrame, bits: dict[str, int], topology: str, sections: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the page must know beside the rows."""
+    formats = dict(zip(frame["scheme"], frame["format"], strict=True))
+    schemes = [{"spec": s, "family": family_of(s), "format": formats[s], "bits": b} for s, b in bits.items()]
+    modelled = summary[["trace", "scheme", "topology", "volume", "time", "speedup"]].replace({np.nan: None}).to_dict("records")
+    start_of = {s["trace"]: _start(s, schemes) for s in sections}
+    first = sections[0]["trace"]
+    return {
+        "schemes": schemes, "looks": {family: {"colour": look.colour, "symbol": look.symbol} for family, look in FAMILIES.items()}, "modelled": modelled,
+        "formats": _ranges(dict.fromkeys(formats.values())), "startOf": start_of,
+        "start": {"trace": first, "topology": topology, **start_of[first]}, "ownReductions": [t for t in dict.fromkeys(frame["topology"]) if t and is_own(t)],
+    }  # fmt: skip
+
+
+def _start(section: dict[str, Any], schemes: list[dict[str, Any]]) -> dict[str, str]:
+    """The pair that the page opens with: the meeting with the widest gap."""
+    duels = [d for d in section["duels"] if answer.one_scale(d["b"]) and "headroom" not in d["b"]] or section["duels"]
+    if duels:
+        widest = max(duels, key=lambda d: text.gap(d["ratio"]))
+        return {"a": widest["a"], "b": widest["b"]}
+    return {"a": schemes[0]["spec"], "b": schemes[-1]["spec"]}
+
+
+def _ranges(names: Any) -> dict[str, dict[str, int]]:
+    """Exponents of the smallest value, the smallest normal one and the largest, of the formats that are floats."""
+    out = {}
+    for name in names:
+        try:
+            f = FloatFormat(name)
+        except ValueError:
+            continue  # a grid, such as uniform:7
+        smallest, normal, largest = (int(np.frexp(v)[1]) - 1 for v in (f.smallest_positive, f.smallest_normal, f.largest))
+        out[name] = {"smallest": smallest, "normal": normal, "largest": largest}
+    return out
+
+
+def _breakable(name: str) -> Any:
+    """A name that a narrow cell may break where its parts meet."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"([,:/_.])(?=.)", r"\1<wbr>", str(escape(clip(name)))))
+
+
+def _code(sentence: str) -> Any:
+    """Text with `names` in backquotes set as code."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(sentence))))

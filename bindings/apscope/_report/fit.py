@@ -1,0 +1,83 @@
+"""What of a large replay fits into a page, and the sentences that say what does not."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from .._results.pooling import is_own
+from .payload import pack
+from .text import count_of
+
+__all__ = ["MOST_BYTES", "NEEDED", "fitted"]
+
+#: Room for the rows in a page, in bytes of base64 text.
+MOST_BYTES = 14_000_000
+#: Columns without which a part of the page has nothing to show.
+NEEDED = (
+    "trace", "step", "tensor", "role", "scheme", "format", "topology", "stage", "skipped", "counted", "nonzero", "underflow", "overflow",
+    "sum_squared_error", "sum_squared_reference", "sum_signed_error", "sum_absolute_reference", "expected_variance", "cosine", "scale_exponent",
+)  # fmt: skip
+#: Rows by which sizes are estimated.
+_SAMPLE = 60_000
+#: Rows of histograms; above, those of a layer are added up over its steps.
+_HISTOGRAM_ROWS = 100_000
+
+
+def fitted(rows: pd.DataFrame, histograms: pd.DataFrame, topology: str, most_bytes: int = MOST_BYTES) -> tuple[dict[str, pd.DataFrame], list[str]]:
+    """The tables of the page, and a sentence for each thing that was left out.
+
+    First go columns that no part needs, then all topologies but `topology`, then steps, evenly. Part (a)
+    of the page is computed from all rows before any of this.
+
+    Parameters
+    ----------
+    rows, histograms : DataFrame
+    topology : str
+        The reduction by which schemes are judged, which stays.
+    most_bytes : int
+        Of base64 text.
+    """
+    left_out: list[str] = []
+    if len(histograms) > _HISTOGRAM_ROWS:
+        keys = [c for c in histograms if c not in ("step", "count")]
+        histograms = histograms.groupby(keys, sort=False, observed=True, as_index=False)["count"].sum()
+        left_out.append("Exponent histograms of single steps are not in this page, only those of whole layers; all are in histograms.parquet.")
+    room = most_bytes - _text_bytes(histograms)
+    if _estimate(rows) > room:
+        dropped = [c for c in rows if c not in NEEDED and not c.startswith("block_")]
+        rows = rows.drop(columns=dropped)
+        left_out.append(f"{count_of(len(dropped), 'column')} of results.parquet are not in this page: {', '.join(dropped)}.")
+    if _estimate(rows) > room:
+        kept = [t for t in dict.fromkeys(rows["topology"]) if t in ("", "exact", topology) or is_own(t)]
+        gone = [t for t in dict.fromkeys(rows["topology"]) if t not in kept]
+        if gone:
+            rows = rows[rows["topology"].isin(kept)].reset_index(drop=True)
+            left_out.append(f"The topologies {', '.join(gone)} are not in the live parts of this page.")
+    if _estimate(rows) > room:
+        steps = rows.groupby("trace", sort=False)["step"].unique()
+        share = 0.95 * room / _estimate(rows)
+        chosen = pd.concat([pd.DataFrame({"trace": t, "step": _evenly(list(s), share)}) for t, s in steps.items()])
+        held = ", ".join(f"{len(chosen[chosen['trace'] == t])} of {len(s)} of {t}" for t, s in steps.items())
+        rows = rows.merge(chosen, on=["trace", "step"])
+        left_out.append(f"The live parts of this page hold some of the steps, evenly chosen: {held}. The first part is computed from all.")
+    return {"rows": rows, "histograms": histograms}, left_out
+
+
+def _evenly(values: list[int], share: float) -> list[int]:
+    """A share of the values, the first and the last among them; one at least."""
+    count = max(1, int(share * len(values)))
+    if count == 1:
+        return values[-1:]
+    return [values[round(i * (len(values) - 1) / (count - 1))] for i in range(count)]
+
+
+def _estimate(rows: pd.DataFrame) -> float:
+    """Bytes of text that the rows will take, from a stretch in their middle."""
+    if len(rows) <= _SAMPLE:
+        return _text_bytes(rows)
+    start = (len(rows) - _SAMPLE) // 2
+    return _text_bytes(rows.iloc[start : start + _SAMPLE]) * len(rows) / _SAMPLE
+
+
+def _text_bytes(table: pd.DataFrame) -> float:
+    return len(pack({"table": table})) * 4 / 3

@@ -1,0 +1,69 @@
+"""Numbers and names for reading; page/text.js writes them the same way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def figure(value: float | None, digits: int = 3) -> str:
+    """A number for reading: `digits` significant digits, powers of ten written out, a dash for none."""
+    if value is None or math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if value == 0:
+        return "0"
+    mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
+    power = int(exponent)
+    if -4 < power < 6:
+        text = f"{value:.{max(digits - 1 - power, 0)}f}"
+    else:
+        text = f"{mantissa}\u00a0×\u00a010{str(power).translate(_SUPERSCRIPTS)}"
+    return text.replace("-", "−")
+
+
+def percent(rate: float | None) -> str:
+    """A share in percent; a share that is not 0 never reads as 0, one that is not all never as 100."""
+    if rate is None or math.isnan(rate):
+        return "–"
+    p, sign = 100 * abs(rate), "−" if rate < 0 else ""
+    if p == 0:
+        return "0\u00a0%"
+    if p < 0.005:
+        return f"{'> −' if rate < 0 else '< '}0.01\u00a0%"
+    if 99.5 <= p < 100:
+        return f"{sign}{'> 99.99' if p >= 99.995 else f'{p:.2f}'}\u00a0%"
+    return f"{sign}{f'{p:.2f}' if p < 1 else f'{p:.1f}' if p < 10 else f'{p:.0f}'}\u00a0%"
+
+
+def seconds(value: float | None) -> str:
+    """Seconds in s, ms or µs."""
+    if value is None or math.isnan(value):
+        return "–"
+    if value >= 1:
+        return f"{figure(value)}\u00a0s"
+    return f"{figure(value * 1e3)}\u00a0ms" if value >= 1e-3 else f"{figure(value * 1e6)}\u00a0µs"
+
+
+def gap(ratio: float) -> float:
+    """How far a ratio is from 1, either way: the size of its logarithm. Infinite for 0 and infinity, 0 where there is none."""
+    return 0.0 if math.isnan(ratio) else abs(math.log(ratio)) if 0 < ratio < math.inf else math.inf
+
+
+def times(ratio: float) -> str:
+    """How many times as much: 0.25 reads "4.0 times less"."""
+    if ratio == 0:
+        return "infinitely less"
+    size = max(ratio, 1 / ratio)
+    return f"{'∞' if math.isinf(size) else f'{size:.0f}' if size >= 9.5 else f'{size:.2f}' if size < 1.5 else f'{size:.1f}'} times {'less' if ratio < 1 else 'more'}"
+
+
+def count_of(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]

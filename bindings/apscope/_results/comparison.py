@@ -1,0 +1,308 @@
+"""One scheme against another, layer by layer: who loses less, in how many steps, by how much, and why."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .._arrays.float_environment import guarded
+from .pooling import frame_of, groups, is_own, losses, numbers, quotient, total, total_of_present, whole_sums
+from .._schemes.scheme import as_scheme
+from .summary import cosines, step_losses
+
+__all__ = ["COLUMNS", "compare", "compare_both", "compare_steps", "hint", "ratios", "scheme_in"]
+
+#: Of `compare`, in this order.
+COLUMNS = (
+    "trace", "layer", "whole", "steps", "wins", "losses", "ties", "median_ratio", "worst_ratio", "geometric_ratio",
+    "step_nmse_a", "step_nmse_b", "nmse_a", "nmse_b", "underflow_wire_a", "underflow_wire_b", "underflow_reduced_a", "underflow_reduced_b",
+    "cosine_a", "cosine_b", "accumulation_a", "accumulation_b", "topology_a", "topology_b",
+)  # fmt: skip
+
+_CELL = ["trace", "tensor", "step"]
+
+
+@guarded
+def compare(results: Any, a: Any, b: Any, topology: str | None = None, layers: bool = True) -> pd.DataFrame:
+    """Scheme `a` against scheme `b`; a ratio below 1, and a win, is `a` losing less.
+
+    Parameters
+    ----------
+    results : Results or DataFrame
+        A RESULTS table.
+    a, b : Scheme or str
+        Specs in any spelling.
+    topology : str, optional
+        Of both; by default the first that both have and that is not ``exact``. A scheme with a reduction of its own
+        takes that, whatever is said, but for ``exact`` and ``wire``: what each worker sent, before any sum. Traces
+        without reduced rows compare the wire.
+    layers : bool
+        Whether the layers follow the whole.
+
+    Returns
+    -------
+    DataFrame
+        `COLUMNS`: per trace that has both schemes a row for all layers (``layer`` is ``all``, ``whole`` True: a layer may have
+        that name) and one a layer, in the trace's order. Let L be the NMSE at one step of the layer, or of all layers together; 1 where the scheme
+        skipped the step, at least 1 with overflow. Left out are steps where the reference is zero, and layers and
+        steps of which one of the schemes has no numbers, because the trace lacks what it needs.
+
+        - ``steps``, of which ``wins`` (L of a below that of b), ``losses`` and ``ties``;
+        - ``median_ratio``, ``worst_ratio``: of L of a over L of b, over the steps; 1 where both are 0;
+        - ``geometric_ratio``: the geometric mean of that ratio over layers and steps. 0 where a lost nothing
+          somewhere that b did, ``inf`` the other way round, NaN where both happen;
+        - ``step_nmse``: mean of L over the steps; ``nmse``: pooled, the sum of squared errors over that of squared
+          references;
+        - ``underflow_wire``, ``underflow_reduced``: shares of nonzero values that became 0, skipped rows left out;
+        - ``cosine``: mean over layers and steps, 0 where skipped or overflowed;
+        - ``accumulation``: share of the reduced squared error that is not in ``exact``, so comes from rounding sums;
+          below 0 where it happens to undo errors of the wire. Skipped rows are left out;
+        - ``topology_a``, ``topology_b``: what was compared.
+
+    Raises
+    ------
+    ValueError
+        A scheme or topology that the results do not hold, schemes without a common topology.
+    """
+    return _by_layer(_pairs(results, a, b, topology), layers)
+
+
+def _by_layer(pairs: list[tuple[str, pd.DataFrame, tuple[str, str]]], layers: bool) -> pd.DataFrame:
+    """`compare` of what `_pairs` found."""
+    tables = []
+    for trace, cells, names in pairs:
+        table = pd.concat([_rows(cells, whole) for whole in ((True, False) if layers else (True,))])
+        table.insert(0, "trace", trace)
+        tables.append(table.assign(topology_a=names[0], topology_b=names[1]))
+    return pd.concat(tables, ignore_index=True)[list(COLUMNS)]
+
+
+@guarded
+def ratios(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.DataFrame:
+    """The ratio of two schemes' NMSE at every layer and step; arguments and errors as of `compare`.
+
+    Returns
+    -------
+    DataFrame
+        trace, layer, step, ``nmse_a``, ``nmse_b`` (L of `compare`), ``ratio`` (of a over b; 1 where both are 0), ``topology_a``,
+        ``topology_b``; NaN where the reference is zero.
+    """
+    tables = []
+    for trace, cells, names in _pairs(results, a, b, topology):
+        one, other = _layer_nmse(cells)
+        table = cells[["tensor", "step"]].rename(columns={"tensor": "layer"}).reset_index(drop=True)
+        table.insert(0, "trace", trace)
+        tables.append(table.assign(nmse_a=one, nmse_b=other, ratio=_ratio(one, other), topology_a=names[0], topology_b=names[1]))
+    return pd.concat(tables, ignore_index=True)
+
+
+@guarded
+def compare_steps(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.DataFrame:
+    """Scheme `a` against scheme `b`, step by step: when `a` loses less.
+
+    Parameters
+    ----------
+    results, a, b, topology
+        As of `compare`.
+
+    Returns
+    -------
+    DataFrame
+        One row a trace and step that `compare` counts: ``trace``, ``step``, ``nmse_a``, ``nmse_b`` (all layers of the step
+        together, L of `compare`), and the numbers of layers in which `a` loses less, more or as much: ``layers_won``,
+        ``layers_lost``, ``layers_level``.
+
+    Raises
+    ------
+    ValueError
+        As `compare`.
+    """
+    return _by_step(_pairs(results, a, b, topology))
+
+
+def compare_both(results: Any, a: Any, b: Any, topology: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """`compare` and `compare_steps` of the same schemes, in one go."""
+    pairs = _pairs(results, a, b, topology)
+    return _by_layer(pairs, True), _by_step(pairs)
+
+
+def _by_step(pairs: list[tuple[str, pd.DataFrame, tuple[str, str]]]) -> pd.DataFrame:
+    """`compare_steps` of what `_pairs` found."""
+    tables = []
+    for trace, cells, _ in pairs:
+        step, first = groups(cells, ["step"])
+        whole = [_step_nmse(cells, s, step, len(first)) for s in "ab"]
+        one, other = _layer_nmse(cells)
+        table = pd.DataFrame({"trace": trace, "step": cells["step"].to_numpy()[first], "nmse_a": whole[0], "nmse_b": whole[1]})
+        for name, which in (("won", one < other), ("lost", one > other), ("level", one == other)):
+            table[f"layers_{name}"] = np.bincount(step[which], minlength=len(first))
+        tables.append(table[table["nmse_a"].notna() & table["nmse_b"].notna()].sort_values("step"))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _pairs(results: Any, a: Any, b: Any, topology: str | None) -> list[tuple[str, pd.DataFrame, tuple[str, str]]]:
+    """Of every trace that has both schemes: its name, their cells side by side, layer by layer, and what is compared."""
+    frame = frame_of(results)
+    a, b = (scheme_in(frame, s) for s in (a, b))
+    frame = frame[frame["scheme"].isin([a, b])].reset_index(drop=True)
+    pairs = []
+    for trace in frame["trace"].unique():
+        rows = frame[frame["trace"] == trace]
+        one, other = rows[rows["scheme"] == a], rows[rows["scheme"] == b]
+        if len(one) and len(other):
+            names = _topologies(one, other, a, b, topology)
+            cells = _cells(one, names[0]).merge(_cells(other, names[1]), on=_CELL, suffixes=("_a", "_b"))
+            cells = cells[cells["error_a"].notna() & cells["error_b"].notna()]
+            places = {layer: place for place, layer in enumerate(rows["tensor"].unique())}
+            pairs.append((trace, cells.sort_values("tensor", key=lambda names: names.map(places), kind="stable"), names))
+    if not pairs:
+        raise ValueError(f"no trace of the results holds both '{a}' and '{b}'")
+    return pairs
+
+
+def scheme_in(frame: pd.DataFrame, scheme: Any) -> str:
+    """The spec under which a table holds the scheme, given in any spelling.
+
+    Raises
+    ------
+    TypeError
+        Neither a Scheme nor a str.
+    ValueError
+        The table has no rows of it; the sentence names what it has.
+    """
+    held = list(frame["scheme"].unique())
+    if isinstance(scheme, str) and scheme in held:  # of another process, perhaps, that knew more schemes
+        return scheme
+    try:
+        spec = as_scheme(scheme).spec
+    except ValueError:  # no spec, such as the bare name of a scheme that needs a format: what is held says more
+        spec = str(scheme)
+    if spec in held:
+        return spec
+    raise ValueError(f"the results hold no scheme '{scheme}'; {hint(str(scheme), held)}")
+
+
+def hint(word: str, held: list[str], most: int = 6) -> str:
+    """The nearest of the names that there are, else the first of them."""
+    near = [name for name in held if name.startswith(word)][:1] or difflib.get_close_matches(word, held, n=1, cutoff=0.5)
+    if near:
+        return f"did you mean '{near[0]}'?"
+    more = f" and {len(held) - most} more" if len(held) > most else ""
+    names = [name if len(name) <= 80 else f"{name[:60]}…{name[-19:]}" for name in held[:most]]
+    return f"they hold {', '.join(names) or 'none'}{more}"
+
+
+def _topologies(one: pd.DataFrame, other: pd.DataFrame, a: str, b: str, wanted: str | None) -> tuple[str, str]:
+    """What is compared of each of the two schemes in one trace."""
+    held = {}
+    for spec, rows in ((a, one), (b, other)):
+        held[spec] = list(whole_sums(rows[rows["stage"] == "reduced"])["topology"].unique())
+    if wanted == "wire" or not (held[a] and held[b]):
+        return "wire", "wire"
+    crossing = [[t for t in held[spec] if t != "exact" and not is_own(t)] for spec in (a, b)]
+    if wanted is None:
+        choices = [t for t in crossing[0] or crossing[1] if not crossing[1] or t in crossing[1]]
+        if not choices and (crossing[0] or crossing[1]):
+            raise ValueError(f"'{a}' and '{b}' have no topology in common; say which, such as exact or wire")
+        wanted = choices[0] if choices else ""
+    found = []
+    for spec, own in zip((a, b), crossing):
+        alone = [t for t in held[spec] if is_own(t)]
+        topology = alone[0] if alone and not own and wanted != "exact" else wanted
+        if topology not in held[spec]:
+            raise ValueError(f"'{spec}' has no topology '{topology}' in the results; use one of {', '.join([*held[spec], 'wire'])}")
+        found.append(topology)
+    return found[0], found[1]
+
+
+def _cells(rows: pd.DataFrame, topology: str) -> pd.DataFrame:
+    """A row a layer and step of one scheme: what adds up over them."""
+    wire = rows[rows["stage"] == "wire"]
+    reduced = whole_sums(rows[rows["stage"] == "reduced"])
+    chosen = wire if topology == "wire" else reduced[reduced["topology"] == topology]
+    lost = losses(chosen)
+    cosine, present = cosines(chosen, lost)
+    sent = np.where(lost["skipped"], 0.0, 1.0)
+    cells = chosen[_CELL].assign(
+        error=lost["error"], reference=lost["reference"], overflow=lost["overflow"],
+        cosine=np.where(present, cosine, 0.0), layers=present * 1.0, sent_error=lost["error"] * sent,
+    )  # fmt: skip
+    cells = cells.merge(_underflow(wire, "wire"), on=_CELL, how="left")
+    if topology == "wire":
+        return cells.assign(underflow_reduced=np.nan, nonzero_reduced=np.nan, exact_error=np.nan)
+    exact = reduced[reduced["topology"] == "exact"]
+    cells = cells.merge(_underflow(chosen, "reduced"), on=_CELL, how="left")
+    cells = cells.merge(exact[_CELL].assign(exact_error=numbers(exact, "sum_squared_error")), on=_CELL, how="left")
+    return cells.assign(exact_error=np.where(sent > 0, cells["exact_error"], 0.0))
+
+
+def _underflow(rows: pd.DataFrame, stage: str) -> pd.DataFrame:
+    sent = ~rows["skipped"].to_numpy(bool)
+    counts = {name: np.where(sent, numbers(rows, name), 0.0) for name in ("underflow", "nonzero")}
+    return rows[_CELL].assign(**{f"{name}_{stage}": values for name, values in counts.items()})
+
+
+def _rows(cells: pd.DataFrame, whole: bool) -> pd.DataFrame:
+    """One row a layer, or one for all of them."""
+    by = [] if whole else ["tensor"]
+    group, first = groups(cells, by)
+    out: dict[str, Any] = {"layer": ["all"] if whole else cells["tensor"].to_numpy(object)[first]}
+    count = len(out["layer"])
+    out["whole"] = np.full(count, whole)
+    step, step_first = groups(cells, [*by, "step"])
+    owner = group[step_first]
+
+    of_step = [_step_nmse(cells, s, step, len(owner)) for s in "ab"]
+    there = ~np.isnan(of_step[0]) & ~np.isnan(of_step[1])
+    one, other, owner = of_step[0][there], of_step[1][there], owner[there]
+    ratio = pd.Series(_ratio(one, other)).groupby(owner)
+    places = np.arange(count)
+    out["steps"] = np.bincount(owner, minlength=count)
+    for name, which in (("wins", one < other), ("losses", one > other), ("ties", one == other)):
+        out[name] = np.bincount(owner[which], minlength=count)
+    out["median_ratio"] = ratio.median().reindex(places).to_numpy()
+    out["worst_ratio"] = ratio.max().reindex(places).to_numpy()
+    out["geometric_ratio"] = _geometric(cells, group, count)
+    for s, values in (("a", one), ("b", other)):
+        out[f"step_nmse_{s}"] = quotient(total(values, owner, count), out["steps"])
+    for s in "ab":
+        sums = {
+            name: total(cells[f"{name}_{s}"].to_numpy(), group, count)
+            for name in ("error", "reference", "cosine", "layers", "exact_error", "sent_error", "underflow_reduced", "nonzero_reduced")
+        }
+        sums |= {name: total_of_present(cells[f"{name}_{s}"].to_numpy(), group, count) for name in ("underflow_wire", "nonzero_wire")}
+        out[f"nmse_{s}"] = quotient(sums["error"], sums["reference"])
+        out[f"cosine_{s}"] = quotient(sums["cosine"], sums["layers"])
+        out[f"accumulation_{s}"] = quotient(sums["sent_error"] - sums["exact_error"], sums["sent_error"])
+        for stage in ("wire", "reduced"):
+            out[f"underflow_{stage}_{s}"] = quotient(sums[f"underflow_{stage}"], sums[f"nonzero_{stage}"])
+    return pd.DataFrame(out)
+
+
+def _step_nmse(cells: pd.DataFrame, scheme: str, step: np.ndarray, count: int) -> np.ndarray:
+    """NaN where there is none."""
+    sums = {name: total(cells[f"{name}_{scheme}"].to_numpy(), step, count) for name in ("error", "reference", "overflow")}
+    value, present = step_losses(sums)
+    return np.where(present, value, np.nan)
+
+
+def _layer_nmse(cells: pd.DataFrame) -> list[np.ndarray]:
+    """Of both schemes, at every layer and step."""
+    return [_step_nmse(cells, s, np.arange(len(cells)), len(cells)) for s in "ab"]
+
+
+def _ratio(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(one == other, 1.0, one / other)
+
+
+def _geometric(cells: pd.DataFrame, group: np.ndarray, count: int) -> np.ndarray:
+    """The geometric mean over layers and steps of the ratio."""
+    one, other = _layer_nmse(cells)
+    there = ~np.isnan(one) & ~np.isnan(other)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(_ratio(one[there], other[there]))
+        return np.exp(quotient(total(logs, group[there], count), np.bincount(group[there], minlength=count)))

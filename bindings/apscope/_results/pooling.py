@@ -1,0 +1,240 @@
+"""Which rows of a RESULTS table belong together, and how several become one number: sums are added, then divided.
+
+A pooled NMSE is the sum of ``sum_squared_error`` over the sum of ``sum_squared_reference``, a pooled
+rate a sum of counts over a sum of counts. So every element counts once, and large gradients weigh
+more than small ones. A skipped row is a lost gradient: y = 0. docs/definitions.md, section 14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .. import _core
+from .._arrays.float_environment import guarded
+
+#: Columns that are added up over the rows that were sent.
+SUMMED = ("counted", "nonzero", "underflow", "subnormal", "saturated", "overflow", "nan", "infinite", "sum_error")
+
+#: Reductions that belong to a scheme and cross with no topology.
+OWN_REDUCTIONS: tuple[str, ...] = _core.OWN_REDUCTIONS
+
+
+def frame_of(results: Any) -> pd.DataFrame:
+    """The table itself, or the ``frame`` of a Results."""
+    return results if isinstance(results, pd.DataFrame) else results.frame
+
+
+def one_trace(table: pd.DataFrame, trace: str | None) -> pd.DataFrame:
+    """The rows of `trace`; without a name those of the only trace there is.
+
+    Raises
+    ------
+    ValueError
+        No such trace, or several and none named.
+    """
+    names = list(dict.fromkeys(table["trace"]))
+    if trace is None:
+        if len(names) > 1:
+            raise ValueError(f"the results hold {len(names)} traces; say which with trace=: {', '.join(names)}")
+        return table
+    if trace not in names:
+        raise ValueError(f"no trace '{trace}' in the results; they hold {', '.join(names) or 'none'}")
+    return table[table["trace"] == trace]
+
+
+def numbers(table: pd.DataFrame, column: str) -> np.ndarray:
+    """A column as float64, NaN where it is empty.
+
+    Raises
+    ------
+    ValueError
+        There is no such column: an older version wrote the table.
+    """
+    if column not in table:
+        raise ValueError(f"the results have no column '{column}': an older apscope wrote them; replay the trace again")
+    return table[column].to_numpy(float, na_value=np.nan)
+
+
+def groups(table: pd.DataFrame, by: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """The group of every row, numbered in order of appearance, and the place of each group's first row."""
+    codes = np.zeros(len(table), np.int64)
+    for column in by:
+        own, distinct = pd.factorize(table[column])
+        codes = pd.factorize(codes * (len(distinct) + 1) + own)[0]
+    return codes, np.unique(codes, return_index=True)[1]
+
+
+def total(values: np.ndarray, codes: np.ndarray, count: int) -> np.ndarray:
+    """Sums of groups, in row order; NaN where a row of the group has none."""
+    return np.bincount(codes, values, count)
+
+
+def total_of_present(values: np.ndarray, codes: np.ndarray, count: int) -> np.ndarray:
+    """Sums of groups over the rows that have a value; NaN where none has."""
+    there = ~np.isnan(values)
+    return np.where(np.bincount(codes[there], minlength=count) > 0, np.bincount(codes[there], values[there], count), np.nan)
+
+
+def quotient(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
+    """NaN where the denominator is 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(denominator == 0, np.nan, numerator / denominator)
+
+
+def losses(table: pd.DataFrame) -> dict[str, np.ndarray]:
+    """What every row lost, where a skipped row is a gradient of which nothing arrived: y = 0.
+
+    Returns
+    -------
+    dict of float64 arrays
+        ``skipped`` (bool), ``overflow``, ``reference`` and ``absolute`` (sums of x x and abs(x)), ``error`` (sum of e e; of
+        a skipped row that of x x) and ``signed_error`` (sum of sign(x) e; of a skipped row minus that of abs(x)). A row
+        without numbers, because the trace lacks an input of the scheme, has NaN.
+    """
+    skipped = table["skipped"].to_numpy(bool)
+    reference, absolute = numbers(table, "sum_squared_reference"), numbers(table, "sum_absolute_reference")
+    return {
+        "skipped": skipped,
+        "overflow": np.nan_to_num(numbers(table, "overflow")),
+        "reference": reference,
+        "absolute": absolute,
+        "error": np.where(skipped, reference, numbers(table, "sum_squared_error")),
+        "signed_error": np.where(skipped, -absolute, numbers(table, "sum_signed_error")),
+    }
+
+
+@guarded
+def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """One row a group, errors pooled.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Rows of a RESULTS table, docs/definitions.md. Mixing stages in one group adds unlike numbers:
+        let `by` hold ``stage`` and ``topology``, or select them first.
+    by : sequence of str
+        Columns that name a group.
+
+    Returns
+    -------
+    DataFrame
+        The columns of `by` in order of appearance; ``steps`` and ``skipped_steps``, numbers of distinct steps;
+        ``bits_per_value`` = (wire_bits + side_bits) of one worker an element; ``volume``, the mean weighed by the
+        elements, NaN where a row has none; sums (float64, NaN where no row has the number) of the counts and
+        ``sum_error`` over the rows that were sent, and of ``sum_signed_error``, ``sum_absolute_reference``,
+        ``sum_squared_error``, ``sum_squared_reference`` over all rows, y = 0 in skipped ones; from these
+        ``nmse``, ``sqnr_db`` (``inf`` for no error), ``relative_bias``; and ``underflow_rate``, ``bias``,
+        ``mse``, ``variance`` of the rows that were sent, for a row that was skipped has no sum of errors. NaN
+        where a denominator is 0.
+
+    Raises
+    ------
+    ValueError
+        The table lacks a column of `by`.
+    """
+    by = list(by)
+    for column in by:
+        if column not in table:
+            raise ValueError(f"the results have no column '{column}' to pool by; they have {', '.join(table.columns)}")
+    codes, first = groups(table, by)
+    count = len(first)
+    lost = losses(table)
+    sent = ~lost["skipped"]
+    out = table[by].iloc[first].reset_index(drop=True)
+    step = groups(table.assign(group=codes), ["group", "step"])[0]
+    out["steps"] = distinct(codes, step, count)
+    out["skipped_steps"] = distinct(codes[~sent], step[~sent], count)
+
+    elements = numbers(table, "count")
+    elements = np.where(table["stage"] == "wire", elements / numbers(table, "workers"), elements)
+    bits = numbers(table, "wire_bits") + numbers(table, "side_bits")
+    out["bits_per_value"] = quotient(total_of_present(bits, codes, count), total_of_present(elements, codes, count))
+    out["volume"] = quotient(total(np.where(elements == 0, 0.0, numbers(table, "volume") * elements), codes, count), total(elements, codes, count))
+    for column in SUMMED:
+        out[column] = total_of_present(np.where(sent, numbers(table, column), np.nan), codes, count)
+    for column, values in (("sum_signed_error", "signed_error"), ("sum_absolute_reference", "absolute"),
+                           ("sum_squared_error", "error"), ("sum_squared_reference", "reference")):
+        out[column] = total_of_present(lost[values], codes, count)
+    squared = total_of_present(np.where(sent, lost["error"], np.nan), codes, count)
+    out["underflow_rate"] = quotient(out["underflow"], out["nonzero"])
+    out["bias"] = quotient(out["sum_error"], out["counted"])
+    out["relative_bias"] = quotient(out["sum_signed_error"], out["sum_absolute_reference"])
+    out["mse"] = quotient(squared, out["counted"])
+    out["variance"] = (out["mse"] - out["bias"] ** 2).clip(lower=0.0)
+    out["nmse"] = quotient(out["sum_squared_error"], out["sum_squared_reference"])
+    out["sqnr_db"] = decibels(out["nmse"])
+    return out
+
+
+def distinct(codes: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
+    """How many different values every group has."""
+    _, first = np.unique(values, return_index=True)
+    return np.bincount(codes[first], minlength=count)
+
+
+def decibels(nmse: pd.Series) -> pd.Series:
+    """SQNR in dB of an NMSE; ``inf`` for 0."""
+    with np.errstate(divide="ignore"):
+        return -10.0 * np.log10(nmse)
+
+
+def topologies_of(table: pd.DataFrame) -> list[str]:
+    """Topologies in order of appearance, the wire's empty name left out."""
+    return [t for t in dict.fromkeys(table["topology"]) if isinstance(t, str) and t]
+
+
+def headline_topology(table: pd.DataFrame) -> str:
+    """The reduction that summaries speak of: the first replayed that adds in a format, else ``exact``."""
+    return next((t for t in topologies_of(table) if t not in ("exact", *OWN_REDUCTIONS)), "exact")
+
+
+def is_own(topology: str) -> bool:
+    """Whether a scheme brought this reduction along; a policy of such schemes has several, joined by ``+``."""
+    return all(part in OWN_REDUCTIONS for part in topology.split("+"))
+
+
+def whole_sums(reduced: pd.DataFrame) -> pd.DataFrame:
+    """Reduced rows in which every topology covers all tensors.
+
+    Of a policy some tensors may have a reduction of their own: these stand beside the others under each
+    topology, no longer under their own name. Where all have one, but not the same, its name is all of theirs
+    (``gather+linear``).
+    """
+    own = reduced["topology"].isin(OWN_REDUCTIONS)
+    moved, copies = pd.Series(False, reduced.index), []
+    pairs = reduced.loc[reduced["topology"] != "exact", ["trace", "scheme", "topology"]].drop_duplicates()
+    for (trace, scheme), topologies in pairs.groupby(["trace", "scheme"], sort=False)["topology"]:
+        alone = [t for t in topologies if t in OWN_REDUCTIONS]
+        crossing = [t for t in topologies if t not in OWN_REDUCTIONS] or ["+".join(alone)]
+        if alone and [*crossing] != alone:
+            mine = own & (reduced["trace"] == trace) & (reduced["scheme"] == scheme)
+            moved |= mine
+            copies += [reduced[mine].assign(topology=t) for t in crossing]
+    return pd.concat([reduced[~moved], *copies]).sort_index(kind="stable") if copies else reduced
+
+
+def compared_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows that schemes are compared by: reduced ones, every topology with all tensors; of traces without, the wire's."""
+    reduced = table["stage"] == "reduced"
+    having = table.loc[reduced, "trace"].unique()
+    return pd.concat([whole_sums(table[reduced]), table[~reduced & ~table["trace"].isin(having)]]).sort_index(kind="stable")
+
+
+def headline_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows that summaries speak of, one a trace, scheme, tensor and step.
+
+    Its own reduction where the scheme has one, else the headline topology, else another that it has, else
+    ``exact``; the wire's rows of a trace without reduced ones. A policy's tensors may differ in that.
+    """
+    reduced = (table["stage"] == "reduced").to_numpy()
+    others = [t for t in topologies_of(table) if t not in ("exact", *OWN_REDUCTIONS)]
+    order = [*OWN_REDUCTIONS, *dict.fromkeys([headline_topology(table), *others, "exact", ""])]
+    rank = table["topology"].map({name: place for place, name in enumerate(order)}).to_numpy()
+    kept = np.flatnonzero(reduced | ~table["trace"].isin(table.loc[reduced, "trace"].unique()).to_numpy())
+    kept = kept[np.argsort(rank[kept], kind="stable")]
+    rows = table.iloc[kept]
+    return table.iloc[np.sort(kept[groups(rows, ["trace", "scheme", "tensor", "step"])[1]])]

@@ -1,0 +1,301 @@
+"""Results: the table of a replay, its exponent histograms and where they came from."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from .csv_table import read_csv, write_csv
+from .folders import FILES, check_readable, check_results_folder, what_is
+from .pooling import compared_rows, headline_rows, pool
+
+if TYPE_CHECKING:
+    from ..cost import Network
+    from .._schemes.scheme import Scheme
+
+__all__ = ["Results", "merge"]
+
+TEXT_COLUMNS = ["trace", "tensor", "role", "scheme", "format", "topology", "stage", "note"]
+
+
+class Results:
+    """What a replay found.
+
+    Attributes
+    ----------
+    frame : pandas.DataFrame
+        One row per trace, step, tensor, scheme, stage and topology; the columns of
+        docs/definitions.md, section 3, in that order. Empty integers are ``<NA>``, empty floats NaN.
+    histograms : pandas.DataFrame
+        Exponent histograms: trace, step, tensor, role, kind, exponent, count.
+    provenance : dict
+        Command, seed, version, schemes, topologies, traces with their hashes, shard.
+    states : dict
+        What stateful schemes remember after the last step: by trace, then by scheme (and tensor), arrays by
+        name; `replay(..., states=)` goes on from there. Not saved, and empty in results that were read.
+    """
+
+    def __init__(self, frame: pd.DataFrame, histograms: pd.DataFrame, provenance: dict[str, Any]) -> None:
+        self.frame = frame
+        self.histograms = histograms
+        self.provenance = provenance
+        self.states: dict[str, dict[str, dict[str, Any]]] = {}
+
+    def __repr__(self) -> str:
+        from .show import results_text
+
+        return results_text(self)
+
+    def _repr_html_(self) -> str:
+        from .show import results_html
+
+        return results_html(self)
+
+    @property
+    def incomplete(self) -> str:
+        """A sentence about the shards that are missing; empty for a whole replay."""
+        shard, count = self.provenance.get("shard", [0, 1])
+        return "" if count == 1 else f"these results are shard {shard}/{count} alone; join all {count} with apscope merge before you quote a number"
+
+    @property
+    def not_finite(self) -> str:
+        """A sentence about gradients that are NaN or infinite; empty where there are none."""
+        wire = self.frame[self.frame["stage"] == "wire"]
+        odd = wire[(wire["nan"].fillna(0) + wire["infinite"].fillna(0)) > 0] if {"nan", "infinite"} <= set(wire) else wire.iloc[:0]
+        if not len(odd):
+            return ""
+        places, every = (len(rows[["trace", "step", "tensor"]].drop_duplicates()) for rows in (odd, wire))
+        return (
+            f"{places} of {every} layer-steps hold gradients that are NaN or infinite. They are left out of every error, and a scheme that skips such "
+            "a step is charged with it."
+        )
+
+    def summary(self, *, network: Network | None = None, elements: float | None = 25.6e6) -> pd.DataFrame:
+        """Which scheme lost least: one row a trace, scheme and topology, ranked."""
+        from .summary import summary
+
+        return summary(self, network=network, elements=elements)
+
+    def compare(self, a: Scheme | str, b: Scheme | str, topology: str | None = None, layers: bool = True) -> pd.DataFrame:
+        """Scheme `a` against `b`, as a whole and layer by layer."""
+        from .comparison import compare
+
+        return compare(self, a, b, topology, layers)
+
+    def pool(self, by: Sequence[str]) -> pd.DataFrame:
+        """Errors pooled over all that `by` does not name: sums are added, then divided.
+
+        Parameters
+        ----------
+        by : sequence of str
+            Columns that name a group, such as ``["scheme", "tensor"]``. Without ``stage`` and ``topology`` the rows
+            are those that schemes are ranked by: reduced ones, of a reduction of the scheme's own, else of the
+            first topology replayed; the wire's of traces without. With ``stage``, those and the wire's. With
+            ``topology``, all of them, every one with all tensors.
+
+        Returns
+        -------
+        DataFrame
+            One row a group; the columns of docs/definitions.md, section 8.
+
+        Raises
+        ------
+        ValueError
+            No such column; `by` lacks ``scheme`` though there are several, whose errors do not add.
+        """
+        by = [by] if isinstance(by, str) else list(by)
+        schemes = self.frame["scheme"].nunique()
+        if "scheme" not in by and schemes > 1 and set(by) <= set(self.frame):
+            raise ValueError(f"by={by} pools {schemes} schemes into one number, which means nothing; add 'scheme'")
+        table = self.frame.reset_index(drop=True)
+        compared = compared_rows(table) if "topology" in by else headline_rows(table)
+        if "stage" in by or "topology" in by:
+            compared = pd.concat([table[table["stage"] == "wire"], compared[compared["stage"] != "wire"]])
+        return pool(compared, by)
+
+    @staticmethod
+    def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
+        """The table of a ``results.csv``, with the names as they were before CSV: see docs/definitions.md, section 3."""
+        return read_csv(path)
+
+    def save(self, folder: str | os.PathLike[str], *, force: bool = False) -> Path:
+        """Write the RESULTS folder: results.parquet, results.csv, histograms.parquet, provenance.json.
+
+        Every file is written under another name first; all are renamed at the end, so an error
+        leaves nothing half-written. Other files in the folder stay, earlier results are replaced.
+
+        Parameters
+        ----------
+        folder : path-like
+        force : bool
+            Whether files of these names that are no results may be replaced too.
+
+        Raises
+        ------
+        OSError
+            The folder cannot be written.
+        ValueError
+            `folder` is a file or a trace, a folder stands where one of its files belongs, or, without `force`, a file
+            that is none of apscope's.
+        """
+        folder = check_results_folder(folder, force)
+        made = [p for p in [folder, *folder.parents] if not p.exists()]
+        parts = {name: folder / f".{name}.part" for name in FILES}
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self.frame.to_parquet(parts["results.parquet"], index=False)
+            with parts["results.csv"].open("wb") as file:
+                write_csv(self.frame, file)
+            self.histograms.to_parquet(parts["histograms.parquet"], index=False)
+            parts["provenance.json"].write_text(json.dumps(self.provenance, indent=1, allow_nan=False) + "\n")
+            for name in FILES:
+                parts[name].rename(folder / name)
+        except BaseException as error:
+            for part in parts.values():
+                part.unlink(missing_ok=True) if os.access(folder, os.W_OK) else None
+            for empty in made:
+                if empty.is_dir() and not any(empty.iterdir()):
+                    empty.rmdir()
+            if isinstance(error, OSError):
+                raise OSError(f"the results folder {folder} cannot be written: {error.strerror or error}") from None
+            raise
+        return folder
+
+    @staticmethod
+    def open(folder: str | os.PathLike[str]) -> "Results":
+        """Read a RESULTS folder.
+
+        Raises
+        ------
+        ValueError
+            A file of the folder is missing or is not what it should be.
+        """
+        folder = check_readable(folder)
+        for name in FILES:
+            if not (folder / name).is_file():
+                raise ValueError(f"{folder} is no RESULTS folder: {what_is(folder, name)}")
+        try:
+            frame = pd.read_parquet(folder / "results.parquet")
+            histograms = pd.read_parquet(folder / "histograms.parquet")
+            provenance = json.loads((folder / "provenance.json").read_text())
+        except Exception as error:  # noqa: BLE001  # whatever the readers of damaged files raise
+            raise ValueError(f"{folder} holds a damaged file: {str(error).splitlines()[0]}") from None
+        if lacking := [c for c in ("sum_signed_error", "volume") if c not in frame]:
+            raise ValueError(f"{folder} was written by an older apscope, without the column {lacking[0]}; replay the trace again")
+        # Parquet gives text a dtype of its own; in memory it is object, read back or not.
+        for table in (frame, histograms):
+            for name in [c for c in TEXT_COLUMNS + ["kind"] if c in table]:
+                table[name] = table[name].astype(object)
+        return Results(frame, histograms, provenance)
+
+
+def frame_of(parts: Sequence[tuple[str, Mapping[str, Any]]]) -> pd.DataFrame:
+    """Columns as C++ gives them, of one or more (trace name, columns), below each other.
+
+    Arrays of objects are text, pairs (values, whether empty) nullable integers.
+    """
+    texts = np.array([name for name, _ in parts], dtype=object)
+    lengths = [len(columns["step"][0] if isinstance(columns["step"], tuple) else columns["step"]) for _, columns in parts]
+    # An index stays what it is, where pandas would look at every text of an array of objects.
+    data: dict[str, Any] = {"trace": pd.Index(np.repeat(texts, lengths), dtype=object, copy=False)}
+    for name in parts[0][1]:
+        pieces = [columns[name] for _, columns in parts]
+        if isinstance(pieces[0], tuple):
+            data[name] = pd.arrays.IntegerArray(*(np.concatenate(halves) for halves in zip(*pieces)))
+            continue
+        whole = np.concatenate(pieces)
+        data[name] = pd.Index(whole, dtype=object, copy=False) if whole.dtype == object else whole
+    return pd.DataFrame(data, copy=False)
+
+
+def in_order(frame: pd.DataFrame, provenance: dict[str, Any]) -> pd.DataFrame:
+    """Rows of a table of results or histograms in the order in which one whole run writes them."""
+    tensor = np.empty(len(frame), np.int64)
+    for trace in provenance["traces"]:
+        rows = (frame["trace"] == trace["name"]).to_numpy()
+        tensor[rows] = frame["tensor"][rows].map({t["name"]: i for i, t in enumerate(trace["tensors"])})
+    keys = {
+        "trace": frame["trace"].map({t["name"]: i for i, t in enumerate(provenance["traces"])}),
+        "step": frame["step"].astype(np.int64),
+        "tensor": tensor,
+    }
+    if "scheme" in frame:  # Inside an item the rows are in order already: a stable sort keeps them.
+        keys["scheme"] = frame["scheme"].map({s: i for i, s in enumerate(provenance["schemes"])})
+    order = np.lexsort([np.asarray(key) for key in reversed(keys.values())])
+    return frame.iloc[order].reset_index(drop=True)
+
+
+def _concatenate(parts: list[Results], provenance: dict[str, Any]) -> Results:
+    """Rows of several results, in the order in which one run would have written them."""
+    frame = pd.concat([p.frame for p in parts], ignore_index=True)
+    histograms = pd.concat([p.histograms for p in parts], ignore_index=True)
+    return Results(in_order(frame, provenance), in_order(histograms, provenance), provenance)
+
+
+def merge(results: list[Results | str | os.PathLike[str]]) -> Results:
+    """Join shards of one replay, or replays of different traces.
+
+    Parameters
+    ----------
+    results : list of Results or folders
+        All N shards of a replay, in any order; or whole replays of different traces with the same
+        schemes, topologies, seed and draws. Their selections may differ: `command` tells each.
+
+    Returns
+    -------
+    Results
+        The rows of all, in the order of one run; from shards, the very rows of one run.
+
+    Raises
+    ------
+    ValueError
+        Overlapping or missing shards, replays that differ in their settings, a trace given twice.
+    """
+    if isinstance(results, (str, os.PathLike, Results)):
+        results = [results]
+    parts = [r if isinstance(r, Results) else Results.open(r) for r in results]
+    if not parts:
+        raise ValueError("there is nothing to merge; give at least one RESULTS folder")
+    groups: dict[str, list[Results]] = {}
+    for part in parts:
+        p = part.provenance
+        settings = {k: p[k] for k in ("schemes", "topologies", "seed", "draws", "version")}
+        first = {k: parts[0].provenance[k] for k in settings}
+        if settings != first:
+            wrong = next(k for k in settings if settings[k] != first[k])
+            raise ValueError(f"the results differ in their {wrong} ({settings[wrong]} and {first[wrong]}) and cannot be merged")
+        groups.setdefault(json.dumps([p["traces"], p["selection"]]), []).append(part)
+    whole = [_join_shards(group) for group in groups.values()]
+    names: list[str] = [t["name"] for part in whole for t in part.provenance["traces"]]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"trace '{name}' is in more than one of the results, with overlapping rows")
+    provenance = dict(whole[0].provenance)
+    provenance["traces"] = [t for part in whole for t in part.provenance["traces"]]
+    if len(whole) > 1:
+        provenance["command"] = " && ".join(dict.fromkeys(part.provenance["command"] for part in whole))
+        provenance["command_of_whole"] = provenance["command"]
+    return _concatenate(whole, provenance)
+
+
+def _join_shards(group: list[Results]) -> Results:
+    of = {part.provenance["shard"][1] for part in group}
+    if len(of) > 1:
+        raise ValueError(f"the results are shards of different splits ({sorted(of)}); merge the shards of one split")
+    (count,) = of
+    seen = sorted(part.provenance["shard"][0] for part in group)
+    for shard in range(count):
+        if seen.count(shard) > 1:
+            raise ValueError(f"shard {shard}/{count} is given {seen.count(shard)} times, so its rows overlap")
+        if shard not in seen:
+            raise ValueError(f"shard {shard}/{count} is missing; the results hold shards {', '.join(map(str, seen))}")
+    provenance = dict(group[0].provenance)
+    provenance["shard"] = [0, 1]
+    provenance["command"] = provenance["command_of_whole"]
+    return _concatenate(group, provenance)

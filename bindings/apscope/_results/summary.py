@@ -1,0 +1,171 @@
+"""Which scheme loses least on recorded gradients: one row a scheme and topology, ranked.
+
+What ranks is the mean over the steps of the step's NMSE: pooled over everything, the largest layers and
+steps would hide what happens to all others. docs/definitions.md, section 14.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..cost import Network, step_time
+from .._arrays.float_environment import guarded
+from .pooling import compared_rows, frame_of, groups, headline_topology, is_own, losses, numbers, pool, quotient, total
+from .._schemes.scheme import as_scheme
+
+__all__ = ["COLUMNS", "family_of", "headline", "ranked", "summary"]
+
+#: Of `summary`, in this order.
+COLUMNS = (
+    "trace", "scheme", "family", "format", "topology", "step_nmse", "layer_cosine", "worst_nmse", "worst_layer", "worst_step", "nmse",
+    "relative_bias", "expected_variance", "underflow_wire", "underflow_reduced", "volume", "time", "speedup", "skipped", "overflowed",
+)  # fmt: skip
+
+
+@guarded
+def summary(results: Any, *, network: Network | None = None, elements: float | None = 25.6e6) -> pd.DataFrame:
+    """One row a trace, scheme and topology, the scheme that lost least first.
+
+    Parameters
+    ----------
+    results : Results or DataFrame
+        A RESULTS table.
+    network : Network, optional
+        Of the modelled times; by default `Network()`.
+    elements : float, optional
+        Parameters of the model that they are for, its tensors those of the trace but all larger by one factor;
+        None: as recorded.
+
+    Returns
+    -------
+    DataFrame
+        `COLUMNS`; sorted by trace, then schemes without overflow first, then by ``step_nmse``. Topologies as
+        replayed, ``exact`` (no sum is rounded: what the wire alone loses) among them, a reduction of the scheme's
+        own, or "" (the wire) for traces without reduced rows.
+
+        - ``step_nmse``: mean over the steps of the step's NMSE, its squared errors over its squared references, all
+          layers. 1 where a scheme skipped the step, at least 1 where something overflowed. Steps whose reference is
+          zero everywhere are left out.
+        - ``layer_cosine``: mean over layers and steps of the cosine; 0 where skipped, overflowed or nothing arrived.
+        - ``worst_nmse``, ``worst_layer``, ``worst_step``: the largest NMSE of one layer at one step, by the same
+          rules, and the first place that has it.
+        - ``nmse``, ``relative_bias``: pooled over all layers and steps; y = 0 where skipped.
+        - ``expected_variance``: mean of Var[y] over the random draws, over the mean squared reference.
+        - ``underflow_wire``, ``underflow_reduced``: shares of nonzero values that became 0, skipped rows left out.
+        - ``volume``: bytes of the busiest rank over those of an fp32 ring all-reduce.
+        - ``time``, ``speedup``: modelled seconds a step, and against the fp32 ring; `cost.step_time`.
+        - ``skipped``, ``overflowed``: numbers of steps in which that happened.
+
+        NaN where a scheme needs what the trace lacks, and where a column of one of the rows is empty.
+
+    Raises
+    ------
+    ValueError
+        No parameters.
+    """
+    frame = frame_of(results).reset_index(drop=True)
+    rows = compared_rows(frame)
+    key = ["trace", "scheme", "topology"]
+    group, first = groups(rows, key)
+    step, step_first = groups(rows, [*key, "step"])
+    lost, owner, count = losses(rows), group[step_first], len(first)
+    out = rows[key].iloc[first].reset_index(drop=True)
+
+    of_step = {name: total(lost[name], step, len(owner)) for name in ("error", "reference", "overflow", "skipped")}
+    out["step_nmse"] = _mean(*step_losses(of_step), owner, count)
+    out["layer_cosine"] = _mean(*cosines(rows, lost), group, count)
+    worst, at = _largest(*step_losses(lost), group, count)
+    out["worst_nmse"] = worst
+    out["worst_layer"] = np.where(at < 0, None, rows["tensor"].to_numpy(object)[at])
+    out["worst_step"] = pd.array(np.where(at < 0, np.nan, numbers(rows, "step")[at]), dtype="Int64")
+
+    pooled = pool(rows, key)
+    squares = total(lost["reference"], group, count)
+    out["nmse"] = np.where(np.isnan(squares), np.nan, pooled["nmse"])
+    out["relative_bias"] = quotient(total(lost["signed_error"], group, count), total(lost["absolute"], group, count))
+    counted = np.where(lost["skipped"], 0.0, numbers(rows, "counted"))
+    variance = np.where(counted == 0, 0.0, numbers(rows, "expected_variance") * counted)
+    out["expected_variance"] = quotient(total(variance, group, count), squares)
+    wire = pool(frame[frame["stage"] == "wire"], ["trace", "scheme"]).set_index(["trace", "scheme"])["underflow_rate"]
+    out["underflow_wire"] = wire.reindex(pd.MultiIndex.from_frame(out[["trace", "scheme"]])).to_numpy()
+    out["underflow_reduced"] = np.where(out["topology"] == "", np.nan, pooled["underflow_rate"])
+    out["volume"] = pooled["volume"]
+    model = step_time(frame, network or Network(), elements=elements).set_index(key)[["seconds", "speedup"]]
+    out[["time", "speedup"]] = model.reindex(pd.MultiIndex.from_frame(out[key])).to_numpy()
+    out["skipped"] = np.bincount(owner[of_step["skipped"] > 0], minlength=count)
+    out["overflowed"] = np.bincount(owner[of_step["overflow"] > 0], minlength=count)
+
+    families = {spec: family_of(spec) for spec in out["scheme"].unique()}
+    out["family"] = [families[spec] for spec in out["scheme"]]
+    out["format"] = _formats(rows, group, first)
+    order = np.lexsort([out["step_nmse"], out["overflowed"] > 0, pd.factorize(out["trace"])[0]])
+    return out.iloc[order].reset_index(drop=True)[list(COLUMNS)]
+
+
+def headline(table: pd.DataFrame, topology: str) -> pd.DataFrame:
+    """The rows of a summary that stand for their schemes: one a trace and scheme, in the order of rank.
+
+    A reduction of the scheme's own, else `topology`, else its first other, else ``exact`` or the wire.
+    """
+
+    def preference(name: str) -> int:
+        return 0 if name and is_own(name) else 1 if name == topology else 3 if name in ("exact", "") else 2
+
+    order = table.assign(preference=table["topology"].map(preference)).sort_values("preference", kind="stable")
+    return table.loc[order.drop_duplicates(["trace", "scheme"]).index.sort_values()]
+
+
+def ranked(results: Any) -> pd.DataFrame:
+    """`summary`, one row a trace and scheme: of its own reduction, else of the first topology replayed."""
+    frame = frame_of(results)
+    return headline(summary(frame), headline_topology(frame)).reset_index(drop=True)
+
+
+def step_losses(lost: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """The NMSE of each entry of `losses` or of sums of them, and which have one.
+
+    With overflow it is at least 1: the sums leave out what is not finite. An entry whose reference is zero
+    everywhere has none; one that was not measured is NaN and counts.
+    """
+    overflowed = lost["overflow"] > 0
+    value = quotient(lost["error"], lost["reference"])
+    return np.where(overflowed, np.fmax(value, 1.0), value), overflowed | (lost["reference"] != 0)
+
+
+def cosines(rows: pd.DataFrame, lost: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """The cosine of each row, 0 where nothing arrived or something overflowed, and which rows have one, as `step_losses`."""
+    value = np.where(lost["skipped"] | (lost["overflow"] > 0), 0.0, numbers(rows, "cosine"))
+    measured = ~np.isnan(lost["error"])
+    return np.where(np.isnan(value) & measured, 0.0, value), (lost["overflow"] > 0) | (lost["reference"] != 0)
+
+
+def family_of(spec: str) -> str:
+    """The family of a scheme of the results; one that was made in another process is no longer known."""
+    try:
+        return as_scheme(spec).family
+    except ValueError:
+        return "other"
+
+
+def _mean(values: np.ndarray, present: np.ndarray, codes: np.ndarray, count: int) -> np.ndarray:
+    return quotient(total(values[present], codes[present], count), np.bincount(codes[present], minlength=count))
+
+
+def _largest(values: np.ndarray, present: np.ndarray, codes: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The largest value of every group and the first place that has it; NaN and -1 without one, or with one that is NaN."""
+    place = np.flatnonzero(present)
+    order = place[np.lexsort([np.where(np.isnan(values[place]), -np.inf, -values[place]), codes[place]])]
+    found, first = np.unique(codes[order], return_index=True)
+    at = np.full(count, -1)
+    at[found] = order[first]
+    at[(at >= 0) & np.isnan(values[at])] = -1
+    return np.where(at < 0, np.nan, values[at]), at
+
+
+def _formats(rows: pd.DataFrame, group: np.ndarray, first: np.ndarray) -> list[str]:
+    """The formats of every group; a policy may have several, joined by ``+``."""
+    named = rows.assign(group=group)[["group", "format"]].drop_duplicates()
+    return ["+".join(part) for _, part in named.groupby("group", sort=True)["format"]] if len(first) else []

@@ -1,0 +1,1 @@
+"""Lists of schemes, and one scheme on one step's arrays."""

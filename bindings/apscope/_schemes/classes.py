@@ -1,0 +1,126 @@
+"""The scheme classes, made from the C++ registry: what their constructors take, and how a call becomes a spec."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .._arrays.dtypes import is_dtype
+from .._arrays.inputs import as_format
+from .._core import FloatFormat
+from .scheme import Scheme, SchemeDefinition, as_scheme, definitions, spec_of
+
+__all__ = ["CLASSES"]
+
+#: What stands first in a constructor, by what the scheme holds: its name, annotation, and an example.
+_FIRST = {
+    "format": ("format", "FloatFormat | str | dtype", "'e4m3'", "The float format of the wire."),
+    "scheme": ("scheme", "Scheme | str", "'aps:e4m3'", "The scheme inside."),
+    "policy": (
+        "branches", "Mapping[str, Scheme | str]", "{'last': 'none:fp16', 'else': 'aps:e4m3'}",
+        "Conditions in order, the last ``else``; docs/schemes.md.",
+    ),
+}  # fmt: skip
+
+
+def _value(text: str) -> Any:
+    """A default as Python writes it: a truth value, a number where that is spelt as here, else text."""
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            if _text("", kind(text)) == text:
+                return kind(text)
+        except ValueError:
+            pass
+    return text
+
+
+def _text(key: str, value: Any) -> str:
+    """A key's value as specs write it."""
+    if isinstance(value, (bool, np.bool_)):
+        return str(value).lower()
+    if isinstance(value, (float, np.floating)):
+        return re.sub(r"(?<=e)\+?(-?)0*", r"\1", repr(float(value)))  # 1e-08 is spelt 1e-8
+    if isinstance(value, FloatFormat) or is_dtype(value):
+        return as_format(value).name
+    if isinstance(value, (str, int, np.integer)):
+        return str(value)
+    raise TypeError(f"{key}={value!r} is of type {type(value).__name__}; give text, a number, True or False, or a format")
+
+
+def _signature(d: SchemeDefinition) -> inspect.Signature:
+    """Of the constructor without self: what stands first, if anything, and the keys by name alone, with their defaults."""
+    parameters = []
+    if kind := _kind(d):
+        parameters.append(inspect.Parameter(_FIRST[kind][0], inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=_FIRST[kind][1]))
+    for key in d.keys:
+        parameters.append(inspect.Parameter(key.name, inspect.Parameter.KEYWORD_ONLY, default=_value(key.default)))
+    return inspect.Signature(parameters)
+
+
+def _kind(d: SchemeDefinition) -> str:
+    """The entry of `_FIRST`, or empty."""
+    return d.body or ("format" if d.takes_format else "")
+
+
+def _arguments(d: SchemeDefinition, given: tuple[Any, ...], keys: dict[str, Any]) -> tuple[Any, dict[str, str]]:
+    """What stands first, and the keys as text.
+
+    Raises
+    ------
+    TypeError
+        In one sentence: something missing, too much without a name, a key that the scheme has not.
+    """
+    kind, own = _kind(d), d.class_name
+    if kind and not given and _FIRST[kind][0] in keys:
+        given = (keys.pop(_FIRST[kind][0]),)
+    if kind and not given:
+        name, _, example, _ = _FIRST[kind]
+        raise TypeError(f"{own} needs {'a ' if kind != 'policy' else ''}{name}, such as {own}({example})")
+    if len(given) > bool(kind):
+        known = f"such as {d.keys[0].name}={_value(d.keys[0].default)!r}" if d.keys else "of which it has none"
+        raise TypeError(f"{own} takes {f'its {_FIRST[kind][0]} and then ' if kind else ''}keys by name, {known}; {given[bool(kind)]!r} has no name")
+    return given[0] if given else None, {key: _text(key, value) for key, value in keys.items()}
+
+
+def _make_class(d: SchemeDefinition) -> type:
+    signature = _signature(d)
+
+    def __init__(self: Scheme, *given: Any, **keys: Any) -> None:  # noqa: N807  # of the class made below
+        first, settings = _arguments(d, given, keys)
+        if d.body == "scheme":
+            spec = spec_of(d.name, "", settings, as_scheme(first).spec)
+        elif d.body == "policy":
+            if not isinstance(first, Mapping):
+                raise TypeError(f"branches is of type {type(first).__name__}; give a mapping of conditions to schemes, such as {_FIRST['policy'][2]}")
+            spec = spec_of(d.name, "", settings, ";".join(f"{c}={as_scheme(s).spec}" for c, s in first.items()))
+        else:
+            spec = spec_of(d.name, as_format(first).name if d.takes_format else "", settings)
+        try:
+            Scheme.__init__(self, spec)
+        except ValueError as error:
+            if all(key in signature.parameters for key in settings):
+                raise
+            raise TypeError(str(error)) from None  # an argument that the function has not
+
+    doc = [d.summary[0].upper() + d.summary[1:] + ".", "", f"Source: {d.source}.", "", "Parameters", "----------"]
+    if kind := _kind(d):
+        name, annotation, _, meaning = _FIRST[kind]
+        doc += [f"{name} : {annotation}", f"    {meaning}"]
+    for key in d.keys:
+        doc += [f"{key.name} : default {_value(key.default)!r}", f"    {key.meaning[0].upper() + key.meaning[1:]}."]
+    doc += ["", "Raises", "------", "TypeError", "    Something missing, or a key that the scheme has not.", "ValueError", "    A value that a key does not take."]
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    __init__.__signature__ = signature.replace(parameters=[own, *signature.parameters.values()])  # type: ignore[attr-defined]
+    __init__.__qualname__ = f"{d.class_name}.__init__"
+    about = {"__init__": __init__, "__doc__": "\n".join(doc), "__module__": "apscope.schemes", "__signature__": signature}
+    return type(d.class_name, (Scheme,), about)
+
+
+#: Class name -> class, in the registry's order.
+CLASSES = {d.class_name: _make_class(d) for d in definitions()}

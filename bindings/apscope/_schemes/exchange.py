@@ -1,0 +1,119 @@
+"""One exchange: a scheme on the gradients of all workers, at one step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Union
+
+import numpy as np
+
+from .. import _core
+from .._arrays.checks import integer, taken, text
+from .._arrays.draws import Draws
+from .._arrays.inputs import _as_array
+from .scheme import Scheme, as_scheme
+
+__all__ = ["Exchange", "exchange"]
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What a scheme made of the workers' gradients. Arrays are float64."""
+
+    intended: np.ndarray  #: (workers, ...): what the workers wanted to send: gradients, or what compensation made of them
+    sent: np.ndarray  #: (workers, ...): what a receiver reads of each worker
+    reduced: np.ndarray  #: (...): the sum over the workers (never divided)
+    reduction: str  #: the topology, or the scheme's own reduction: gather, vote, code_sum, two_phase, linear
+    payload: list[bytes]  #: each worker's packed codes
+    payload_bits: list[int]  #: their lengths; a payload's last byte may have unused bits
+    side_bits: list[int]  #: each worker's side information: scales, norms
+    bias: np.ndarray | None  #: (workers, ...): E[sent] - intended over the random draws; None where it is not known or nothing is drawn
+    variance: np.ndarray | None  #: (workers, ...): Var[sent]
+    scale_exponent: int | None  #: s where one power of two 2^s scaled everything
+    skipped: bool  #: the scheme dropped this step
+    state: dict[str, np.ndarray]  #: what the scheme remembers; give it to the next step
+
+
+def exchange(
+    scheme: Union[Scheme, str],
+    x: Any,
+    *,
+    topology: str = "sequential",
+    state: Mapping[str, np.ndarray] | None = None,
+    step: int = 0,
+    index: int | None = None,
+    tensor: str = "x",
+    role: str = "other",
+    seed: int | Draws = 0,
+    loss: float | None = None,
+    learning_rate: float | None = None,
+    weights: Any = None,
+    full_batch: Any = None,
+) -> Exchange:
+    """Put one step's gradients of one tensor through a scheme.
+
+    Parameters
+    ----------
+    scheme : Scheme or str
+        Any scheme but ``hybrid``, whose branches are schemes of their own.
+    x : array_like of float32, shape (workers, ...)
+        One array a worker; elements that are not finite come out as they are. Not changed.
+    topology : str
+        For schemes that add in a format; the others reduce their own way.
+    state : mapping, optional
+        The state of the step before, from `Exchange.state`; empty at first. Not changed.
+    step, tensor, seed
+        What random draws are keyed by, as in a replay; a `Draws` gives every call its own seed.
+    index : int, optional
+        Number of the step among those exchanged, from 0; by default `step`.
+    role : str
+        The tensor's role.
+    loss, learning_rate, weights, full_batch
+        For schemes that need them; arrays of x.shape[1:].
+
+    Returns
+    -------
+    Exchange
+
+    Raises
+    ------
+    ValueError
+        An unknown scheme or topology, no worker, a policy, something the scheme needs and was not given.
+    TypeError
+        x is not float32.
+    """
+    chosen = as_scheme(scheme)
+    a = _as_array(x, "x")
+    if a.dtype.newbyteorder("=") != np.float32:
+        raise TypeError(f"x has dtype {a.dtype}; exchange takes float32")
+    if a.ndim == 0 or a.shape[0] == 0:
+        raise ValueError(f"x has shape {a.shape}; its first axis must be the workers, at least one")
+    shape = a.shape[1:]
+    given = {"weights": weights, "full_batch": full_batch, "loss": loss, "learning_rate": learning_rate}
+    for name in chosen.needs:
+        if given[name] is None:
+            raise ValueError(f"scheme '{chosen.spec}' needs {name}; give {name}=")
+    extra = []
+    for name in ("weights", "full_batch"):
+        array = given[name]
+        if array is not None:
+            array = np.ascontiguousarray(array, np.float32)
+            if array.shape != shape:
+                raise ValueError(f"{name} has shape {array.shape}; it must be that of one worker's gradient, {shape}")
+            array = array.reshape(-1)
+        extra.append(array)
+    number = integer("step", step, 0, 2**62)
+    at = _core.TrainingStep(
+        text("tensor", tensor), text("role", role), list(shape), number, number if index is None else integer("index", index, 0, 2**62),
+        integer("seed", taken(seed), 0, 2**64 - 1), math.nan if loss is None else float(loss), math.nan if learning_rate is None else float(learning_rate),
+    )
+    flat = np.ascontiguousarray(a, np.float32).reshape(a.shape[0], math.prod(shape))
+    made = _core.exchange(chosen.spec, flat, at, dict(state or {}), text("topology", topology), *extra)
+    del made["draws"]
+    for name in ("intended", "sent", "bias", "variance"):
+        if made[name] is not None:
+            made[name] = made[name].reshape(a.shape)
+    made["reduced"] = made["reduced"].reshape(shape)
+    return Exchange(**made)

@@ -1,0 +1,108 @@
+"""The schemes that ``main`` and ``all`` stand for, wherever specs are given."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Union
+
+from .scheme import LISTS, Scheme, SchemeDefinition, as_scheme, definitions
+
+__all__ = ["all_schemes", "main_schemes", "schemes_of"]
+
+#: The widest exponent range first; at the same 8 bits, but for e3m0 with 4.
+_FORMATS = ("e5m2", "e4m3", "e3m4", "e3m0")
+
+
+def main_schemes() -> list[Scheme]:
+    """What answers how far down these gradients can go, and with which scaling; ``main`` in specs.
+
+    Baselines without a scale; then at every format the rivals: no scaling, the best single loss scale in hindsight,
+    APS, APS with stochastic rounding, and stochastic rounding whose codes are gathered; loss scales as training systems
+    find them; QSGD with 4 and 8 bits. At e3m4, where every exponent counts, also without headroom for the sum, and loss
+    scaling by the rule that leaves the least.
+
+    Returns
+    -------
+    list of Scheme
+    """
+    specs = ["none:fp32", "none:bf16", "none:fp16"]
+    for f in _FORMATS:
+        specs += [f"none:{f}", f"loss_scaling:{f},scale=best", f"aps:{f}", f"aps:{f},rounding=stochastic", f"stochastic:{f}"]
+    specs += ["dynamic_loss_scaling:e5m2", "dynamic_loss_scaling:e4m3", "qsgd", "qsgd:levels=127"]
+    specs += ["loss_scaling:e3m4,scale=best,headroom=one", "aps:e3m4,headroom=one", "loss_scaling:e3m4,scale=best,rule=tight"]
+    return [Scheme(spec) for spec in specs]
+
+
+def all_schemes() -> list[Scheme]:
+    """Those of `main_schemes`, then every other scheme of the registry, as it is usually run; ``all`` in specs.
+
+    What is not named here is run with the keys that its definition gives it, at e4m3 where it takes a format, around
+    ``aps:e4m3`` where it holds a scheme.
+
+    Returns
+    -------
+    list of Scheme
+    """
+    others = (
+        "loss_scaling:e4m3,scale=best,headroom=one",
+        "dynamic_loss_scaling:fp16",
+        "aps:e4m3,accumulate=fp32",
+        "hybrid(last=none:fp16;else=aps:e4m3)",
+        "cpd:e4m3",
+        "deepspeed_loss_scaling:fp16",
+        "enhanced_loss_scaling:e5m2",
+        "adaptive_loss_scaling:fp16",
+        "hfp8:e5m2",
+        "delayed_scaling:e5m2",
+        "current_scaling:e5m2",
+        "fp8_allreduce:e4m3fn",
+        "mx",
+        "nvfp4",
+        "natural",
+        "terngrad",
+        "zipml:bucket=512",
+        "bit_centering",
+        "fractrain",
+        "error_feedback(sign)",
+        "sign",
+        "sign_vote",
+        "onebit_adam",
+        "birder",
+        "multipoint",
+        "residual(sign)",
+        "fft_sparse",
+        "top_k",
+        "error_feedback(top_k)",
+        "error_feedback(powersgd)",
+        "powersgd",
+        "thc",
+        "integer_allreduce:bits=8",
+        "zero_blocks",
+    )
+    schemes = [*main_schemes(), *(Scheme(spec) for spec in others)]
+    known = {scheme.name for scheme in schemes}
+    return schemes + [Scheme(_usual(d)) for d in definitions() if d.name not in known]
+
+
+def _usual(definition: SchemeDefinition) -> str:
+    """A spec of a scheme of which nothing else is known."""
+    inside = {"scheme": "aps:e4m3", "policy": "else=aps:e4m3"}.get(definition.body, "")
+    return definition.name + (f"({inside})" if inside else "") + (":e4m3" if definition.takes_format else "")
+
+
+def schemes_of(given: Iterable[Union[Scheme, str]]) -> list[Scheme]:
+    """Schemes and specs, ``main`` and ``all`` among them, as schemes, each once."""
+    lists = dict(zip(LISTS, (main_schemes, all_schemes)))
+    found: list[Scheme] = []
+    for one in given:
+        if isinstance(one, str) and one in lists:
+            found += lists[one]()
+            continue
+        try:
+            found.append(as_scheme(one))
+        except ValueError:
+            if near := difflib.get_close_matches(str(one), LISTS, n=1, cutoff=0.7):
+                raise ValueError(f"unknown scheme '{one}'; did you mean {near[0]}?") from None
+            raise
+    return list(dict.fromkeys(found))

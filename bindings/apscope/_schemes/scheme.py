@@ -1,0 +1,283 @@
+"""What a scheme is: a spec, parsed and checked; and schemes of one's own."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from typing import Any, TypedDict, Union, cast
+
+from .. import _core
+from .._arrays.checks import integer, text
+
+__all__ = ["Scheme", "SchemeDefinition", "SchemeKey", "as_scheme", "define", "definitions", "spec_of"]
+
+
+#: Words that stand for lists of schemes where specs are given: `apscope.schemes.main_schemes`, `apscope.schemes.all_schemes`.
+LISTS = ("main", "all")
+
+
+class _Parsed(TypedDict):
+    """A spec, taken apart."""
+
+    spec: str
+    name: str
+    family: str
+    format: str
+    keys: dict[str, str]
+    needs: list[str]
+    keeps_state: bool
+    branches: list[tuple[str, str]]
+    grid: str
+    body: str
+
+
+class Scheme:
+    """A scheme: a spec, parsed and checked.
+
+    Parameters
+    ----------
+    spec : str
+        ``name[:format][,key=value...]``, for instance ``aps:e4m3,headroom=one``.
+
+    Raises
+    ------
+    ValueError
+        An unknown name, key or value.
+    """
+
+    def __init__(self, spec: str) -> None:
+        self._parsed: _Parsed = cast(_Parsed, _core.parse_scheme(spec))
+
+    @property
+    def spec(self) -> str:
+        """The canonical spec: keys at their defaults are left out."""
+        return self._parsed["spec"]
+
+    @property
+    def name(self) -> str:
+        return self._parsed["name"]
+
+    @property
+    def family(self) -> str:
+        """What it competes as, for summaries that show the best of each family.
+
+        ``baseline`` (``none`` in fp32, bf16 or fp16), ``unscaled`` (``none`` in other formats), ``loss scaling``,
+        ``APS``, ``stochastic``, ``recipe``, ``one bit``, ``transform``, ``mixed`` (``hybrid``), ``other`` (made with
+        `define`). A combinator has the family of the scheme inside.
+        """
+        return self._parsed["family"]
+
+    @property
+    def format(self) -> str:
+        """The format's name; empty for schemes without one."""
+        return self._parsed["format"]
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """Every key with its value, defaults included."""
+        return dict(self._parsed["keys"])
+
+    @property
+    def needs(self) -> list[str]:
+        """What beside gradients a trace must have recorded: weights, full_batch, loss, learning_rate."""
+        return list(self._parsed["needs"])
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether something is remembered from step to step."""
+        return self._parsed["keeps_state"]
+
+    @property
+    def branches(self) -> list[tuple[str, str]]:
+        """Of a hybrid: each condition with its scheme's spec."""
+        return list(self._parsed["branches"])
+
+    @property
+    def grid(self) -> str:
+        """The column ``format``: the float format or another grid; empty for a hybrid."""
+        return self._parsed["grid"]
+
+    @property
+    def body(self) -> str:
+        """What stands in the parentheses of a combinator or policy; empty for others."""
+        return self._parsed["body"]
+
+    def to_json(self) -> str:
+        return json.dumps({"scheme": self.name, "format": self.format, "keys": self.keys, "body": self._parsed["body"]})
+
+    @staticmethod
+    def from_json(text: str) -> "Scheme":
+        d = json.loads(text)
+        return Scheme(spec_of(d["scheme"], d.get("format", ""), d.get("keys", {}), d.get("body", "")))
+
+    def __str__(self) -> str:
+        return self.spec
+
+    def __repr__(self) -> str:
+        return f"Scheme({self.spec!r})"
+
+    def _repr_html_(self) -> str:
+        from .._results.show import scheme_html
+
+        return scheme_html(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Scheme) and self.spec == other.spec
+
+    def __hash__(self) -> int:
+        return hash(self.spec)
+
+
+def spec_of(name: str, format: str, keys: dict[str, Any], body: str = "") -> str:
+    settings = ",".join(f"{key}={value}" for key, value in keys.items())
+    if body:
+        return f"{name}({body})" + ("," + settings if settings else "")
+    if format:
+        return f"{name}:{format}" + ("," + settings if settings else "")
+    return name + (":" + settings if settings else "")
+
+
+def as_scheme(scheme: Union[Scheme, str]) -> Scheme:
+    """The scheme itself, or the one a spec stands for.
+
+    Parameters
+    ----------
+    scheme : Scheme or str
+
+    Returns
+    -------
+    Scheme
+
+    Raises
+    ------
+    ValueError
+        A spec that is none.
+    TypeError
+        Neither a scheme nor text.
+    """
+    if isinstance(scheme, Scheme):
+        return scheme
+    if isinstance(scheme, str):
+        return Scheme(scheme)
+    raise TypeError(f"scheme is {type(scheme).__name__}; give a Scheme or a spec such as 'aps:e4m3'")
+
+
+@dataclasses.dataclass(frozen=True)
+class SchemeKey:
+    """A key of a scheme, with what it means."""
+
+    name: str
+    default: str  #: as specs write it
+    meaning: str
+
+
+@dataclasses.dataclass(frozen=True)
+class SchemeDefinition:
+    """What the registry says of a scheme."""
+
+    name: str  #: in specs
+    class_name: str
+    summary: str
+    source: str
+    needs: str  #: what beside gradients a trace must have recorded, in words
+    takes_format: bool
+    family: str  #: empty for combinators, whose family is that of the scheme inside (`Scheme.family`)
+    keys: tuple[SchemeKey, ...]
+    body: str  #: what stands in parentheses: ``scheme``, ``policy`` or nothing
+
+
+def definitions() -> list[SchemeDefinition]:
+    """Every scheme of the registry, in its order.
+
+    Returns
+    -------
+    list of SchemeDefinition
+    """
+    plain = [f.name for f in dataclasses.fields(SchemeDefinition) if f.name != "keys"]
+    return [
+        SchemeDefinition(**{name: d[name] for name in plain}, keys=tuple(SchemeKey(*key) for key in d["keys"])) for d in _core.scheme_definitions()
+    ]
+
+
+def define(
+    name: str,
+    base: Union[Scheme, str],
+    *,
+    compensate: Callable[..., Any] | None = None,
+    forward: Callable[..., Any] | None = None,
+    inverse: Callable[..., Any] | None = None,
+    select: Callable[..., Any] | None = None,
+    encode: Callable[..., Any] | None = None,
+    reduce: Callable[..., Any] | None = None,
+    update: Callable[..., Any] | None = None,
+    keeps_state: bool | None = None,
+    compares_intended: bool = False,
+    bits: int = 32,
+    grid: str = "",
+) -> Scheme:
+    """A scheme of your own: another one with some parts replaced by NumPy functions.
+
+    Every part sees one tensor at one step, all workers, as float64 arrays, finite everywhere: elements
+    that are not bypass a scheme. ``step`` has tensor, role, shape, number, index, workers, loss and
+    learning_rate, and ``step.random(worker, count, bits=32)`` draws; ``state`` is a dict of arrays that
+    lasts from step to step. docs/schemes.md says what each part is for.
+
+    Parameters
+    ----------
+    name : str
+        What specs call it, from now on in this process; a second scheme of a name replaces the first.
+    base : Scheme or str
+        Whose parts stay where none is given; not a ``hybrid``.
+    compensate : f(step, state, x) -> (workers, n)
+        What to send instead of the gradients x.
+    forward, inverse : f(step, state, x) -> (workers, m); f(step, state, row) -> (n,)
+        A change of basis and, linear, back.
+    select : f(step, state, x) -> dict of arrays
+        Parameters for all workers, ``theta``; a float scheme's needs ``scale``.
+    encode : f(step, theta, row, worker) -> (m,), or a pair of it and the payload as bytes
+        What a receiver reads of one worker.
+    reduce : f(step, state, theta, values) -> (m,)
+        The sum over the workers.
+    update : f(step, state, intended, sent, reduced) -> None
+        Changes the state for the next step.
+    keeps_state : bool, optional
+        Whether steps must come in order; by default as the base, or True where `update` is given.
+    compares_intended : bool
+        What is to be sent (a momentum) is a truth of its own: ``own_nmse`` and ``own_cosine`` compare with it.
+    bits : int
+        Bits a value that `encode` sends, where it gives no payload.
+    grid : str
+        The column ``format``; by default the base's.
+
+    Returns
+    -------
+    Scheme
+
+    Raises
+    ------
+    ValueError
+        A name that a scheme of apscope has, or that specs cannot hold; a hybrid as base.
+
+    Examples
+    --------
+    >>> sign = define("my_sign", "none:e4m3", encode=lambda step, theta, x, worker: np.sign(x) * np.abs(x).mean(), bits=1)
+    >>> sign.spec
+    'my_sign'
+    """
+    parts = {
+        part: f
+        for part, f in dict(
+            compensate=compensate, forward=forward, inverse=inverse, select=select, encode=encode, reduce=reduce, update=update
+        ).items()
+        if f is not None
+    }
+    for part, f in parts.items():
+        if not callable(f):
+            raise TypeError(f"{part}={f!r} is no function")
+    if name in LISTS:
+        raise ValueError(f"'{name}' cannot name a new scheme: it stands for a list of schemes; give another word")
+    if keeps_state is None and "update" in parts:
+        keeps_state = True
+    _core.make_scheme(text("name", name), as_scheme(base).spec, parts, keeps_state, compares_intended, integer("bits", bits, 0, 64), grid)
+    return Scheme(name)

@@ -1,0 +1,84 @@
+"""What a trace holds, as text, and whether its files are what the manifest says."""
+
+from __future__ import annotations
+
+from tqdm.auto import tqdm
+
+from .._text import printable
+from .trace import KINDS, Trace
+
+
+def describe(trace: Trace) -> str:
+    """A page of text: model, steps, workers, tensors, sizes, what else was recorded, the hash."""
+    manifest = trace.manifest
+    elements = sum(tensor.size for tensor in manifest.tensors)
+    size = sum(size for _, size, _ in trace.files())
+    divided = "divided" if manifest.loss_divided_by_workers else "not divided"
+    lines = [
+        f"trace      {printable(trace.name)}",
+        f"model      {printable(manifest.model) or '(not given)'}",
+        f"hash       {trace.hash}",
+        f"workers    {trace.workers}",
+        f"stage      {manifest.stage}",
+        f"reduction  {manifest.reduction} (loss {divided} by the number of workers)",
+        f"size       {size:,} bytes in {sum(1 for _ in trace.files())} files",
+        f"steps      {_steps(trace)}",
+    ]
+    for label, key in (("loss", "loss"), ("rate", "learning_rate"), ("scale", "loss_scale")):
+        values = [getattr(step, key) for step in manifest.steps]
+        known = [value for value in values if value is not None]
+        if known:
+            lines.append(f"{label:<10} {known[0]:.6g} at first, {known[-1]:.6g} at last")
+    recorded = trace.recorded()
+    for kind in KINDS:
+        lines.append(f"{kind:<20} {_at(recorded[kind], len(trace.steps))}")
+    lines += [f"{printable(key):<20} {printable(str(value), 200)}" for key, value in manifest.metadata.items()]
+
+    names = [printable(name, 100) for name in trace.tensors]
+    width = max([len(name) for name in names] + [6])
+    lines += ["", f"{'tensor':<{width}}  {'role':<10} {'elements':>10}  shape"]
+    for name, tensor in zip(names, manifest.tensors, strict=True):
+        lines.append(f"{name:<{width}}  {printable(tensor.role):<10} {tensor.size:>10,}  {list(tensor.shape)}")
+    lines.append(f"{'all':<{width}}  {'':<10} {elements:>10,}")
+    return "\n".join(lines)
+
+
+def check(trace: Trace, progress: bool = False) -> int:
+    """Compares every file with its SHA-256 and every tensor with its shape in the manifest.
+
+    Returns the number of files. Raises ValueError for the first that differs, naming it.
+    """
+    files = list(trace.files())
+    for path, _, sha256 in tqdm(files, unit="file", disable=not progress, desc="check"):
+        trace.check_file(path, sha256)
+    recorded = trace.recorded()
+    for step in trace.steps:
+        for tensor in trace.tensors:
+            for worker in range(trace.workers):
+                trace.read(step, tensor, worker)
+            for kind in ("weights", "full_batch"):
+                if step in recorded[kind]:
+                    trace.read(step, tensor, kind=kind)
+    return len(files)
+
+
+def _steps(trace: Trace) -> str:
+    """Runs of consecutive numbers are joined: 0-39, 60, 85."""
+    runs: list[list[int]] = []
+    for number in trace.steps:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    texts = [str(a) if a == b else f"{a}-{b}" for a, b in runs]
+    shown = texts if len(texts) <= 24 else [*texts[:12], "...", *texts[-11:]]
+    return f"{len(trace.steps)}: " + ", ".join(shown) if texts else "0"
+
+
+def _at(steps: tuple[int, ...], total: int) -> str:
+    if not steps:
+        return "not recorded"
+    if len(steps) == total:
+        return "every step"
+    digits = ", ".join(map(str, steps[:8])) + (", ..." if len(steps) > 8 else "")
+    return f"{len(steps)} {'step' if len(steps) == 1 else 'steps'}: {digits}"

@@ -1,0 +1,27 @@
+"""apscope info: what a trace holds."""
+
+from __future__ import annotations
+
+import argparse
+
+from .._traces.trace import open_trace
+from .._traces.trace_info import check, describe
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    parser = subparsers.add_parser(
+        "info",
+        help="model, steps, workers, tensors, sizes, what else was recorded",
+        description="Prints what a trace holds.",
+    )
+    parser.add_argument("trace", metavar="TRACE", help="the trace's folder")
+    parser.add_argument("--check", action="store_true", help="compare every file with its SHA-256 and shapes")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    trace = open_trace(args.trace)
+    print(describe(trace))
+    if args.check:
+        print(f"\n{check(trace, progress=True)} files are what the manifest says")
+    return 0

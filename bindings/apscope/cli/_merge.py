@@ -1,0 +1,24 @@
+"""``apscope merge RESULTS... -o RESULTS``: join shards, or replays of different traces."""
+
+from __future__ import annotations
+
+import argparse
+
+from .._results.folders import check_results_folder
+from .._results.results import merge
+
+
+def add_parser(verbs: argparse._SubParsersAction) -> None:
+    parser = verbs.add_parser("merge", help="join shards of a replay, or replays of different traces", allow_abbrev=False)
+    parser.add_argument("results", nargs="+", metavar="RESULTS", help="folders that apscope replay wrote")
+    parser.add_argument("-o", "--output", required=True, metavar="RESULTS", help="the folder to write")
+    parser.add_argument("--force", action="store_true", help="replace files in the folder that are of the same names and none of apscope's")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    check_results_folder(args.output, args.force)
+    merged = merge(args.results)
+    merged.save(args.output, force=args.force)
+    print(f"{args.output}: {len(merged.frame)} rows of {len(args.results)} results")
+    return 0

@@ -1,0 +1,78 @@
+"""``apscope replay TRACE... -o RESULTS``: recorded gradients through schemes and topologies."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from typing import Any
+
+from .._results.folders import check_results_folder
+from .._replay.replay import DEFAULT_TOPOLOGIES, replay
+from .._results.results import Results
+
+
+def add_parser(verbs: argparse._SubParsersAction) -> None:
+    parser = verbs.add_parser("replay", help="put recorded gradients through schemes and topologies", allow_abbrev=False)
+    parser.add_argument("traces", nargs="+", metavar="TRACE", help="a recorded trace's folder")
+    parser.add_argument("-o", "--output", required=True, metavar="RESULTS", help="the folder to write")
+    parser.add_argument("--force", action="store_true", help="replace files in the folder that are of the same names and none of apscope's")
+    parser.add_argument("--scheme", action="append", metavar="SPEC", help="name[:format][,key=value...], main or all; repeatable; by default main; see apscope schemes")
+    parser.add_argument("--topology", action="append", metavar="NAME",
+                        help=f"reduction order, repeatable; by default {', '.join(DEFAULT_TOPOLOGIES)}")
+    parser.add_argument("--workers", type=int, metavar="N", help="ranks 0..N-1 only")
+    parser.add_argument("--steps", metavar="A:B", help="recorded step numbers A <= step < B, or a list A,B,C")
+    parser.add_argument("--tensors", metavar="REGEX", help="tensors whose name matches")
+    parser.add_argument("--device", default="cpu", help="cpu, or cuda: a GPU does what schemes with a float format need; the same rows")
+    parser.add_argument("--threads", type=int, default=0, metavar="N", help="0: all of the machine's")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the random draws")
+    parser.add_argument("--draws", type=int, default=1, metavar="K", help="sample what has no closed form, K >= 3")
+    parser.add_argument("--shard", metavar="I/N", help="every N-th item, from the I-th (from 0); join with apscope merge")
+    parser.add_argument("--dask", metavar="ADDRESS", help="replay on the Dask cluster whose scheduler is there, such as tcp://10.0.0.1:8786")
+    parser.set_defaults(run=run)
+
+
+def _shard(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    parts = text.split("/")
+    if len(parts) != 2 or not all(p.isdigit() for p in parts):
+        raise ValueError(f"shard '{text}' is not I/N, such as 0/4")
+    return int(parts[0]), int(parts[1])
+
+
+def run(args: argparse.Namespace) -> int:
+    check_results_folder(args.output, args.force)
+    with contextlib.ExitStack() as stack:
+        client = None
+        if args.dask is not None:
+            from .._replay.cluster import connect
+
+            client = stack.enter_context(connect(args.dask))
+        try:
+            results = _replay(args, client)
+        except (RuntimeError, MemoryError) as error:
+            if args.device != "cuda":
+                raise
+            raise ValueError(str(error)) from error  # what is wrong with the GPU, in one sentence
+    results.save(args.output, force=args.force)
+    print(f"{args.output}: {len(results.frame)} rows; apscope summary, compare and report read them")
+    return 0
+
+
+def _replay(args: argparse.Namespace, client: Any) -> Results:
+    return replay(
+        args.traces,
+        args.scheme,
+        topology=args.topology or DEFAULT_TOPOLOGIES,
+        workers=args.workers,
+        steps=args.steps,
+        tensors=args.tensors,
+        seed=args.seed,
+        threads=args.threads,
+        shard=_shard(args.shard),
+        draws=args.draws,
+        device=args.device,
+        progress=sys.stderr.isatty(),
+        client=client,
+    )

@@ -1,0 +1,41 @@
+"""``apscope report TRACE|RESULTS -o FILE.html``: one HTML file that says which scheme lost least, where and why."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from .._results.folders import check_readable, what_is
+from .._replay.replay import replay
+from .._report import check_destination, report
+from .._results.results import Results
+from ._table import warn
+
+
+def add_parser(verbs: argparse._SubParsersAction) -> None:
+    parser = verbs.add_parser(
+        "report", help="one HTML file of a replay's results", allow_abbrev=False,
+        description="Writes a self-contained HTML report. A trace is first replayed through --scheme main and the default topologies.",
+    )
+    parser.add_argument("source", metavar="TRACE|RESULTS", help="a recorded trace, or the folder of a replay's results")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE.html", help="the file to write; its folder must exist")
+    parser.add_argument("--against", metavar="RESULTS", help="other results, of another seed, recording or format: a section says what changed")
+    parser.add_argument("--force", action="store_true", help="replace the file even if it is no report of apscope")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    out_path, source = check_destination(args.output, force=args.force), check_readable(args.source)
+    against = None if args.against is None else Results.open(args.against)
+    if (source / "manifest.json").is_file():
+        results = replay(source, progress=sys.stderr.isatty())
+    elif (source / "provenance.json").is_file():
+        results = Results.open(source)
+    else:
+        raise ValueError(f"{source} is neither a trace nor a RESULTS folder: {what_is(source, 'manifest.json and no provenance.json')}")
+    for one in (results, against):
+        if one is not None:
+            warn(one, ["incomplete"])
+    report(results, out_path, against=against, force=args.force)
+    print(f"{out_path}: {out_path.stat().st_size} bytes")
+    return 0

@@ -1,0 +1,32 @@
+"""``apscope schemes [NAME...]``: what each scheme does, and its keys."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+
+from .. import schemes
+
+
+def add_parser(verbs: argparse._SubParsersAction) -> None:
+    parser = verbs.add_parser("schemes", help="what each scheme does, its keys with defaults, what it needs recorded", allow_abbrev=False)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="names or specs of schemes; all if none")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    rows = {d.name: d for d in schemes.definitions()}
+    for name in [name if name in rows else schemes.as_scheme(name).name for name in args.names] or rows:
+        d = rows[name]
+        form = {
+            "scheme": f"{name}(SCHEME)[,key=value...]",
+            "policy": f"{name}(CONDITION=SCHEME;...;else=SCHEME)",
+        }.get(d.body, f"{name}:FORMAT[,key=value...]" if d.takes_format else f"{name}[:key=value,...]")
+        print(f"{form}   (Python: apscope.schemes.{d.class_name})")
+        print(textwrap.fill(d.summary, 100, initial_indent="    ", subsequent_indent="    "))
+        print(f"    source  {d.source}\n    needs   {d.needs}")
+        width = max((len(f"{key.name}={key.default}") for key in d.keys), default=0)
+        for key in d.keys:
+            print(f"      {f'{key.name}={key.default}':{width}}  {key.meaning}")
+        print()
+    return 0

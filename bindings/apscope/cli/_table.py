@@ -1,0 +1,74 @@
+"""Tables of the command line: words to the left, numbers to the right, under their heads; names as terminals can show them."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+from collections.abc import Collection, Sequence
+
+import pandas as pd
+
+from .._results.csv_table import write_csv
+from .._results.results import Results
+from .._text import printable
+
+
+def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: Collection[str] = (), fit: bool = False) -> None:
+    """Print aligned columns, two spaces between them.
+
+    Parameters
+    ----------
+    heads : sequence of str
+    rows : sequence of sequences of str
+        As many cells as heads.
+    words : collection of str
+        Heads of columns that stand to the left.
+    fit : bool
+        On a terminal, leave out the last columns that its width has no place for; the first one always stays.
+    """
+    lines = [list(heads), *([printable(cell) for cell in row] for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
+    shown = len(heads)
+    if fit and sys.stdout.isatty():
+        place = shutil.get_terminal_size().columns
+        while shown > 1 and sum(widths[:shown]) + 2 * (shown - 1) > place:
+            shown -= 1
+    for line in lines:
+        cells = [cell.ljust(w) if head in words else cell.rjust(w) for cell, w, head in zip(line[:shown], widths, heads)]
+        print("  ".join(cells).rstrip())
+
+
+def print_frame(title: str, table: pd.DataFrame, fit: bool) -> None:
+    """A title and a frame below it; numbers in three digits, shares as percentages, what is missing as a dash."""
+    words = [c for c in table.columns if not pd.api.types.is_numeric_dtype(table[c].dtype)]
+    print(printable(title, 240))
+    print_table(list(table.columns), [[_cell(c, v) for c, v in zip(table.columns, row)] for row in table.itertuples(index=False)], words, fit)
+    print()
+
+
+_SHARES = ("underflow", "accumulation", "relative_bias")
+
+
+def _cell(column: str, value: object) -> str:
+    if pd.isna(value):
+        return "-"
+    if isinstance(value, float):
+        if column.startswith(_SHARES):
+            return f"{100 * value:.3g}%"
+        return f"{value:.6f}" if "cosine" in column else f"{value:.3g}"
+    return str(value)
+
+
+def print_csv(table: pd.DataFrame) -> None:
+    """The table on standard output, as `csv_table.write_csv` writes it."""
+    text = io.BytesIO()
+    write_csv(table, text)
+    print(text.getvalue().decode(), end="")
+
+
+def warn(results: Results, of: Sequence[str] = ("incomplete", "not_finite")) -> None:
+    """Say on standard error what must be known of these results before their numbers are read."""
+    for sentence in (getattr(results, name) for name in of):
+        if sentence:
+            print(f"apscope: {sentence}", file=sys.stderr)

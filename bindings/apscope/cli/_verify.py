@@ -1,0 +1,95 @@
+"""``apscope verify``: prove the emulator on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from .._proof.certificate import write_certificate
+from .._formats.formats import named_formats
+from .._proof.verify import OPERATIONS, ROUNDINGS, WITHOUT_ORACLE, Verification, has_oracle, verify
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    parser = subparsers.add_parser(
+        "verify",
+        help="prove the emulator on this machine",
+        description="Compare the rounding rule with exact oracles, the array path with the rule, codes "
+        "with values, and arithmetic with MPFR. Exits with 1 if anything differs.",
+    )
+    parser.add_argument("format", metavar="FORMAT", help="a format's name, or 'all' for every named format")
+    parser.add_argument("--rounding", metavar="NAME", default="all", help=f"all (the default), {', '.join(ROUNDINGS)}")
+    parser.add_argument("--operation", metavar="NAME", default="quantize", help=f"{', '.join(OPERATIONS)} or all (default: quantize)")
+    parser.add_argument("--exhaustive", action="store_true", help="the array path on all 2^32 inputs; fma on all operands of up to 6 bits")
+    parser.add_argument("--oracle", choices=["mpfr"], help="with --exhaustive: the rule against MPFR on all of them too")
+    parser.add_argument("--random-bits", type=int, default=32, metavar="N", help="of stochastic rounding, 1 to 64")
+    parser.add_argument("--samples", type=int, metavar="N", help="random operands of an operation (default: 100000), inputs of a wide format (10^6)")
+    parser.add_argument("--threads", type=int, metavar="N", help="worker threads (default: all processors)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the random inputs")
+    parser.add_argument("--json", action="store_true", help="print a list of objects")
+    parser.add_argument("--certificate", metavar="FILE", help="write the results with formats, versions and machine as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.certificate and not Path(args.certificate).absolute().parent.is_dir():
+        raise ValueError(f"--certificate {args.certificate}: there is no folder {Path(args.certificate).parent} to write it in")
+    formats = list(named_formats()) if args.format == "all" else [args.format]
+    results: list[Verification] = []
+    bar = _Bar()
+    for name in formats:
+        found = verify(
+            name,
+            args.rounding,
+            operation=args.operation,
+            samples=args.samples,
+            exhaustive=args.exhaustive,
+            oracle=args.oracle,
+            random_bits=args.random_bits,
+            threads=args.threads,
+            seed=args.seed,
+            progress=bar.report(name),
+        )
+        results += found
+        bar.clear()
+        if not args.json:
+            _print_rows(found, header=name == formats[0])
+    if args.certificate:
+        write_certificate(args.certificate, results, ["apscope", *args.words])
+    if args.json:
+        print(json.dumps([dataclasses.asdict(result) for result in results], indent=2))
+    if not has_oracle():
+        print(f"apscope: {WITHOUT_ORACLE}", file=sys.stderr)
+    return 1 if any(result.mismatches for result in results) else 0
+
+
+def _print_rows(results: list[Verification], header: bool) -> None:
+    if header:
+        print(f"{'format':<14} {'operation':<9} {'rounding':<16} {'cases':>12} {'mismatches':>10}  {'oracle':<14} {'seconds':>8}")
+    for r in results:
+        print(f"{r.format:<14} {r.operation:<9} {r.rounding:<16} {r.cases:>12} {r.mismatches:>10}  {r.oracle:<14} {r.seconds:>8.1f}")
+        if r.first:
+            print(f"  first mismatch: {r.first}")
+    sys.stdout.flush()
+
+
+class _Bar:
+    """One progress line on a terminal's standard error; nothing elsewhere."""
+
+    def __init__(self) -> None:
+        self._shown = sys.stderr.isatty()
+
+    def report(self, name: str) -> Callable[[str, int, int], None]:
+        def show(words: str, done: int, total: int) -> None:
+            if self._shown and total > 0:
+                print(f"\r{name} {words} {100 * done // total:3d} %\033[K", end="", file=sys.stderr, flush=True)
+
+        return show
+
+    def clear(self) -> None:
+        if self._shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,6 @@
+"""Proofs of the emulator on this machine, and how fast its kernels are beside its memory."""
+
+from ._proof.bench import Bench, bench
+from ._proof.verify import OPERATIONS, ROUNDINGS, Verification, has_oracle, verify
+
+__all__ = ["Bench", "OPERATIONS", "ROUNDINGS", "Verification", "bench", "has_oracle", "verify"]

@@ -1,0 +1,115 @@
+"""Bias and variance of the reduced gradient over the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from .._results.comparison import scheme_in
+from .._results.pooling import headline_rows, numbers, pool
+from ._asked import rows_of, specs_in, steps_of
+from ._maps import draw_bands, grid_of, map_axes, title
+from ._names import shown, wrapped
+from ._numbers import logarithmic
+from ._style import HEIGHT, axes, label_lines, looks, note, room_for, step_axis, styled
+
+#: Percent of the mean absolute reference; inside the middle band nothing is to be seen of it.
+BIAS_BANDS = (-100.0, -25.0, -5.0, -1.0, -0.2, 0.2, 1.0, 5.0, 25.0, 100.0)
+
+
+def _series(frame: pd.DataFrame) -> pd.DataFrame:
+    """Per scheme and step, all layers pooled: bias, its band and the variance, by the reference's RMS."""
+    rows = headline_rows(frame.reset_index(drop=True))
+    pooled = pool(rows[~rows["skipped"].to_numpy(bool)], ["scheme", "step"])
+    square = (pooled["sum_squared_reference"] / pooled["counted"]).where(pooled["sum_squared_reference"] > 0)
+    pooled["relative"] = 100.0 * pooled["bias"] / np.sqrt(square)
+    pooled["band"] = 200.0 * np.sqrt(pooled["variance"] / pooled["counted"] / square)
+    pooled["relative_variance"] = pooled["variance"] / square
+    return pooled
+
+
+@styled
+def bias_over_steps(results: Any, scheme: Any, *, layer: str | None = None, trace: str | None = None, ax: Axes | None = None) -> Axes:
+    """Mean signed error of the reduced gradient, step by step, with a band of two standard errors.
+
+    All layers of a step are pooled, or one is drawn, `layer`; ``bias`` is divided by the root mean square of the
+    reference. The band, 2 sqrt(variance / P), takes the elements' errors as independent: a bias outside its own
+    width of zero is more than chance. Reduced rows of the headline topology (ring, where replayed),
+    or of the scheme's own reduction; the wire's of a trace without. A skipped step is a gap.
+    """
+    frame = rows_of(results, trace, layer)
+    spec, steps = scheme_in(frame, scheme), steps_of(frame)
+    ax = axes(ax, height=2.0)
+    colour = looks([spec])[spec].colour
+    rows = _series(frame[frame["scheme"] == spec]).set_index("step").reindex(steps)
+    x, bias, band = np.arange(len(steps)), rows["relative"].to_numpy(float), rows["band"].to_numpy(float)
+    title(ax, spec, "" if layer is None else shown(layer))
+    ax.set_ylabel("bias, % of RMS")
+    step_axis(ax, steps)
+    if not np.isfinite(bias).any():
+        ax.set_yticks([])
+        note(ax, "nothing measured: steps skipped or empty")
+        return ax
+    ax.axhline(0, color="#999999", linewidth=0.8)
+    ax.fill_between(x, bias - band, bias + band, color=colour, alpha=0.22, linewidth=0)
+    ax.plot(x, bias, color=colour, marker=".", markersize=3)
+    return ax
+
+
+@styled
+def bias_by_layer(results: Any, scheme: Any, *, trace: str | None = None, ax: Axes | None = None) -> Axes:
+    """Relative bias of the reduced gradient, sum(sign(x)(y-x)) / sum|x|, layers down and steps across.
+
+    Brown: values shrink, green: they grow. Hatched: step skipped, or nothing but zeros. Rows as of `bias_over_steps`.
+    """
+    frame = rows_of(results, trace)
+    spec = scheme_in(frame, scheme)
+    rows = headline_rows(frame[frame["scheme"] == spec].reset_index(drop=True))
+    grid = grid_of(rows, 100.0 * np.clip(numbers(rows, "relative_bias"), -1.0, 1.0 - 1e-9))
+    ax = map_axes(ax, grid.index)
+    title(ax, spec)
+    colours = matplotlib.colormaps["BrBG"].resampled(len(BIAS_BANDS) - 1)
+    draw_bands(ax, grid, BIAS_BANDS, colours, "relative bias, %", [f"{edge:g}" for edge in BIAS_BANDS])
+    if grid.isna().to_numpy().all():
+        note(ax, "nothing measured: steps skipped or empty")
+    return ax
+
+
+@styled
+def variance_over_steps(
+    results: Any, schemes: Iterable[Any] | None = None, *, layer: str | None = None, trace: str | None = None, ax: Axes | None = None
+) -> Axes:
+    """Variance of the error of the reduced gradient, step by step, one line a scheme.
+
+    All layers of a step are pooled, or one is drawn, `layer`; ``variance`` is divided by the mean square of the
+    reference, so 1 means an error as large as the gradient. Rows as of `bias_over_steps`.
+    """
+    frame = rows_of(results, trace, layer)
+    specs, steps = specs_in(frame, schemes), steps_of(frame)
+    names = {s: wrapped(s) for s in specs}
+    ax = axes(ax, height=room_for(list(names.values()), HEIGHT))
+    rows, ends, shapes = _series(frame[frame["scheme"].isin(specs)]), [], looks(specs)
+    for spec in specs:
+        y = rows[rows["scheme"] == spec].set_index("step")["relative_variance"].reindex(steps).to_numpy(float)
+        y = np.where(y > 0, y, np.nan)  # a logarithmic axis has no zero
+        look = shapes[spec]
+        ax.plot(np.arange(len(steps)), y, look.line, color=look.colour, marker=look.marker, markersize=2.8 if len(steps) > 12 else 4.5)
+        if np.isfinite(y).any():
+            at = int(np.flatnonzero(np.isfinite(y))[-1])
+            ends.append((at, y[at], names[spec], look.colour))
+    step_axis(ax, steps, most=5)
+    ax.set_ylabel("error variance / mean square")
+    if layer is not None:
+        title(ax, layer)
+    if ends:
+        logarithmic(ax.yaxis)
+        ax.grid(axis="y")
+        label_lines(ax, ends)
+    else:
+        note(ax, "no error with a variance above 0")
+    return ax

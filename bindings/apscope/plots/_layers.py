@@ -1,0 +1,140 @@
+"""NMSE by layer: of all schemes, and of one over another, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from .._results.comparison import ratios, scheme_in
+from .._results.pooling import groups, headline_rows, losses, quotient, total
+from .._results.summary import step_losses
+from ._asked import layers_of, rows_of, specs_in, steps_of
+from ._maps import TITLE, draw_bands, grid_of, map_axes
+from ._names import name_ticks, shown, width_beside, wrapped
+from ._numbers import logarithmic
+from ._style import FLOOR, axes, looks, note, styled
+
+#: Of a ratio; the middle band is level, the outer ones are open.
+BANDS = (1 / 256, 1 / 64, 1 / 16, 1 / 4, 1 / 1.25, 1.25, 4.0, 16.0, 64.0, 256.0)
+_EDGES = ("1/256", "1/64", "1/16", "1/4", "1/1.25", "1.25", "4", "16", "64", "256")
+
+
+def layer_losses(frame: pd.DataFrame) -> pd.DataFrame:
+    """The mean over the steps of every layer's NMSE, by scheme: scheme, layer, step_nmse.
+
+    By the rules of `Results.summary`: a skipped step counts 1, one with overflow at least 1, one with a
+    reference of zero not at all. Rows of the scheme's own reduction, else of the headline topology; the
+    wire's of a trace without reduced rows.
+    """
+    rows = headline_rows(frame.reset_index(drop=True))
+    value, present = step_losses(losses(rows))
+    group, first = groups(rows, ["scheme", "tensor"])
+    sums = total(value[present], group[present], len(first))
+    counts = np.bincount(group[present], minlength=len(first))
+    found = rows[["scheme", "tensor"]].iloc[first].rename(columns={"tensor": "layer"}).reset_index(drop=True)
+    return found.assign(step_nmse=quotient(sums, counts))
+
+
+@styled
+def nmse_by_layer(results: Any, schemes: Iterable[Any] | None = None, *, trace: str | None = None, ax: Axes | None = None) -> Axes:
+    """NMSE of every layer, the mean over the steps: layers down, one mark a scheme.
+
+    Parameters
+    ----------
+    results : Results or its frame
+    schemes : sequence of Scheme or str, optional
+        Which to draw, in any spelling; by default all, in the order of the table.
+    trace : str, optional
+        Needed where the results hold several.
+    ax : Axes, optional
+        Drawn into, where given.
+
+    Returns
+    -------
+    Axes
+        Numbers of `layer_losses`. Colours mean families; a mark at the left end is a layer without error, or below
+        `FLOOR`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        What is not there, in a sentence.
+    """
+    frame = rows_of(results, trace)
+    specs, layers = specs_in(frame, schemes), layers_of(frame)
+    table = layer_losses(frame[frame["scheme"].isin(specs)]).set_index(["scheme", "layer"])["step_nmse"]
+    legend = [wrapped(s, 46, 2) for s in specs]
+    room = 0.15 * sum(text.count("\n") + 1 for text in legend)
+    ax = axes(ax, width_beside([shown(layer) for layer in layers], 5.4), 0.9 + room + min(max(0.24, 0.07 * len(specs)) * max(len(layers), 3), 14.0))
+    values = table.to_numpy()
+    positive = values[np.isfinite(values) & (values > 0)]
+    ax.set_ylim(len(layers) - 0.5, -0.5)
+    name_ticks(ax.yaxis, layers)
+    ax.set_xlabel("NMSE, mean over the steps")
+    if not len(positive):
+        ax.set_xticks([])
+        note(ax, "no layer with an error above 0")
+        return ax
+    logarithmic(ax.xaxis)
+    low = max(positive.min() / 2, FLOOR)
+    high = max(positive.max() * 2, low * 10)
+    ax.set_xlim(low, high)
+    shapes = looks(specs)
+    apart = 0.7 / max(len(specs), 2)  # schemes with the same error stand below each other
+    for i, spec in enumerate(specs):
+        y = np.array([table.get((spec, layer), np.nan) for layer in layers])
+        x = np.maximum(y, low)
+        look = shapes[spec]
+        ax.plot(x, np.arange(len(layers)) + apart * (i - (len(specs) - 1) / 2), look.marker, color=look.colour, markersize=5, clip_on=False, zorder=3)
+    ax.hlines(np.arange(len(layers)), low, high, color="#e6e6e6", linewidth=0.7, zorder=0)
+    ax.grid(axis="x")
+    handles = [Line2D([], [], marker=shapes[s].marker, color=shapes[s].colour, linestyle="", label=text) for s, text in zip(specs, legend)]
+    ax.figure.legend(handles=handles, loc="outside lower center", ncols=1 if max(map(len, legend)) > 30 else 2, handletextpad=0.1, columnspacing=1.0)
+    return ax
+
+
+@styled
+def nmse_ratio(results: Any, a: Any, b: Any, *, topology: str | None = None, trace: str | None = None, ax: Axes | None = None) -> Axes:
+    """The NMSE of scheme `a` over that of scheme `b`, at every layer and step: blue where `a` loses less, orange where `b` does.
+
+    Parameters
+    ----------
+    results : Results or its frame
+    a, b : Scheme or str
+        In any spelling.
+    topology : str, optional
+        As in `Results.compare`; ``wire`` compares what is sent.
+    trace : str, optional
+        Needed where the results hold several.
+    ax : Axes, optional
+        Drawn into, where given.
+
+    Returns
+    -------
+    Axes
+        One cell a layer and step, in bands of the ratio. Hatched: a reference of zero, or no numbers.
+
+    Raises
+    ------
+    TypeError, ValueError
+        What is not there, in a sentence.
+    """
+    frame = rows_of(results, trace)
+    a, b = scheme_in(frame, a), scheme_in(frame, b)
+    table = ratios(frame, a, b, topology)
+    grid = grid_of(table.rename(columns={"layer": "tensor"}), table["ratio"].clip(BANDS[0], BANDS[-1] * (1 - 1e-9)))
+    grid = grid.reindex(index=layers_of(frame), columns=steps_of(frame))
+    ax = map_axes(ax, grid.index)
+    names = dict.fromkeys([*table["topology_a"], *table["topology_b"]])
+    ax.set_title("\n".join([wrapped(a, TITLE, 2), wrapped(f"against {b}", TITLE, 2), *([", ".join(names)] if names else [])]), parse_math=False)
+    colours = matplotlib.colors.LinearSegmentedColormap.from_list("a_or_b", ["#08519c", "#6baed6", "#f4f4f4", "#fdae6b", "#a63603"]).resampled(len(BANDS) - 1)
+    draw_bands(ax, grid, BANDS, colours, "NMSE, first over second", _EDGES)
+    if grid.isna().to_numpy().all():
+        note(ax, "no step in which both have numbers")
+    return ax

@@ -1,0 +1,70 @@
+"""Maps: layers down, steps across, one colour a cell; what all of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import BoundaryNorm, Colormap
+from matplotlib.patches import Rectangle
+
+from ._asked import layers_of, steps_of
+from ._names import name_ticks, shown, width_beside, wrapped
+from ._style import WIDTH, axes, step_axis
+
+#: Inches of a map's row, and the most that all rows together take.
+_ROW, _TALLEST = 0.2, 14.0
+#: Letters of a title on one line.
+TITLE = 40
+
+
+def grid_of(rows: pd.DataFrame, values: pd.Series) -> pd.DataFrame:
+    """The values of rows, one a layer and step, as layers down and steps across; NaN where there is none."""
+    table = rows[["tensor", "step"]].assign(value=np.asarray(values, float))
+    wide = table.pivot_table(index="tensor", columns="step", values="value", aggfunc="first", dropna=False)
+    return wide.reindex(index=layers_of(rows), columns=steps_of(rows))
+
+
+def map_axes(ax: Axes | None, layers: Sequence[str], width: float = WIDTH) -> Axes:
+    """`ax`, or new ones that are as high as the layers need."""
+    return axes(ax, width_beside([shown(str(layer)) for layer in layers], width), 1.15 + min(_ROW * max(len(layers), 3), _TALLEST))
+
+
+def draw_bands(ax: Axes, grid: pd.DataFrame, bands: Sequence[float], cmap: Colormap, label: str, ticks: Sequence[str]) -> None:
+    """The grid in bands of one colour each, its names and steps, and a bar that tells the bands' edges. NaN is hatched."""
+    ax.set_facecolor("#eeeeee")
+    ax.patch.set_hatch("////")
+    ax.patch.set_edgecolor("#bbbbbb")
+    image = ax.pcolormesh(
+        np.arange(grid.shape[1] + 1) - 0.5, np.arange(grid.shape[0] + 1) - 0.5, np.ma.masked_invalid(grid.to_numpy(float)),
+        norm=BoundaryNorm(bands, cmap.N), cmap=cmap, rasterized=True,
+    )  # fmt: skip
+    ax.set_ylim(grid.shape[0] - 0.5, -0.5)
+    name_ticks(ax.yaxis, [str(layer) for layer in grid.index])
+    ax.tick_params(length=2)
+    step_axis(ax, [int(step) for step in grid.columns], most=6)
+    bar = ax.figure.colorbar(image, ax=ax, pad=0.02, aspect=14, fraction=0.08, spacing="uniform", ticks=list(bands))
+    bar.ax.set_yticklabels(list(ticks))
+    bar.ax.minorticks_off()
+    bar.set_label(label)
+    bar.outline.set_visible(False)
+
+
+def box(ax: Axes, cells: Sequence[tuple[int, int]]) -> None:
+    """Frames around cells, (row, column)."""
+    for row, column in cells:
+        ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor="#e3000f", linewidth=1.3, zorder=4, clip_on=False))
+
+
+def largest(grid: pd.DataFrame, count: int) -> list[tuple[int, int]]:
+    """Places of the largest values above 0, the largest first."""
+    values = grid.to_numpy(float)
+    order = np.argsort(-np.nan_to_num(values, nan=-1.0), axis=None, kind="stable")[:count]
+    return [(int(r), int(c)) for r, c in zip(*np.unravel_index(order, values.shape)) if values[r, c] > 0]
+
+
+def title(ax: Axes, text: str, below: str = "") -> None:
+    """A title, and under it a line in plain type."""
+    ax.set_title("\n".join(part for part in (wrapped(text, TITLE, 2), below) if part), parse_math=False)

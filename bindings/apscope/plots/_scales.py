@@ -1,0 +1,70 @@
+"""Scales over the steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from .._results.comparison import scheme_in
+from ._asked import layers_of, rows_of, steps_of
+from ._maps import TITLE
+from ._names import shown, wrapped
+from ._style import axes, colour, label_lines, looks, note, step_axis, styled
+
+
+@styled
+def scale_series(results: Any, scheme: Any, *, layer: str | None = None, trace: str | None = None, ax: Axes | None = None) -> Axes:
+    """Exponent s of the scale 2^s of every layer, or of one, over the steps; crosses mark skipped steps.
+
+    Layers that share one scale throughout are one line. More than eight different lines are coloured
+    by the layer's role. Schemes without a power-of-two scale have nothing to draw and say so.
+    """
+    frame = rows_of(results, trace, layer)
+    spec = scheme_in(frame, scheme)
+    rows = frame[(frame["scheme"] == spec) & (frame["stage"] == "wire")]
+    steps = steps_of(rows)
+    ax = axes(ax, height=2.4)
+    ax.set_ylabel("scale exponent s")
+    step_axis(ax, steps, most=5)
+    lines_of_title = [wrapped(spec, TITLE, 2)]
+    if "scale_exponent" not in rows or not rows["scale_exponent"].notna().any():
+        ax.set_title(lines_of_title[0], parse_math=False)
+        ax.set_yticks([])
+        note(ax, "no power-of-two scale")
+        return ax
+    wide = rows.pivot_table(index="step", columns="tensor", values="scale_exponent", aggfunc="first", dropna=False)
+    wide = wide.reindex(index=steps, columns=layers_of(rows)).astype("Float64").astype(float)
+    roles = dict(zip(rows["tensor"], rows["role"]))
+    x = np.arange(len(steps))
+    family = looks([spec])[spec].colour
+    if wide.shape[1] == 1:
+        lines = [(wide.iloc[:, 0], str(wide.columns[0]), family)]
+    elif wide.apply(lambda column: column.equals(wide.iloc[:, 0])).all():
+        lines = [(wide.iloc[:, 0], "all layers", family)]
+    elif wide.shape[1] <= 8:
+        lines = [(wide[t], t, colour(i)) for i, t in enumerate(wide)]
+    else:
+        known = list(dict.fromkeys(roles[t] for t in wide))
+        lines = [(wide[t], roles[t], colour(known.index(roles[t]))) for t in wide]
+    ends: dict[str, tuple[list[float], str]] = {}
+    for values, name, line_colour in lines:
+        y = values.to_numpy(float)
+        ax.plot(x, y, color=line_colour, linewidth=1.2, alpha=0.9, marker=None if len(steps) > 3 else "o")
+        last = y[np.isfinite(y)]
+        if len(last):
+            ends.setdefault(name, ([], line_colour))[0].append(last[-1])
+    low, high = np.nanmin(wide.to_numpy()), np.nanmax(wide.to_numpy())
+    pad = max(1.0, 0.1 * (high - low))
+    ax.set_ylim(low - pad, high + pad)
+    skipped = [steps.index(int(s)) for s in sorted(set(rows.loc[rows["skipped"].astype(bool), "step"]))]
+    if skipped:
+        ax.plot(skipped, np.full(len(skipped), low - 0.6 * pad), "x", color="#D55E00", markersize=5, markeredgewidth=1.4)
+        lines_of_title.append(f"{len(skipped)} of {len(steps)} steps skipped")
+    ax.set_title("\n".join(lines_of_title), parse_math=False)
+    ax.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+    ax.grid(axis="y")
+    label_lines(ax, [(len(steps) - 1, float(np.mean(v)), shown(name, 24), line_colour) for name, (v, line_colour) in ends.items()])
+    return ax

@@ -1,0 +1,219 @@
+"""What all plots share: sizes, colours, labels beside lines, the axis of recorded steps."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.figure import Figure
+
+from .._results.families import FAMILIES
+from .._results.summary import family_of
+from ._names import font_families
+from ._numbers import plain_numbers
+
+#: Inches; 4.6 in are 442 CSS pixels, so a phone shows the figure at four fifths of its size.
+WIDTH, HEIGHT = 4.6, 3.0
+
+#: An NMSE below is that of fp32 sums: it stands at the axis' end and leaves the room to the others.
+FLOOR = 1e-8
+
+STYLE = {
+    "text.parse_math": False,  # names are no formulas
+    "font.size": 9.0,
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelsize": 9.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": False,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "xtick.labelsize": 8.5,
+    "ytick.labelsize": 8.5,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 4.0,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "axes.formatter.use_mathtext": True,
+    "mathtext.fontset": "dejavusans",
+    "svg.fonttype": "none",
+    "svg.hashsalt": "apscope",
+    "image.cmap": "viridis",
+}
+
+#: Of lines that are no schemes (topologies, roles): Okabe and Ito's without the yellow, which white paper swallows; then three as dark.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#882255", "#777777", "#999933")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
+_LINES = ("-", "--", "-.", ":")
+#: Of the family's colour for its first, second, ... scheme: so much light taken away or added. After these the markers change.
+_SHADES = (0.0, -0.42, 0.38, -0.68)
+
+
+class SchemeLook(NamedTuple):
+    """How a scheme is drawn."""
+
+    colour: str
+    marker: str
+    line: str
+
+
+def looks(specs: Sequence[str]) -> dict[str, SchemeLook]:
+    """The colour and marker of the scheme's family, in a shade and with dashes of the scheme's own."""
+    families: dict[str, list[str]] = {}
+    for spec in specs:
+        families.setdefault(family_of(spec), []).append(spec)
+    found = {}
+    for family, members in families.items():
+        colour, _, first = FAMILIES[family]
+        for i, spec in enumerate(members):
+            shade = _SHADES[i % len(_SHADES)]
+            ground = np.ones(3) if shade > 0 else np.zeros(3)
+            mixed = (1 - abs(shade)) * np.array(to_rgb(colour)) + abs(shade) * ground
+            markers = [first, *(m for m in MARKERS if m != first)]
+            found[spec] = SchemeLook(to_hex(mixed), markers[i // len(_SHADES) % len(markers)], _LINES[i % len(_LINES)])
+    return {spec: found[spec] for spec in specs}
+
+
+#: What plots take, said once: `styled` puts it into the docstrings of those that do not say it themselves.
+_ARGUMENTS = {
+    "results": ("Results or its frame", ""),
+    "scheme": ("Scheme or str", "In any spelling."),
+    "schemes": ("sequence of Scheme or str, optional", "In any spelling; by default all, in the order of the table."),
+    "format": ("FloatFormat, str or dtype, optional", "Whose ranges are shaded; by default that of `scheme`."),
+    "layer": ("str, optional", "Only this one."),
+    "trace": ("str, optional", "Needed where the results hold several."),
+    "ax": ("Axes, optional", "Drawn into, where given."),
+}
+
+
+def _documented(plot: Callable[..., Axes]) -> str | None:
+    """The docstring, with the sections of what it takes, gives and raises."""
+    text = plot.__doc__
+    if text is None or "\n    Parameters\n" in text:
+        return text
+    lines = ["", "Parameters", "----------"]
+    for name in inspect.signature(plot).parameters:
+        kind, meaning = _ARGUMENTS[name]
+        lines += [f"{name} : {kind}", *([f"    {meaning}"] if meaning else [])]
+    lines += ["", "Returns", "-------", "Axes", "", "Raises", "------", "TypeError, ValueError", "    What is not there, in a sentence."]
+    return text.rstrip() + "\n" + "".join(f"    {line}".rstrip() + "\n" for line in lines) + "    "
+
+
+def styled(plot: Callable[..., Axes]) -> Callable[..., Axes]:
+    """Draws under STYLE, in fonts that have the names' letters, and puts the caller's matplotlib settings back."""
+    plot.__doc__ = _documented(plot)
+
+    @functools.wraps(plot)
+    def wrapper(*args: Any, **kwargs: Any) -> Axes:
+        with matplotlib.rc_context(STYLE | {"font.family": list(font_families())}):
+            return plot(*args, **kwargs)
+
+    return wrapper
+
+
+def axes(ax: Axes | None, width: float = WIDTH, height: float = HEIGHT) -> Axes:
+    """`ax`, or the Axes of a new figure that no pyplot knows."""
+    if ax is not None:
+        return ax
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    ax = figure.add_subplot()
+    plain_numbers(ax)
+    return ax
+
+
+def room_for(texts: Sequence[str], least: float, size: float = 8.0) -> float:
+    """Inches of height in which these labels stand one below the other."""
+    axes_share = 0.77  # of the height, before the layout makes it larger
+    return max(least, sum(text.count("\n") + 1 for text in texts) * size * 1.3 / 72 / axes_share)
+
+
+def colour(index: int) -> str:
+    return COLOURS[index % len(COLOURS)]
+
+
+def marker(index: int) -> str:
+    return MARKERS[index % len(MARKERS)]
+
+
+def step_axis(ax: Axes, steps: Sequence[int], most: int = 7) -> None:
+    """Labels positions 0, 1, ... with step numbers: recorded steps stand equally far apart.
+
+    Training is often recorded densely early and sparsely late; a linear axis would hide the early part.
+    """
+    n = len(steps)
+    chosen = sorted({round(i) for i in np.linspace(0, n - 1, min(most, n))})
+    ax.set_xticks(chosen, [str(steps[i]) for i in chosen])
+    even = n < 3 or len({b - a for a, b in zip(steps, steps[1:])}) == 1
+    ax.set_xlabel("training step" if even else "training step (recorded ones, equally spaced)")
+    ax.set_xlim(-0.5, n - 0.5)
+
+
+def label_lines(ax: Axes, labels: Sequence[tuple[float, float, str, str]], size: float = 8.0, at: float = 1.045) -> None:
+    """Writes text joined to its point, (x, y, text, colour), spread so that none overlap; `at`: left end in axes fractions.
+
+    Limits and scales of the axes must be final. A y that cannot be shown puts no label.
+    """
+    places = []
+    for x, y, text, line_colour in labels:
+        if not np.isfinite(y) or (ax.get_yscale() == "log" and y <= 0):
+            continue
+        place = ax.transAxes.inverted().transform(ax.transData.transform((0.0, y)))[1]
+        places.append((float(np.clip(place, 0.0, 1.0)), (x, y), text, line_colour))
+    if not places:
+        return
+    places.sort(key=lambda p: p[0])
+    height_points = ax.bbox.height / ax.figure.dpi * 72
+    gaps = [(text.count("\n") + 1) * size * 1.3 / height_points for _, _, text, _ in places]
+    spread = _spread([p[0] for p in places], gaps, -0.02, 1.02)
+    for (_, point, text, line_colour), y in zip(places, spread):
+        ax.annotate(
+            text, xy=point, xytext=(at, y), textcoords="axes fraction",
+            color=line_colour, fontsize=size, va="center", ha="left", linespacing=1.05,
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": line_colour, "linewidth": 0.7, "shrinkA": 1, "shrinkB": 2,
+                        "relpos": (0.0, 0.5)},
+        )
+
+
+def _spread(places: Sequence[float], heights: Sequence[float], low: float = -np.inf, high: float = np.inf) -> list[float]:
+    """Ascending centres of boxes of these heights, close to `places`, none over another, between `low` and `high` if they fit."""
+    fit = sum(heights) <= high - low
+    # Clusters of touching boxes, each centred on the mean of what its boxes want.
+    clusters: list[tuple[list[float], list[float]]] = []
+
+    def bounds(cluster: tuple[list[float], list[float]]) -> tuple[float, float]:
+        wanted, sizes = cluster
+        offsets = np.cumsum(sizes) - np.array(sizes) / 2
+        start = float(np.mean(np.array(wanted) - offsets))
+        if fit:
+            start = max(low, min(start, high - sum(sizes)))
+        return start, start + sum(sizes)
+
+    for place, height in zip(places, heights):
+        clusters.append(([place], [height]))
+        while len(clusters) > 1 and bounds(clusters[-2])[1] > bounds(clusters[-1])[0]:
+            wanted, sizes = clusters.pop()
+            clusters[-1][0].extend(wanted)
+            clusters[-1][1].extend(sizes)
+    centres = []
+    for cluster in clusters:
+        start, _ = bounds(cluster)
+        offsets = np.cumsum(cluster[1]) - np.array(cluster[1]) / 2
+        centres += [start + float(o) for o in offsets]
+    return centres
+
+
+def note(ax: Axes, text: str) -> None:
+    """A plain sentence in the middle of an Axes that has nothing to draw."""
+    ax.text(0.5, 0.5, text, transform=ax.transAxes, ha="center", va="center", color="#555555", wrap=True)

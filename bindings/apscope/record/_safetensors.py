@@ -1,0 +1,78 @@
+"""Writing one safetensors file: an 8-byte header length, a JSON header, the values' bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+_DTYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
+
+
+def storable(
+    array: object, what: str, round_to_fp32: bool = False, remedy: str = "round it to float32 first"
+) -> np.ndarray:
+    """`array` as a C-ordered copy of a dtype that a trace holds: float32, float16 or bfloat16.
+
+    Other dtypes become float32 where that is exact for every element (so float64 gradients that are
+    fp32 values, and token numbers below 2^24, pass) or where `round_to_fp32` allows to round float64,
+    ties to even. Raises ValueError, beginning with `what` and ending with `remedy`, where it is not.
+    """
+    values = np.asarray(array)
+    if values.dtype.name in _DTYPES:
+        return np.array(values, order="C", copy=True)
+    if values.dtype.kind not in "fiub":
+        raise ValueError(f"{what} has dtype {values.dtype}; a trace holds real numbers")
+    with np.errstate(over="ignore"):
+        rounded = values.astype(np.float32, order="C")
+    if round_to_fp32 and values.dtype.kind == "f":
+        return rounded
+    exact = rounded == values if values.dtype.kind == "f" else rounded.astype(np.float64) == values
+    if values.dtype.kind in "iu":
+        exact &= np.abs(rounded) <= 2**24
+    if values.dtype.kind == "f":
+        exact |= np.isnan(values)
+    if not exact.all():
+        index = int(np.flatnonzero(~exact.ravel())[0])
+        raise ValueError(
+            f"{what} has dtype {values.dtype} and its element {index} ({values.ravel()[index]!r}) "
+            f"is no fp32 value; {remedy}"
+        )
+    return rounded
+
+
+def write_safetensors(path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> dict:
+    """Writes `tensors` to `path` and returns the manifest's entry, ``{"bytes", "sha256"}``.
+
+    The file is written beside its place and renamed, so `path` is whole or not there. Wider dtypes
+    come first and the header is padded to 8 bytes: every tensor is aligned.
+    """
+    ordered = sorted(tensors.items(), key=lambda item: -item[1].itemsize)
+    header: dict = {"__metadata__": dict(metadata)}
+    end = 0
+    for name, array in ordered:
+        begin, end = end, end + array.nbytes
+        header[name] = {
+            "dtype": _DTYPES[array.dtype.name], "shape": list(array.shape), "data_offsets": [begin, end]
+        }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+
+    digest = hashlib.sha256()
+    part = path.with_name(path.name + ".part")
+    with open(part, "wb") as stream:
+        chunks: list[bytes | memoryview] = [len(text).to_bytes(8, "little"), text, *(_bytes(array) for _, array in ordered)]
+        for chunk in chunks:
+            stream.write(chunk)
+            digest.update(chunk)
+    os.replace(part, path)
+    return {"bytes": 8 + len(text) + end, "sha256": digest.hexdigest()}
+
+
+def _bytes(array: np.ndarray) -> memoryview:
+    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    return np.ascontiguousarray(little).view(np.uint8).ravel().data if array.size else memoryview(b"")

@@ -1,0 +1,213 @@
+"""What a scheme's error does to the loss, by Loss Change Allocation's first-order and path forms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Union
+
+import numpy as np
+import pandas as pd
+
+from .._arrays.checks import integer, text
+from .._schemes.exchange import exchange
+from .._arrays.float_environment import guarded
+from .._replay.replay import _parse_steps, _select_steps, _select_tensors
+from .._schemes.scheme import Scheme, as_scheme
+from .._traces.trace import Trace, open_trace
+
+__all__ = ["PathLossChange", "loss_change", "path_loss_change"]
+
+
+@guarded
+def loss_change(
+    trace: Union[Trace, str],
+    scheme: Union[Scheme, str],
+    *,
+    topology: str = "ring",
+    workers: int | None = None,
+    steps: Any = None,
+    tensors: str | None = None,
+    seed: int = 0,
+    learning_rate: float | None = None,
+    gradient: str = "reduced",
+) -> pd.DataFrame:
+    """First-order change of the loss by one step of gradient descent, with and without a scheme.
+
+    Descent by h = -eta g would change the loss by sum G h to first order, with eta the learning rate, g the fp64
+    reference of the reduced gradient and G the gradient of the loss. With the scheme's reduced gradient g' it changes
+    by sum -eta G g': that is -eta sum G g plus the damage, the sum of eta G (g - g'). Positive damage is harm. Elements
+    where g or g' is not finite are left out.
+
+    Parameters
+    ----------
+    trace : Trace or path-like
+        Local gradients; the learning rate where none is given.
+    scheme : Scheme or str
+        Any but ``hybrid``. Its state goes on from step to step. As in `exchange`, it sees one tensor at a time:
+        ``scale=best`` is the best for the tensor and step, and a step is skipped tensor by tensor.
+    topology : str
+        For schemes that add in a format.
+    workers, steps, tensors, seed
+        As in `replay`.
+    learning_rate : float, optional
+        In place of the recorded ones.
+    gradient : {"reduced", "full_batch"}
+        What stands for G: g itself, or the recorded gradient of the full batch, at the steps that have one.
+
+    Returns
+    -------
+    DataFrame
+        A row a step and tensor: trace, step, tensor, role, scheme, topology; ``count``, elements compared;
+        ``change`` = -eta sum G g; ``damage``; ``predicted_change`` = -eta sum G g'; ``damage_share``, of the sum of the
+        magnitudes of the step's damages; ``helping`` and ``helping_scheme``, the share of elements whose move lowers the
+        loss: G g > 0, and G g' > 0.
+
+    Raises
+    ------
+    ValueError
+        A trace without local gradients or learning rate; an unknown scheme, topology, step or tensor; something that
+        the scheme needs and the trace lacks.
+    """
+    if gradient not in ("reduced", "full_batch"):
+        raise ValueError(f"gradient='{gradient}' is unknown; use reduced or full_batch")
+    opened = trace if isinstance(trace, Trace) else open_trace(trace)
+    chosen, m = as_scheme(scheme), opened.manifest
+    if m.stage != "local":
+        raise ValueError(f"trace '{opened.name}' holds {m.stage} gradients; a loss change needs each worker's own")
+    used = opened.workers if workers is None else integer("workers", workers, 1, opened.workers)
+    divisor = used if m.reduction == "mean" else 1
+    has = opened.recorded()
+    indices = _select_steps(opened, _parse_steps(steps))
+    if gradient == "full_batch":
+        indices = [i for i in indices if m.steps[i].number in has["full_batch"]]
+        if not indices:
+            raise ValueError(f"trace '{opened.name}' has no full-batch gradient at these steps; it has some at {has['full_batch'] or 'none'}")
+    states: dict[str, dict[str, np.ndarray]] = {}
+    rows = []
+    for place, index in enumerate(indices):
+        step = m.steps[index]
+        eta = step.learning_rate if learning_rate is None else float(learning_rate)
+        if eta is None or math.isnan(eta):
+            raise ValueError(f"trace '{opened.name}' has no learning rate at step {step.number}; give learning_rate=")
+        for t in (m.tensors[i] for i in _select_tensors(opened, tensors)):
+            g = np.stack([opened.read(step.number, t.name, w) for w in range(used)])
+            given = {kind: opened.read(step.number, t.name, kind=kind) for kind in ("weights", "full_batch") if step.number in has[kind]}
+            made = exchange(
+                chosen, g, topology=text("topology", topology), state=states.get(t.name, {}), step=step.number, index=place, tensor=t.name, role=t.role,
+                seed=seed, loss=_number(step.loss), learning_rate=eta, **given,
+            )  # fmt: skip
+            states[t.name] = made.state
+            reference = g[0].astype(np.float64)
+            for row in g[1:]:
+                reference = reference + row
+            reference, reduced = reference / divisor, made.reduced / divisor
+            if made.skipped:
+                reduced = np.zeros_like(reference)
+            truth = reference if gradient == "reduced" else given["full_batch"].astype(np.float64)
+            rows.append(
+                {
+                    "trace": opened.name, "step": step.number, "tensor": t.name, "role": t.role, "scheme": chosen.spec,
+                    "topology": made.reduction, **_first_order(eta, truth, reference, reduced),
+                }
+            )  # fmt: skip
+    frame = pd.DataFrame(rows)
+    whole = frame["damage"].abs().groupby(frame["step"]).transform("sum")
+    frame.insert(frame.columns.get_loc("predicted_change") + 1, "damage_share", frame["damage"].abs() / whole.where(whole > 0))
+    return frame
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else value
+
+
+def _first_order(eta: float, truth: np.ndarray, g: np.ndarray, reduced: np.ndarray) -> dict[str, float]:
+    finite = np.isfinite(truth) & np.isfinite(g) & np.isfinite(reduced)
+    truth, g, reduced = truth[finite], g[finite], reduced[finite]
+    n = int(finite.sum())
+    return {
+        "count": n,
+        "change": -eta * math.fsum(truth * g),
+        "damage": eta * math.fsum(truth * (g - reduced)),
+        "predicted_change": -eta * math.fsum(truth * reduced),
+        "helping": float((np.sign(truth) * np.sign(g) > 0).sum() / n) if n else math.nan,
+        "helping_scheme": float((np.sign(truth) * np.sign(reduced) > 0).sum() / n) if n else math.nan,
+    }
+
+
+@dataclass(frozen=True)
+class PathLossChange:
+    """The change of a loss along a straight move of the weights, shared out over the parameters."""
+
+    allocation: np.ndarray  #: each parameter's share; negative: its move lowered the loss
+    total: float  #: their sum
+    intervals: int  #: of Simpson's rule
+    error: float  #: the true change less `total`; NaN where the change was not given
+
+
+@guarded
+def path_loss_change(
+    gradient: Callable[[np.ndarray], Any],
+    start: Any,
+    end: Any,
+    *,
+    change: float | None = None,
+    intervals: int = 2,
+    tolerance: float = 1e-3,
+    most: int = 32,
+) -> PathLossChange:
+    """Loss Change Allocation along the straight path between two settings of the weights.
+
+    The loss changes by the integral over the path of gradient times displacement; each parameter's term of that
+    scalar product, integrated by the composite Simpson rule, is its share. For users who have the loss's gradient: a trace
+    holds none between its steps.
+
+    Parameters
+    ----------
+    gradient : callable
+        The loss's gradient, of the shape of the weights.
+    start, end : array_like
+        Weights before and after.
+    change : float, optional
+        The true change L(end) - L(start). With it, intervals are doubled until the shares add up to it.
+    intervals : int
+        Even, to begin with.
+    tolerance : float
+        On abs(change - total).
+    most : int
+        Doubling ends at this number of intervals.
+
+    Returns
+    -------
+    PathLossChange
+
+    Raises
+    ------
+    ValueError
+        Shapes that differ, an odd number of intervals.
+    """
+    a, b = np.asarray(start, np.float64), np.asarray(end, np.float64)
+    if a.shape != b.shape:
+        raise ValueError(f"start has shape {a.shape} and end {b.shape}; they must be alike")
+    n = integer("intervals", intervals, 2, 2**20)
+    if n % 2:
+        raise ValueError(f"intervals={n} is odd; Simpson's rule takes pairs, such as 2")
+    slopes: dict[float, np.ndarray] = {}
+
+    def slope(at: float) -> np.ndarray:
+        if at not in slopes:
+            slopes[at] = np.asarray(gradient(a + at * (b - a) if at < 1 else b), np.float64)
+            if slopes[at].shape != a.shape:
+                raise ValueError(f"gradient gave shape {slopes[at].shape}; the weights have {a.shape}")
+        return slopes[at]
+
+    while True:
+        weights = [1.0, *(4.0 if j % 2 else 2.0 for j in range(1, n)), 1.0]
+        mean = sum((w * slope(j / n) for j, w in enumerate(weights)), start=np.zeros_like(a)) / (3.0 * n)
+        allocation = (b - a) * mean
+        total = math.fsum(allocation.ravel())
+        error = math.nan if change is None else change - total
+        if change is None or abs(error) <= tolerance or 2 * n > most:
+            return PathLossChange(allocation, total, n, error)
+        n *= 2

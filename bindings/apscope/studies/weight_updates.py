@@ -1,0 +1,254 @@
+"""What low precision does to weights: updates that vanish, and residuals that keep them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .._core import FloatFormat
+from .._arrays.arithmetic import subtract
+from .._arrays.casts import quantize
+from .._arrays.float_environment import guarded
+from .._arrays.inputs import as_format
+from .._traces.trace import Trace
+
+__all__ = ["SGDUpdates", "WeightResidual", "sgd_updates", "underflow_curve", "update_underflow", "weight_residual"]
+
+
+def _update(trace: Trace, step: int, tensor: str, learning_rate: float | None) -> np.ndarray:
+    """eta g, fp64: g the exact sum or mean of the workers' gradients, whatever the trace trains by."""
+    if learning_rate is None:
+        learning_rate = trace.manifest.steps[trace.steps.index(step)].learning_rate
+        if learning_rate is None or not np.isfinite(learning_rate):
+            raise ValueError(f"{trace.path}: step {step} has no learning rate recorded; give learning_rate=")
+    ranks = range(trace.workers if trace.manifest.stage == "local" else 1)  # after the all-reduce all have the same
+    # The sum or mean that the optimizer sees.
+    total = np.sum([trace.read(step, tensor, w).astype(np.float64) for w in ranks], axis=0)
+    return learning_rate * (total / len(ranks) if trace.manifest.reduction == "mean" else total)
+
+
+@guarded
+def update_underflow(
+    trace: Trace,
+    format: FloatFormat | str = "fp16",
+    *,
+    master: FloatFormat | str = "fp32",
+    learning_rate: float | None = None,
+    steps: Iterable[int] | None = None,
+) -> pd.DataFrame:
+    """The share of weight updates w - eta g that are lost: after which the weight is what it was.
+
+    An update d is lost in a format of nearest rounding, ties to even, where abs(d) < ulp(w) / 2, and where it is
+    equal and w's last bit is even; for abs(w) = 2^k and d towards 0, with ulp(w) / 4 in place of that. Every
+    subtraction is exact and rounded once, so this is counted, not estimated.
+
+    Parameters
+    ----------
+    trace : Trace
+        With ``weights`` recorded.
+    format : FloatFormat, str or dtype
+        Weights without a master copy: w is the recorded weight, rounded to it.
+    master : FloatFormat, str or dtype
+        Of a master copy: w is the recorded weight, rounded to that.
+    learning_rate : float, optional
+        By default the recorded one. The update is eta times the sum or mean of the workers' gradients; momentum is left out.
+    steps : iterable of int, optional
+        By default all that have weights.
+
+    Returns
+    -------
+    pandas.DataFrame
+        step, tensor, updates (finite, not zero), lost, lost_with_master (counts), share, share_with_master, and kept_by_master:
+        the part of the lost updates that the master copy keeps.
+
+    Raises
+    ------
+    ValueError
+        No weights at a step, or no learning rate.
+    """
+    formats = [as_format(format), as_format(master)]
+    chosen = trace.recorded()["weights"] if steps is None else tuple(steps)
+    rows = []
+    for step in chosen:
+        for tensor in trace.names(step, "weights"):
+            if tensor not in trace.tensors:
+                continue
+            d = _update(trace, step, tensor, learning_rate).ravel()
+            w = trace.read(step, tensor, 0, "weights").astype(np.float64).ravel()
+            there = np.isfinite(d) & (d != 0) & np.isfinite(w)
+            d, w = d[there], w[there]
+            lost = []
+            for f in formats:
+                before = np.asarray(quantize(w, f, overflow="saturate"), np.float64)
+                lost.append(np.asarray(subtract(before, d, f), np.float64) == before)
+            counts = [int(x.sum()) for x in lost]
+            n = d.size
+            kept = int((lost[0] & ~lost[1]).sum())
+            rows.append((step, tensor, n, *counts, *(c / n if n else 0.0 for c in counts), kept / counts[0] if counts[0] else 0.0))
+    if not rows:
+        raise ValueError(f"{trace.path}: no weights recorded at steps {list(chosen)}")
+    return pd.DataFrame(rows, columns="step tensor updates lost lost_with_master share share_with_master kept_by_master".split())
+
+
+@guarded
+def underflow_curve(x: Any, format: FloatFormat | str = "fp16", *, exponents: Iterable[int] = range(25)) -> pd.DataFrame:
+    """Underflow against a loss scale 2^k, from one histogram of exponents.
+
+    A power of two shifts the histogram. In a format whose smallest positive value q is a power of two, a nonzero x
+    with abs(x) 2^k <= q / 2 becomes 0 (the tie too): all of the bins below that of q / 2, and of that bin the elements that
+    are q / 2 exactly, which are counted beside.
+
+    Parameters
+    ----------
+    x : array_like
+        Gradients; zeros and elements that are not finite are left out.
+    format : FloatFormat, str or dtype
+        Rounding is to nearest.
+    exponents : iterable of int
+        The k.
+
+    Returns
+    -------
+    pandas.DataFrame
+        scale_exponent, below (bins below), at_threshold, zeros (their sum), underflow (share of the nonzero elements).
+
+    Raises
+    ------
+    ValueError
+        The format's smallest positive value is no power of two, so bins do not tell.
+    """
+    f = as_format(format)
+    fraction, exponent = np.frexp(f.smallest_positive)
+    if fraction != 0.5:
+        raise ValueError(f"format {f.name}: its smallest positive value {f.smallest_positive} is no power of two; count by casting instead")
+    threshold = int(exponent) - 2  # exponent of q / 2
+    a = np.abs(np.asarray(x, np.float64).ravel())
+    a = a[np.isfinite(a) & (a > 0)]
+    fractions, bins = np.frexp(a)
+    bins = bins - 1
+    low = int(bins.min()) if a.size else 0
+    histogram = np.bincount(bins - low, minlength=1)  # exponent low, low + 1, ...
+    powers = np.bincount((bins - low)[fractions == 0.5], minlength=histogram.size)
+    cumulative = np.concatenate([[0], np.cumsum(histogram)])
+    rows = []
+    for k in exponents:
+        at = threshold - k - low
+        below = int(cumulative[np.clip(at, 0, histogram.size)])
+        exact = int(powers[at]) if 0 <= at < powers.size else 0
+        rows.append((k, below, exact, below + exact, (below + exact) / a.size if a.size else 0.0))
+    return pd.DataFrame(rows, columns="scale_exponent below at_threshold zeros underflow".split())
+
+
+@dataclass(frozen=True)
+class SGDUpdates:
+    """What `sgd_updates` gives and `weight_residual` takes."""
+
+    weights: np.ndarray  #: float64
+    updates: np.ndarray  #: float64, a row a step
+
+
+@guarded
+def sgd_updates(
+    trace: Trace, tensor: str, *, steps: Iterable[int] | None = None, learning_rate: float | None = None
+) -> SGDUpdates:
+    """The weights at a recorded step and the updates -eta g of the steps that follow without a gap.
+
+    Parameters
+    ----------
+    trace : Trace
+        With ``weights`` at the first of the steps.
+    tensor : str
+        A tensor's name.
+    steps : iterable of int, optional
+        By default from the first step with weights as long as the numbers are consecutive.
+    learning_rate : float, optional
+        By default the recorded ones; momentum is left out.
+
+    Returns
+    -------
+    SGDUpdates
+
+    Raises
+    ------
+    ValueError
+        No weights recorded, a step without a learning rate.
+    """
+    if steps is None:
+        recorded = trace.recorded()["weights"]
+        if not recorded:
+            raise ValueError(f"{trace.path}: no weights recorded; give arrays to weight_residual instead")
+        chosen = [recorded[0]]
+        while chosen[-1] + 1 in trace.steps:
+            chosen.append(chosen[-1] + 1)
+    else:
+        chosen = list(steps)
+    weights = trace.read(chosen[0], tensor, 0, "weights").astype(np.float64)
+    return SGDUpdates(weights, np.stack([-_update(trace, step, tensor, learning_rate) for step in chosen]))
+
+
+@dataclass(frozen=True)
+class WeightResidual:
+    """Weights in a low precision, with and without a residual. Arrays are float64, a row a step, row 0 before the first."""
+
+    weights: np.ndarray  #: in the format
+    residual: np.ndarray  #: what rounding took from them, kept by each worker
+    without: np.ndarray  #: weights in the format, of which nothing was kept
+    target: np.ndarray  #: the first weights plus the sum of the updates so far
+
+
+@guarded
+def weight_residual(
+    weights: Any, updates: Any, format: FloatFormat | str = "hfp8_forward", *, residual_format: FloatFormat | str | None = None
+) -> WeightResidual:
+    """Updates of weights that are exchanged in a low precision, each with the residual of the last rounding.
+
+        p = w + r + update,  w = Q(p),  r = p - w
+
+    so that weights + residual is the first weights plus all updates, exactly where the additions are. This is
+    error feedback on weights. It starts at w = Q(weights), r = weights - w.
+
+    Parameters
+    ----------
+    weights : array_like, shape (...)
+    updates : array_like, shape (steps, ...)
+        What is added at each step, such as `sgd_updates`.
+    format : FloatFormat, str or dtype
+        Of the weights, saturating: ``hfp8_forward`` is 1-4-3, bias 11, all exponents normal: 1.125 2^-11 to 30;
+        ``e4m3b11fnuz`` has its values with subnormals, from 2^-13, 2^-10 the least normal one.
+    residual_format : FloatFormat, str or dtype, optional
+        The residual is rounded to it; by default it stays fp64.
+
+    Returns
+    -------
+    WeightResidual
+
+    Raises
+    ------
+    ValueError
+        Updates whose rows are not of the weights' shape, an unknown format.
+    """
+    f = as_format(format)
+    w0, u = np.asarray(weights, np.float64), np.asarray(updates, np.float64)
+    if u.shape[1:] != w0.shape:
+        raise ValueError(f"updates have shape {u.shape}; give a row a step of the weights' shape {w0.shape}")
+
+    def rounded(p: np.ndarray) -> np.ndarray:
+        return np.asarray(quantize(p, f, overflow="saturate"), np.float64)
+
+    def left(p: np.ndarray, w: np.ndarray) -> np.ndarray:
+        r = p - w
+        return r if residual_format is None else np.asarray(quantize(r, residual_format, overflow="saturate"), np.float64)
+
+    with_it, without = [rounded(w0)], [rounded(w0)]
+    residual, target = [left(w0, with_it[0])], [w0]
+    for update in u:
+        p = with_it[-1] + residual[-1] + update
+        with_it.append(rounded(p))
+        residual.append(left(p, with_it[-1]))
+        without.append(rounded(without[-1] + update))
+        target.append(target[-1] + update)
+    return WeightResidual(np.stack(with_it), np.stack(residual), np.stack(without), np.stack(target))
