@@ -17,14 +17,19 @@ python_sources := $(shell find bindings/apscope -type f -not -path '*/__pycache_
 traces := digits digits_w64 characters
 trace_files := $(shell find $(traces:%=notebooks/data/%) -type f)
 
-.PHONY: help report report-all test benchmark exhaustive picture stubs docs tables clean system test-cpp test-python
+.PHONY: help report report-all test lint lint-all format package benchmark exhaustive picture stubs docs tables clean system \
+        test-cpp test-python
 
 help:
 	@echo "make report      replay the bundled recorded traces through --scheme main into out/ and write out/report.html"
 	@echo "make report-all  the same through every scheme (--scheme all), into out/all/"
 	@echo "make test        build everything and run the C++ tests, the Python tests and the notebooks"
+	@echo "make lint        what the sources look like: clang-format, ruff, mypy, the tree, and clang-tidy on what changed"
+	@echo "make lint-all    the same with clang-tidy on everything, some minutes"
+	@echo "make format      write sources as make lint wants them"
+	@echo "make package     build the sdist and the wheel into build/package/ and try them in an environment of their own"
 	@echo "make benchmark   the kernels under Google Benchmark, the Python calls under pytest-benchmark, briefly"
-	@echo "make exhaustive  the long proofs, recorded in docs/conformance.md; SHARD=I/N: P3109's formats, a part of them"
+	@echo "make exhaustive  the long proofs that do not stand, recorded in docs/conformance.md; MINUTES=N: none begun later"
 	@echo "make docs        write the documentation site, build/docs/index.html, the notebooks run"
 	@echo "make picture     draw the pictures of README.md again; those of the report need Chromium"
 	@echo "make tables      write the tables of README.md and docs/schemes.md again"
@@ -92,6 +97,26 @@ test-cpp: .stamps/all-fp32
 test-python: .stamps/tests-built
 	@$(VENV)/python -m pytest -q --numprocesses $(JOBS) --dist worksteal --durations=5 tests | tee $(LOGS)/python
 
+# ---- Lint and packages ------------------------------------------------------------------------
+
+# mypy and clang-tidy look at what the package and its headers need as well.
+.stamps/lint: .stamps/venv
+	@echo "Installing the packages of make lint into .venv"
+	@$(VENV)/python .ci/requirements.py lint package | $(VENV)/python -m pip install --quiet --requirement /dev/stdin
+	@touch $@
+
+lint: .stamps/lint
+	@.ci/lint.sh
+
+lint-all: .stamps/lint
+	@.ci/lint.sh --all
+
+format: .stamps/lint
+	@.ci/lint.sh --format
+
+package: .stamps/installed .stamps/lint
+	@.ci/package.sh
+
 # ---- More -------------------------------------------------------------------------------------
 
 # A look of a minute or two; tests/benchmarks/ says how to take longer ones.
@@ -102,9 +127,9 @@ benchmark: .stamps/tests-built
 	@$(VENV)/python -m pytest tests/benchmarks/bench_python.py -q --benchmark-max-time=0.05 --benchmark-min-rounds=3 \
 	   --benchmark-group-by=param:count --benchmark-sort=fullname --benchmark-columns=median,iqr,rounds
 
-# Resumes where it was stopped. SHARD=I/N takes every N-th of the P3109 formats instead.
+# Goes on where it was stopped. MINUTES=N starts no job after N minutes; 0 writes the page alone. ONLY=REGEX takes some jobs.
 exhaustive: .stamps/installed
-	@$(VENV)/python -m tests.exhaustive $(if $(SHARD),--shard $(SHARD))
+	@$(VENV)/python -m tests.exhaustive $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ONLY),--only '$(ONLY)')
 
 .stamps/docs: .stamps/installed
 	@echo "Installing the packages that the documentation site needs into .venv"

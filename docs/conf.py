@@ -49,12 +49,12 @@ NAVIGATION = {
     "Notebooks": [notebook(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))],
     "Traces": ["docs/trace_format", "notebooks/data/README"],
     "Proofs and speed": ["docs/conformance", "docs/performance"],
-    "Inside": ["docs/design", "docs/ARCHITECTURE", "CHANGELOG"],
+    "Inside": ["docs/design", "docs/ARCHITECTURE", "CONTRIBUTING", "CHANGELOG"],
 }
 
 root_doc = "README"
 extensions = ["myst_nb"]
-include_patterns = ["README.md", "CHANGELOG.md", "docs/*.md", "notebooks/*.ipynb", "notebooks/data/README.md"]
+include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "notebooks/*.ipynb", "notebooks/data/README.md"]
 
 myst_heading_anchors = 4
 logging.getLogger("traitlets").setLevel(logging.ERROR)  # that a kernel starts

@@ -13,7 +13,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "notebooks/data/README.md", *NOTEBOOKS]
+TOP = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+PAGES = [*TOP, *sorted((ROOT / "docs").glob("*.md")), ROOT / "notebooks/data/README.md", *NOTEBOOKS]
 
 
 def markdown(page: Path) -> str:

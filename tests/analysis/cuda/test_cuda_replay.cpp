@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "analysis/replay/replay.h"
-#include "cuda_inputs.h"
-#include "host_queue.h"
-#include "result_numbers.h"
-#include "trace_files.h"
+#include "tests/support/cuda_inputs.h"
+#include "tests/support/host_queue.h"
+#include "tests/support/result_numbers.h"
+#include "tests/support/trace_files.h"
 
 namespace apscope::detail {
 namespace {

@@ -7,10 +7,10 @@
 
 #include "analysis/cuda/error_choice.h"
 #include "core/named_formats.h"
-#include "cuda_inputs.h"
 #include "emulation/allreduce/reduce.h"
 #include "emulation/cast/quantize.h"
 #include "emulation/cast/row_moments.h"
+#include "tests/support/cuda_inputs.h"
 
 namespace apscope::detail {
 namespace {

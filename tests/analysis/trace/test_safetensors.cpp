@@ -9,7 +9,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "trace_files.h"
+#include "tests/support/trace_files.h"
 
 namespace apscope::detail {
 namespace {

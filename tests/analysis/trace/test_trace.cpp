@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "trace_files.h"
+#include "tests/support/trace_files.h"
 
 namespace apscope::detail {
 namespace {

@@ -23,7 +23,7 @@
 #include "emulation/draws/narrow_draws.h"
 #include "emulation/schemes/codecs/sparse.h"
 #include "emulation/schemes/uniform_grid.h"
-#include "trace_files.h"
+#include "tests/support/trace_files.h"
 
 namespace apscope::detail {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "cuda_inputs.h"
 #include "emulation/cuda/blocks/blocks_choice.h"
+#include "tests/support/cuda_inputs.h"
 
 namespace apscope::detail {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/named_formats.h"
-#include "cuda_inputs.h"
 #include "emulation/cuda/allreduce/reduce_choice.h"
+#include "tests/support/cuda_inputs.h"
 
 namespace apscope::detail {
 namespace {

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "core/named_formats.h"
-#include "cuda_inputs.h"
 #include "emulation/cast/quantize.h"
 #include "emulation/cuda/cast/nan_bits.h"
 #include "emulation/cuda/cast/quantize_step.h"
 #include "emulation/cuda/cast/step_choice.h"
+#include "tests/support/cuda_inputs.h"
 
 namespace apscope::detail {
 namespace {

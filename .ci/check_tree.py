@@ -1,0 +1,138 @@
+"""What holds for the tree of files, read as texts: layers, lengths, headers, words left for later.
+
+Prints a line a finding, and exits 1 where there is one.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SUFFIXES = {".h", ".cpp", ".cu", ".py", ".sh", ".js"}
+MOST_LINES = 400
+
+# What each layer may include of the project, and of other libraries.
+LAYERS = ["core", "emulation", "analysis", "bindings"]
+LIBRARIES = {
+    "core": ("xmmintrin.h",),  # the processor's flags
+    "emulation": ("cuda_runtime", "kissfft/", "emmintrin.h"),  # streaming stores
+    "analysis": ("nlohmann/", "xtensor/", "immintrin.h"),  # the peak that the bench is held to
+    "bindings": ("pybind11/", "apscope/"),  # the C++ library's headers, as its examples have them
+}
+#: The folders that are libraries of their own; each may include of the project what it names and what is below that.
+BELOW = {
+    "core": [],
+    "core/oracle": ["core"],
+    "emulation/machine": ["core"],
+    "emulation/draws": ["emulation/machine"],
+    "emulation/cast": ["emulation/draws"],
+    "emulation/blocks": ["emulation/cast"],
+    "emulation/arithmetic": ["emulation/machine"],
+    "emulation/allreduce": ["emulation/cast", "emulation/arithmetic"],
+    "emulation/schemes": ["emulation/allreduce", "emulation/blocks"],
+    "emulation/verify": ["core/oracle", "emulation/cast", "emulation/arithmetic"],
+    "emulation/cuda": ["emulation/blocks", "emulation/allreduce"],
+    "analysis/trace": ["core"],
+    "analysis/statistics": ["emulation/allreduce"],
+    "analysis/cost": ["emulation/schemes"],
+    "analysis/tables": [],
+    "analysis/replay": ["analysis/trace", "analysis/statistics", "analysis/cost"],
+    "analysis/bench": ["analysis/replay"],
+    "analysis/cuda": ["emulation/cuda", "analysis/statistics", "analysis/replay"],
+}
+SYSTEM = ("fcntl.h", "unistd.h", "sys/")  # POSIX
+ORACLE_ONLY = ("mpfr", "gmp", "boost/")
+ORACLE = ("core/oracle/", "bindings/cpp/apscope/multiprecision.h")  # and the public header that takes Boost's numbers
+USERS = "tests/bindings/cpp/"  # of the C++ library, with libraries of their own
+XTENSOR = "analysis/tables/array.h"
+LATER = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3]) + r")\b")
+
+
+def tracked() -> list[str]:
+    """Every file that git knows or would take."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    return sorted(name for name in listed.stdout.splitlines() if (ROOT / name).is_file())
+
+
+def includes(text: str) -> list[tuple[str, str]]:
+    """The brackets and names of a file's includes."""
+    return re.findall(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', text, re.MULTILINE)
+
+
+def library_of(name: str) -> str | None:
+    """The innermost folder of `BELOW` that a file lies in."""
+    return max((folder for folder in BELOW if name.startswith(f"{folder}/")), key=len, default=None)
+
+
+def reaches(folder: str) -> set[str]:
+    """A folder and all that is below it."""
+    return {folder}.union(*(reaches(below) for below in BELOW[folder]))
+
+
+def wrong_includes(name: str, text: str) -> Iterator[str]:
+    """Dependencies point one way; MPFR and Boost stay in the oracle; one header knows where xtensor is."""
+    layer = name.partition("/")[0]
+    if name.startswith(USERS):
+        return
+    for bracket, included in includes(text):
+        if included.endswith("multiprecision.h"):
+            yield f"includes {included}, and so Boost: that is for users"
+        if included.startswith(ORACLE_ONLY) and not name.startswith(ORACLE):
+            yield f"includes {included}, which is the oracle's alone"
+        if included.startswith("xtensor/") and name != XTENSOR:
+            yield f"includes {included}, which {XTENSOR} is there for"
+        if layer not in LAYERS:
+            continue
+        if bracket == '"':
+            below = tuple(f"{folder}/" for folder in LAYERS[: LAYERS.index(layer) + 1])
+            if "/" not in included and (ROOT / name).with_name(included).is_file():
+                continue  # beside it, as headers that are installed name each other
+            library, of = library_of(name), library_of(included)
+            if not included.startswith(below):
+                yield f"includes {included}, which is not below {layer}/"
+            elif library and (of is None or of not in reaches(library)):
+                yield f"includes {included}, which is not below {library}/"
+        elif "/" in included or "." in included:  # else a header of the standard library
+            libraries = LIBRARIES[layer] + (SYSTEM if layer != "core" else ()) + (ORACLE_ONLY if name.startswith(ORACLE) else ())
+            if not included.startswith(libraries):
+                yield f"includes {included}, a library that {layer}/ does not use"
+
+
+def findings(name: str, text: str) -> Iterator[str]:
+    """What is wrong with one file."""
+    path = Path(name)
+    if match := LATER.search(text):
+        yield f"says {match.group()}: finish it, or leave it out"
+    if path.suffix not in SUFFIXES:
+        return
+    if (lines := len(text.splitlines())) > MOST_LINES:
+        yield f"has {lines} lines; {MOST_LINES} are the limit"
+    if path.suffix == ".h" and not text.startswith("//"):
+        yield "does not begin with a comment that says what it is for"
+    yield from wrong_includes(name, text)
+
+
+def main() -> int:
+    """Look at every source and page."""
+    names = [name for name in tracked() if Path(name).suffix in SUFFIXES | {".md", ".txt"} or Path(name).name == "Makefile"]
+    sources = [name for name in names if Path(name).suffix in SUFFIXES]
+    if len(sources) < 100 or {name.partition("/")[0] for name in sources} < set(LAYERS):
+        print(f"{len(sources)} sources were found in {ROOT}: that cannot be all", file=sys.stderr)
+        return 1
+    count = 0
+    for name in names:
+        for finding in findings(name, (ROOT / name).read_text(encoding="utf-8")):
+            print(f"{name} {finding}")
+            count += 1
+    print(f"{len(names)} files, {count} findings", file=sys.stderr)
+    return 1 if count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
