@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/float_format.h"
+#include "float_format.h"
 
 namespace apscope {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/float_format.h"
+#include "float_format.h"
 
 namespace apscope {
 

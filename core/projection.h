@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/host_device.h"
+#include "host_device.h"
 
 namespace apscope {
 

@@ -40,18 +40,11 @@ py::dict columns(const Trace& trace, const ReplayOptions& options, const std::ve
     c.texts("topology", [&](const ResultRow& r) { return topologies(r.topology); });
     c.integers("workers", [&](const ResultRow&) { return std::optional<std::int64_t>(options.workers); });
     c.texts("stage", [&](const ResultRow& r) { return stages[r.wire ? 1 : 0]; });
-#define APSCOPE_COUNT(name) c.integers(#name, [](const ResultRow& r) { return r.name; });
+#define APSCOPE_COUNT(name) c.integers(#name, [](const ResultRow& r) -> std::optional<std::int64_t> { return r.name; });
 #define APSCOPE_REAL(name) c.plain<double>(#name, [](const ResultRow& r) { return r.name; });
-    APSCOPE_STATISTICS_COLUMNS(APSCOPE_COUNT, APSCOPE_REAL)
-    APSCOPE_REAL(own_nmse)
-    APSCOPE_REAL(own_cosine)
-    c.integers("wire_bits", [](const ResultRow& r) { return std::optional(r.wire_bits); });
-    c.integers("side_bits", [](const ResultRow& r) { return std::optional(r.side_bits); });
-    APSCOPE_REAL(volume)
-    APSCOPE_REAL(intra_volume)
+    APSCOPE_NUMBER_COLUMNS(APSCOPE_COUNT, APSCOPE_REAL)
 #undef APSCOPE_COUNT
 #undef APSCOPE_REAL
-    c.integers("scale_exponent", [](const ResultRow& r) { return r.scale_exponent; });
     c.plain<bool>("skipped", [](const ResultRow& r) { return r.skipped; });
     c.texts("note", [&](const ResultRow& r) { return notes(r.note); });
     return c.take();

@@ -1,4 +1,4 @@
-// The columns of a ResultRow that hold statistics, in their order: a list for macros.
+// The columns of a ResultRow that hold numbers, in their order: lists for macros. They are what Python and C++ callers see.
 #pragma once
 
 // clang-format off
@@ -8,4 +8,9 @@
     REAL(expected_bias) REAL(expected_variance) REAL(expected_bias_error) REAL(expected_variance_error) REAL(mse)   \
     REAL(nmse) REAL(sqnr_db) REAL(cosine) REAL(rescaled_nmse) REAL(max_ulp) REAL(sum_error) REAL(sum_squared_error)  \
     REAL(sum_squared_reference) REAL(sum_signed_error) REAL(sum_absolute_reference)
+
+// All of a RESULTS table's that are neither text nor flags.
+#define APSCOPE_NUMBER_COLUMNS(COUNT, REAL)                                                                          \
+    APSCOPE_STATISTICS_COLUMNS(COUNT, REAL) REAL(own_nmse) REAL(own_cosine) COUNT(wire_bits) COUNT(side_bits)        \
+    REAL(volume) REAL(intra_volume) COUNT(scale_exponent)
 // clang-format on

@@ -1,0 +1,62 @@
+/// @file
+// All-reduce: workers' arrays summed as a low-precision collective does, one rounding an addition.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <ranges>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "export.h"
+#include "formats.h"
+
+namespace apscope {
+
+/// How workers' arrays are summed.
+struct AllreduceOptions {
+    /// `exact` (rounded inputs, added in fp64 and not rounded), `sequential`, `ring`, `tree`, `hierarchical:G`,
+    /// `sequential+kahan`, `hierarchical:G+kahan`: docs/definitions.md, section 1.
+    std::string topology = "sequential";
+    Projection projection = {};                       ///< rounding, overflow and random bits
+    std::optional<FloatFormat> accumulate = {};       ///< of partial sums; the inputs' format without it
+    std::optional<RoundingMode> hop_rounding = {};    ///< of partial sums; the projection's without it
+    bool input_cast = true;                           ///< round the inputs to the format first
+    std::uint64_t seed = 0;                           ///< inputs draw by worker, sums by addition
+    int threads = 1;                                  ///< 0 takes all of the machine's; changes no bit
+};
+
+/// The sum of the workers' arrays, as `apscope.allreduce` in Python gives it, bit for bit.
+///
+/// @param in       `workers` arrays of out.size() numbers, one after another.
+/// @param workers  At least 1.
+/// @param out      The sum (not the mean): fp32 numbers, but for the topology `exact`.
+/// @param format   Of inputs and partial sums; its values must be fp32 numbers.
+/// @param options  The order of the additions, and their rounding.
+/// @throws std::invalid_argument  No worker, lengths that do not fit, an unknown topology, `+kahan` where no accumulator
+///                                keeps a compensation, a format or projection that does not serve.
+APSCOPE_API void allreduce(std::span<const float> in, std::size_t workers, std::span<double> out, const FloatFormat& format,
+                           const AllreduceOptions& options = {});
+
+/// The same for arrays that lie anywhere: one contiguous range of floats a worker.
+template <std::ranges::input_range Rows>
+    requires std::ranges::contiguous_range<std::ranges::range_reference_t<const Rows>>
+std::vector<double> allreduce(const Rows& rows, const FloatFormat& format, const AllreduceOptions& options = {});
+
+namespace detail {
+APSCOPE_API std::vector<double> allreduce_rows(std::span<const std::span<const float>> rows, const FloatFormat& format,
+                                               const AllreduceOptions& options);
+}
+
+template <std::ranges::input_range Rows>
+    requires std::ranges::contiguous_range<std::ranges::range_reference_t<const Rows>>
+std::vector<double> allreduce(const Rows& rows, const FloatFormat& format, const AllreduceOptions& options) {
+    std::vector<std::span<const float>> spans;
+    for (const auto& row : rows) spans.emplace_back(row);
+    return detail::allreduce_rows(spans, format, options);
+}
+
+}  // namespace apscope

@@ -1,0 +1,109 @@
+/// @file
+// Arithmetic in any format: every operation is computed exactly and rounded once; sums, dot products and matrix products
+// in a stated order, with formats of their own for products and partial sums.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <ranges>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "export.h"
+#include "formats.h"
+
+namespace apscope {
+
+/// How results are rounded.
+struct Rounding {
+    FloatFormat format = {};      ///< of the results
+    Projection projection = {};   ///< all but stochastic_exact, which only casts can do
+    std::uint64_t seed = 0;       ///< of stochastic rounding: element i draws word i
+    int threads = 1;              ///< 0 takes all of the machine's; their number never changes a bit
+};
+
+/// How sums are computed.
+struct Summation {
+    FloatFormat format = {};                     ///< of the results
+    std::string order = "sequential";            ///< or `pairwise`, `chunked:N`, `kahan`, `exact` (rounded once)
+    std::optional<FloatFormat> accumulate = {};  ///< of partial sums; the results' format without it
+    std::optional<FloatFormat> product = {};     ///< of products, which are exact without it: each step a fused multiply-add
+    Projection projection = {};                  ///< of all roundings
+    std::uint64_t seed = 0;
+    int threads = 1;
+};
+
+/// The sizes of a product of matrices: a is (batches, rows, terms), b (batches, terms, columns).
+struct MatrixSizes {
+    std::size_t rows = 1, terms = 1, columns = 1, batches = 1;
+};
+
+/// out[i] = round(a[i] op b[i] (op c[i])).
+///
+/// @param operation  `add`, `subtract`, `multiply`, `divide`, `sqrt` or `fma` (a b + c).
+/// @param a, b, c    One number, or as many as `out`; those that the operation does not take are ignored. They need not be
+///                   values of the format.
+/// @param out        May be one of the operands.
+/// @param how        The rounding.
+/// @throws std::invalid_argument  An unknown operation, lengths that differ, a format that cannot do what the projection
+///                                asks, floats with a format whose values are no fp32 numbers.
+APSCOPE_API void arithmetic(std::string_view operation, std::span<const float> a, std::span<const float> b, std::span<const float> c,
+                            std::span<float> out, const Rounding& how);
+APSCOPE_API void arithmetic(std::string_view operation, std::span<const double> a, std::span<const double> b, std::span<const double> c,
+                            std::span<double> out, const Rounding& how);
+
+/// out[j] = the sum over k of x[k][j]; x holds `terms` rows of out.size() numbers.
+/// @throws std::invalid_argument  As arithmetic(); an unknown order.
+APSCOPE_API void sum(std::span<const float> x, std::size_t terms, std::span<float> out, const Summation& how);
+APSCOPE_API void sum(std::span<const double> x, std::size_t terms, std::span<double> out, const Summation& how);
+
+/// out = a b, matrices in C order.
+/// @throws std::invalid_argument  As sum(); lengths that are not those of `sizes`.
+APSCOPE_API void matmul(std::span<const float> a, std::span<const float> b, std::span<float> out, const MatrixSizes& sizes,
+                        const Summation& how);
+APSCOPE_API void matmul(std::span<const double> a, std::span<const double> b, std::span<double> out, const MatrixSizes& sizes,
+                        const Summation& how);
+
+/// The sum of all numbers of a contiguous range of floats or doubles.
+template <std::ranges::contiguous_range Numbers>
+auto sum(const Numbers& x, const Summation& how) {
+    using Real = std::ranges::range_value_t<Numbers>;
+    Real result{};
+    sum(std::span<const Real>(x), std::ranges::size(x), std::span<Real>(&result, 1), how);
+    return result;
+}
+/// The sum of products of two contiguous ranges.
+template <std::ranges::contiguous_range Numbers>
+auto dot(const Numbers& a, const Numbers& b, const Summation& how) {
+    using Real = std::ranges::range_value_t<Numbers>;
+    Real result{};
+    matmul(std::span<const Real>(a), std::span<const Real>(b), std::span<Real>(&result, 1), {.terms = std::ranges::size(a)}, how);
+    return result;
+}
+
+/// One operation on numbers, rounded once.
+template <std::floating_point Real>
+Real apply(std::string_view operation, Real a, Real b, Real c, const Rounding& how) {
+    Real result{};
+    arithmetic(operation, std::span<const Real>(&a, 1), std::span<const Real>(&b, 1), std::span<const Real>(&c, 1),
+               std::span<Real>(&result, 1), how);
+    return result;
+}
+template <std::floating_point Real>
+Real add(Real a, Real b, const Rounding& how) { return apply("add", a, b, Real{}, how); }
+template <std::floating_point Real>
+Real subtract(Real a, Real b, const Rounding& how) { return apply("subtract", a, b, Real{}, how); }
+template <std::floating_point Real>
+Real multiply(Real a, Real b, const Rounding& how) { return apply("multiply", a, b, Real{}, how); }
+template <std::floating_point Real>
+Real divide(Real a, Real b, const Rounding& how) { return apply("divide", a, b, Real{}, how); }
+template <std::floating_point Real>
+Real sqrt(Real a, const Rounding& how) { return apply("sqrt", a, Real{}, Real{}, how); }
+/// a b + c
+template <std::floating_point Real>
+Real fma(Real a, Real b, Real c, const Rounding& how) { return apply("fma", a, b, c, how); }
+
+}  // namespace apscope

@@ -1,0 +1,59 @@
+/// @file
+// BlockQuantizer: formats whose elements share a scale (MX, NVFP4, block floating point), applied to arrays.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+#include "export.h"
+#include "formats.h"
+
+namespace apscope {
+
+/// What a block format stores of an array.
+struct BlockCodes {
+    std::vector<std::uint8_t> codes;   ///< one an element, in the array's order
+    std::vector<std::uint8_t> scales;  ///< one a block; the array's shape with the blocks in place of the axis
+    float tensor_scale = 1.0f;         ///< of the whole array; 1 for formats without one
+};
+
+/// Rounds arrays to a block format: blocks are runs of elements along one axis, the last of a line may be shorter.
+/// Results are those of `apscope.quantize_blocks` in Python, bit for bit; docs/definitions.md, section 11.
+class APSCOPE_API BlockQuantizer {
+public:
+    /// @param format      The target.
+    /// @param projection  Of the elements; overflow saturates unless it says otherwise.
+    /// @param seed        Of stochastic rounding; element i (C order) draws word i.
+    /// @param threads     0 takes all of the machine's. Their number never changes a bit.
+    /// @throws std::invalid_argument  The fields of the format contradict each other, or it cannot do what the projection
+    ///                                asks.
+    explicit BlockQuantizer(const BlockFormat& format, const Projection& projection = {.overflow = Overflow::saturate},
+                            std::uint64_t seed = 0, int threads = 1);
+
+    const BlockFormat& format() const { return format_; }
+    const Projection& projection() const { return projection_; }
+
+    /// @param in     An array of `shape` in C order.
+    /// @param out    The same shape; `in` itself, or apart from it.
+    /// @param shape  Empty: one line of all elements.
+    /// @param axis   Along which blocks run; negative ones count from the last.
+    /// @throws std::invalid_argument  Lengths or the axis do not fit the shape; doubles for a format whose scale is a ratio.
+    void operator()(std::span<const float> in, std::span<float> out, std::span<const std::size_t> shape = {}, int axis = -1) const;
+    void operator()(std::span<const double> in, std::span<double> out, std::span<const std::size_t> shape = {}, int axis = -1) const;
+
+    /// The codes of the elements and of the scales.
+    BlockCodes encode(std::span<const float> in, std::span<const std::size_t> shape = {}, int axis = -1) const;
+    /// What the codes stand for: bit for bit what operator() makes of the array that was encoded.
+    void decode(const BlockCodes& codes, std::span<float> out, std::span<const std::size_t> shape = {}, int axis = -1) const;
+
+private:
+    BlockFormat format_;
+    Projection projection_;
+    std::uint64_t seed_;
+    int threads_;
+};
+
+}  // namespace apscope

@@ -1,0 +1,118 @@
+/// @file
+// Quantizer: a format and a projection made ready, then applied to numbers and arrays.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <ranges>
+#include <span>
+#include <type_traits>
+
+#include "export.h"
+#include "formats.h"
+
+namespace apscope {
+
+/// An array of any layout that somebody else owns: element (i, j, ...) is data[i * strides[0] + j * strides[1] + ...].
+/// Strides count elements, not bytes, and may be negative or 0.
+template <class Real>
+struct StridedView {
+    Real* data = nullptr;
+    std::span<const std::size_t> shape;
+    std::span<const std::ptrdiff_t> strides;
+};
+
+/// A real number to 126 bits, for those that no fp64 number holds: (-1)^negative (high 2^64 + low) 2^exponent, and with
+/// `inexact` more than that in magnitude, by less than 2^exponent.
+struct ExactNumber {
+    std::uint64_t high = 0, low = 0;
+    long exponent = 0;
+    bool negative = false;
+    bool inexact = false;
+};
+
+/// Rounds to a format: every result is a value of it, an infinity or NaN.
+///
+/// Results are those of `apscope.quantize` in Python, bit for bit; docs/definitions.md, section 6, is the rule. NaN gives
+/// NaN, also in formats that have none. A Quantizer never changes: several threads may use one, and equal calls give
+/// equal results. So stochastic rounding takes the place of a number as a second argument: element i draws word i of the
+/// stream keyed by `seed`, whether alone or in an array.
+///
+/// Arrays are rounded in round-to-nearest with subnormals kept, whatever the calling thread has set.
+class APSCOPE_API Quantizer {
+public:
+    /// @param format      The target.
+    /// @param projection  Rounding, overflow, underflow, NaN payloads.
+    /// @param seed        Of stochastic rounding.
+    /// @param threads     That work on an array; 0 takes all of the machine's. Their number never changes a bit.
+    /// @throws std::invalid_argument  The fields of the format contradict each other, or it cannot do what the projection
+    ///                                asks.
+    explicit Quantizer(const FloatFormat& format, const Projection& projection = {}, std::uint64_t seed = 0, int threads = 1);
+
+    const FloatFormat& format() const;
+    const Projection& projection() const;
+
+    /// One number, rounded once.
+    /// @param element  Its place among those that draw from the same seed.
+    /// @throws std::invalid_argument  The number is a float and the format's values are no fp32 numbers.
+    float operator()(float x, std::uint64_t element = 0) const { return round_float_(*prepared_, x, element); }
+    double operator()(double x, std::uint64_t element = 0) const { return round_double_(*prepared_, x, element); }
+    /// A number beyond fp64, rounded once; `<apscope/multiprecision.h>` makes them of Boost's numbers.
+    /// @throws std::invalid_argument  An inexact number with fewer than 122 bits, or of more than 126; the rounding is stochastic_exact,
+    ///                                which asks for all digits.
+    double operator()(const ExactNumber& x, std::uint64_t element = 0) const;
+
+    /// out[i] = in[i] rounded, at element first + i. `out` is `in`, or does not overlap it.
+    /// @throws std::invalid_argument  The lengths differ, or the numbers are floats and the format's values are no fp32
+    ///                                numbers.
+    void operator()(std::span<const float> in, std::span<float> out, std::uint64_t first = 0) const;
+    void operator()(std::span<const double> in, std::span<double> out, std::uint64_t first = 0) const;
+    /// The same for arrays of any layout; elements count in C order. `out` has the layout of `in` at the same place, or does
+    /// not overlap it.
+    /// @throws std::invalid_argument  As above; shapes that differ; a shape and strides of different length.
+    void operator()(const StridedView<const float>& in, const StridedView<float>& out) const;
+    void operator()(const StridedView<const double>& in, const StridedView<double>& out) const;
+
+    /// codes[i] = the code of values[i] rounded: sign bit, exponent field and stored significand bits in the low bits.
+    ///
+    /// @param values    Contiguous floats or doubles.
+    /// @param codes     As many unsigned integers, of 8, 16 or 32 bits; for doubles 64 too.
+    /// @param nan_code  What a NaN becomes in a format that has none.
+    /// @param first     The element of values[0].
+    /// @throws std::invalid_argument  As for values; codes that are too narrow; a NaN that has nowhere to go.
+    template <std::ranges::contiguous_range Values, std::ranges::contiguous_range Codes>
+    void encode(const Values& values, Codes&& codes, std::optional<std::uint64_t> nan_code = {}, std::uint64_t first = 0) const {
+        using Real = std::ranges::range_value_t<Values>;
+        using Code = std::ranges::range_value_t<Codes>;
+        encode_span(std::span<const Real>(values), std::span<Code>(codes), nan_code, first);
+    }
+    /// values[i] = what codes[i] stands for; types as for encode().
+    /// @throws std::invalid_argument  As encode(); a code wider than the format.
+    template <std::ranges::contiguous_range Codes, std::ranges::contiguous_range Values>
+    void decode(const Codes& codes, Values&& values) const {
+        using Real = std::ranges::range_value_t<Values>;
+        using Code = std::ranges::range_value_t<Codes>;
+        decode_span(std::span<const Code>(codes), std::span<Real>(values));
+    }
+    /// The code of one number, and the value of one code.
+    std::uint64_t encode(double x, std::optional<std::uint64_t> nan_code = {}, std::uint64_t element = 0) const;
+    double decode(std::uint64_t code) const;
+
+private:
+    struct Prepared;
+    template <class Real>
+    using RoundOne = Real (*)(const Prepared&, Real, std::uint64_t);
+
+    template <class Real, class Code>
+    void encode_span(std::span<const Real> values, std::span<Code> codes, std::optional<std::uint64_t> nan_code, std::uint64_t first) const;
+    template <class Code, class Real>
+    void decode_span(std::span<const Code> codes, std::span<Real> values) const;
+
+    std::shared_ptr<const Prepared> prepared_;
+    RoundOne<float> round_float_;
+    RoundOne<double> round_double_;
+};
+
+}  // namespace apscope

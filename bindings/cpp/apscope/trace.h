@@ -1,0 +1,68 @@
+/// @file
+// Trace: recorded gradients, opened for reading.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "export.h"
+
+namespace apscope {
+
+class Results;         // <apscope/replay.h>
+struct ReplayOptions;  // the same
+namespace detail {
+class Trace;
+}
+
+/// A tensor of a trace.
+struct TraceTensor {
+    std::string name;
+    std::string role;                 ///< conv, linear, attention, norm, bias, embedding, head or other
+    std::vector<std::int64_t> shape;
+};
+
+/// Recorded fp32 numbers in C order. They stay valid as long as a copy of this lives.
+struct TraceValues {
+    std::span<const float> values;
+    std::vector<std::int64_t> shape;
+    std::shared_ptr<const void> owner;  ///< what keeps the numbers in memory
+};
+
+/// A recorded trace: a folder with a manifest and safetensors files (docs/trace_format.md). Copies are cheap; several
+/// threads may read one.
+class APSCOPE_API Trace {
+public:
+    const std::string& name() const;            ///< as the manifest says, else the folder's
+    const std::filesystem::path& path() const;
+    const std::string& model() const;
+    int workers() const;
+    const std::string& stage() const;           ///< `local`, `reduced` or `clipped`
+    const std::string& reduction() const;       ///< `sum` or `mean`: what training did with the workers' gradients
+    std::vector<std::int64_t> steps() const;    ///< recorded training steps, ascending
+    std::vector<TraceTensor> tensors() const;   ///< in the manifest's order
+
+    /// What was recorded, without a copy.
+    /// @param step    A recorded step.
+    /// @param tensor  A tensor's name; of activations a layer's.
+    /// @param worker  A rank; ignored where the kind exists once a step.
+    /// @param kind    `gradient`, `weights`, `full_batch`, `activation_gradient` or `layer_input`.
+    /// @throws std::invalid_argument  Not recorded, or the file is damaged; the message names the file and the field.
+    TraceValues read(std::int64_t step, const std::string& tensor, int worker, std::string_view kind = "gradient") const;
+
+private:
+    friend APSCOPE_API Trace open_trace(const std::filesystem::path& folder);
+    friend APSCOPE_API Results replay(const Trace& trace, const std::vector<std::string>& schemes, const ReplayOptions& options);
+    std::shared_ptr<const detail::Trace> trace_;
+};
+
+/// Opens a trace: reads its manifest, and checks that every file it lists is there in full length.
+/// @throws std::invalid_argument  No trace, or a damaged one; the message names the file and the field.
+APSCOPE_API Trace open_trace(const std::filesystem::path& folder);
+
+}  // namespace apscope

@@ -1,0 +1,188 @@
+/// @file
+// xtensor in and out: containers, views and lazy expressions of floats or doubles, rounded, coded, summed over an axis of
+// workers; the rows of a replay as arrays. An expression is evaluated once, straight into its result.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "allreduce.h"
+#include "analysis/tables/array.h"
+#include "blocks.h"
+#include "quantizer.h"
+#include "replay.h"
+
+namespace apscope {
+
+namespace detail {
+
+// The number of axes that an expression's type fixes, else any_rank.
+inline constexpr std::size_t any_rank = SIZE_MAX;
+template <class Shape>
+inline constexpr std::size_t rank_of_shape = any_rank;
+template <class Size, std::size_t Rank>
+inline constexpr std::size_t rank_of_shape<std::array<Size, Rank>> = Rank;
+template <std::size_t... Lengths>
+inline constexpr std::size_t rank_of_shape<xt::fixed_shape<Lengths...>> = sizeof...(Lengths);
+template <class E>
+inline constexpr std::size_t rank_of = rank_of_shape<std::remove_cvref_t<typename E::shape_type>>;
+
+// What holds numbers of an expression's shape, in C order: an xt::xtensor where the rank is fixed, else an xt::xarray.
+template <class E, class Number>
+using Container = std::conditional_t<rank_of<E> == any_rank, xt::xarray<Number, xt::layout_type::row_major>,
+                                     xt::xtensor<Number, rank_of<E> == any_rank ? 0 : rank_of<E>, xt::layout_type::row_major>>;
+
+// The numbers of an expression: evaluated, in C order.
+template <class E>
+auto evaluated(const xt::xexpression<E>& expression) {
+    using Number = std::remove_const_t<typename E::value_type>;
+    return Container<E, Number>(expression.derived_cast());
+}
+template <class E>
+auto shape_of(const E& array) {
+    return std::vector<std::size_t>(array.shape().begin(), array.shape().end());
+}
+// An array for numbers of E's rank and the shape of what it was evaluated to.
+template <class E, class Number, class Array>
+auto empty_like(const Array& array) {
+    typename Container<E, Number>::shape_type shape;
+    if constexpr (rank_of<E> == any_rank) shape.resize(array.dimension());
+    std::copy(array.shape().begin(), array.shape().end(), shape.begin());
+    return Container<E, Number>::from_shape(shape);
+}
+template <class Array>
+auto span_of(Array& array) {
+    return std::span(array.data(), array.size());
+}
+// Axes before one, that axis, axes behind it.
+struct AxisPlace {
+    std::size_t outer = 1, length = 1, inner = 1, axis = 0;
+};
+inline AxisPlace place_of(const std::vector<std::size_t>& shape, std::ptrdiff_t axis) {
+    const auto axes = static_cast<std::ptrdiff_t>(shape.size());
+    if (axis < -axes || axis >= axes) {
+        throw std::invalid_argument("axis=" + std::to_string(axis) + " is none of an array of " + std::to_string(axes) + " axes");
+    }
+    AxisPlace place;
+    place.axis = static_cast<std::size_t>(axis < 0 ? axis + axes : axis);
+    place.length = shape[place.axis];
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+        if (i != place.axis) (i < place.axis ? place.outer : place.inner) *= shape[i];
+    }
+    return place;
+}
+
+}  // namespace detail
+
+/// Every element rounded; elements count in C order, whatever the layout.
+///
+/// @param x  Any xtensor expression of floats or doubles.
+/// @param q  The format and how to round to it.
+/// @return   An array of x's shape and type: xt::xtensor where x's rank is fixed, else xt::xarray; C order.
+/// @throws std::invalid_argument  Floats, where the format's values are no fp32 numbers.
+template <class E>
+    requires std::floating_point<typename E::value_type>
+auto quantize(const xt::xexpression<E>& x, const Quantizer& q) {
+    auto result = detail::evaluated(x);
+    q(detail::span_of(std::as_const(result)), detail::span_of(result));
+    return result;
+}
+
+/// The same for a block format, whose blocks run along `axis`; negative axes count from the last.
+/// @throws std::invalid_argument  There is no such axis; doubles for a format whose scale is a ratio.
+template <class E>
+    requires std::floating_point<typename E::value_type>
+auto quantize(const xt::xexpression<E>& x, const BlockQuantizer& q, int axis = -1) {
+    auto result = detail::evaluated(x);
+    q(detail::span_of(std::as_const(result)), detail::span_of(result), detail::shape_of(result), axis);
+    return result;
+}
+
+/// The codes of every element rounded.
+/// @tparam Code  std::uint8_t, std::uint16_t, std::uint32_t; of doubles std::uint64_t too.
+/// @param x         Any xtensor expression of floats or doubles.
+/// @param q         The format and how to round to it.
+/// @param nan_code  What a NaN becomes in a format that has none.
+/// @throws std::invalid_argument  Codes that are too narrow; a NaN that has nowhere to go.
+template <std::unsigned_integral Code, class E>
+auto encode(const xt::xexpression<E>& x, const Quantizer& q, std::optional<std::uint64_t> nan_code = {}) {
+    const auto values = detail::evaluated(x);
+    auto codes = detail::empty_like<E, Code>(values);
+    q.encode(detail::span_of(values), detail::span_of(codes), nan_code);
+    return codes;
+}
+
+/// The values of codes, as `Real`.
+/// @throws std::invalid_argument  A code wider than the format; floats, where the format's values are no fp32 numbers.
+template <std::floating_point Real = float, class E>
+auto decode(const xt::xexpression<E>& codes, const Quantizer& q) {
+    const auto given = detail::evaluated(codes);
+    auto values = detail::empty_like<E, Real>(given);
+    q.decode(detail::span_of(given), detail::span_of(values));
+    return values;
+}
+
+/// The sum over an axis of workers, one rounding an addition.
+///
+/// @param x        Any xtensor expression of floats.
+/// @param format   Of inputs and partial sums; its values must be fp32 numbers.
+/// @param axis     The workers; negative ones count from the last.
+/// @param options  The order of the additions, and their rounding.
+/// @return         x's shape without the axis: fp32 numbers as doubles, but for the topology `exact`.
+/// @throws std::invalid_argument  As apscope::allreduce; there is no such axis.
+template <class E>
+    requires std::same_as<std::remove_const_t<typename E::value_type>, float>
+xt::xarray<double> allreduce(const xt::xexpression<E>& x, const FloatFormat& format, std::ptrdiff_t axis = 0, const AllreduceOptions& options = {}) {
+    const auto values = detail::evaluated(x);
+    std::vector<std::size_t> shape = detail::shape_of(values);
+    const detail::AxisPlace place = detail::place_of(shape, axis);
+    std::vector<float> rows(values.size());  // the workers first
+    for (std::size_t o = 0; o < place.outer; ++o) {
+        for (std::size_t w = 0; w < place.length; ++w) {
+            std::copy_n(values.data() + (o * place.length + w) * place.inner, place.inner,
+                        rows.begin() + static_cast<std::ptrdiff_t>((w * place.outer + o) * place.inner));
+        }
+    }
+    shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(place.axis));
+    xt::xarray<double> result = xt::xarray<double>::from_shape(shape);
+    allreduce(rows, place.length, detail::span_of(result), format, options);
+    return result;
+}
+
+/// A column of numbers as an array over (step, tensor, scheme), in the orders of `results.steps()`, `tensors()` and
+/// `schemes()`: what axis sums over a replay begin with. NaN where there is no such row, or where it is empty.
+///
+/// @param results   Of a replay.
+/// @param column    A column of numbers.
+/// @param topology  Which reduced rows; the wire's if empty.
+/// @throws std::invalid_argument  There is no such column of numbers.
+inline xt::xtensor<double, 3> table(const Results& results, std::string_view column, std::string_view topology = "") {
+    const std::vector<std::int64_t> steps = results.steps();
+    const std::vector<std::string> tensors = results.tensors(), schemes = results.schemes();
+    const std::vector<double> values = results.numbers(column), step_of = results.numbers("step");
+    const std::vector<std::string_view> tensor_of = results.texts("tensor"), scheme_of = results.texts("scheme"),
+                                        topology_of = results.texts("topology");
+    const auto find = [](const auto& names, const auto& name) {
+        return static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
+    };
+    xt::xtensor<double, 3> all = xt::xtensor<double, 3>::from_shape({steps.size(), tensors.size(), schemes.size()});
+    all.fill(std::numeric_limits<double>::quiet_NaN());
+    for (std::size_t row = 0; row < values.size(); ++row) {
+        if (topology_of[row] != topology) continue;
+        all(find(steps, static_cast<std::int64_t>(step_of[row])), find(tensors, tensor_of[row]), find(schemes, scheme_of[row])) = values[row];
+    }
+    return all;
+}
+
+}  // namespace apscope

@@ -1,0 +1,53 @@
+#include "bindings/cpp/apscope/allreduce.h"
+
+#include <stdexcept>
+
+#include "core/float_environment.h"
+#include "emulation/allreduce/reduce.h"
+
+namespace apscope {
+
+void allreduce(std::span<const float> in, std::size_t workers, std::span<double> out, const FloatFormat& format,
+               const AllreduceOptions& options) {
+    const detail::FloatEnvironment environment;
+    if (workers == 0) throw std::invalid_argument("there is no worker; give at least one array");
+    if (in.size() != workers * out.size()) {
+        throw std::invalid_argument(std::to_string(workers) + " workers' arrays of " + std::to_string(out.size()) + " numbers have " +
+                                    std::to_string(workers * out.size()) + " in all, not " + std::to_string(in.size()));
+    }
+    validate(format);
+    validate(options.projection, format);
+    require_fp32(format, "allreduce");
+    if (options.accumulate) {
+        validate(*options.accumulate);
+        require_fp32(*options.accumulate, "allreduce");
+    }
+    detail::AllReduceOptions o;
+    o.topology = detail::parse_topology(options.topology);
+    o.projection = options.projection;
+    o.accumulate = options.accumulate;
+    o.hop_rounding = options.hop_rounding;
+    o.input_cast = options.input_cast;
+    o.seed = options.seed;
+    o.threads = options.threads;
+    detail::all_reduce(in, workers, out, format, o);
+}
+
+std::vector<double> detail::allreduce_rows(std::span<const std::span<const float>> rows, const FloatFormat& format,
+                                           const AllreduceOptions& options) {
+    const std::size_t length = rows.empty() ? 0 : rows.front().size();
+    std::vector<float> all;
+    all.reserve(rows.size() * length);
+    for (std::size_t w = 0; w < rows.size(); ++w) {
+        if (rows[w].size() != length) {
+            throw std::invalid_argument("worker " + std::to_string(w) + " has " + std::to_string(rows[w].size()) + " numbers, worker 0 has " +
+                                        std::to_string(length) + "; they must agree");
+        }
+        all.insert(all.end(), rows[w].begin(), rows[w].end());
+    }
+    std::vector<double> result(length);
+    allreduce(all, rows.size(), result, format, options);
+    return result;
+}
+
+}  // namespace apscope

@@ -1,0 +1,211 @@
+#include "bindings/cpp/apscope/quantizer.h"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "core/float_environment.h"
+#include "core/philox.h"
+#include "core/rounding.h"
+#include "core/wide_number.h"
+#include "emulation/cast/quantize.h"
+
+namespace apscope {
+
+struct Quantizer::Prepared {
+    FloatFormat format;
+    Projection projection;
+    std::uint64_t seed;
+    int threads;
+    detail::RandomStream stream;
+    detail::Cast<float> narrow{};  // where fp32 holds the format's values
+    detail::Cast<double> wide;
+
+    template <class Real>
+    const detail::Cast<Real>& cast() const {
+        if constexpr (std::is_same_v<Real, float>) return narrow;
+        else return wide;
+    }
+};
+
+namespace {
+
+// The rule for one number. It computes with integers, and with fp numbers only what is exact and normal: the calling
+// thread's rounding mode and flushing change nothing.
+struct RoundOneNumber {
+    template <RoundingMode M, bool Plain, class Prepared, class Real>
+    static Real run(const Prepared& p, Real x, std::uint64_t element) {
+        const detail::Cast<Real> cast = detail::known<Plain>(p.template cast<Real>());
+        if constexpr (M == RoundingMode::stochastic_exact) {
+            return detail::round_to_format<M, Real>(x, cast, detail::StreamWord{&p.stream, element});
+        } else if constexpr (is_stochastic(M)) {
+            return detail::round_to_format<M, Real>(x, cast, p.stream.at(element));
+        } else {
+            return detail::round_to_format<M, Real>(x, cast, std::uint64_t{0});
+        }
+    }
+    template <class Prepared, class Real>
+    static auto of(const Prepared& p) -> Real (*)(const Prepared&, Real, std::uint64_t) {
+        return detail::dispatch(p.projection.rounding, [&]<RoundingMode M>() {
+            return detail::is_plain(p.template cast<Real>()) ? &run<M, true, Prepared, Real> : &run<M, false, Prepared, Real>;
+        });
+    }
+    // Formats that fp32 does not hold: the array path says why not.
+    template <class Prepared>
+    static float refuse(const Prepared& p, float x, std::uint64_t) {
+        detail::quantize(std::span<const float>(&x, 1), std::span<float>(&x, 1), p.format, p.projection);
+        return x;
+    }
+};
+
+// Where an array of any layout has element i (C order), i growing one by one.
+template <class Real>
+class Places {
+public:
+    explicit Places(const StridedView<Real>& view) : view_(view), index_(view.shape.size(), 0), at_(view.data) {}
+    Real& take() {
+        Real& here = *at_;
+        for (std::size_t axis = index_.size(); axis-- > 0;) {
+            at_ += view_.strides[axis];
+            if (++index_[axis] < view_.shape[axis]) break;
+            at_ -= static_cast<std::ptrdiff_t>(index_[axis]) * view_.strides[axis];
+            index_[axis] = 0;
+        }
+        return here;
+    }
+
+private:
+    StridedView<Real> view_;
+    std::vector<std::size_t> index_;
+    Real* at_;
+};
+
+template <class Real>
+std::size_t size_of(const StridedView<Real>& view) {
+    if (view.shape.size() != view.strides.size()) {
+        throw std::invalid_argument("a view has " + std::to_string(view.shape.size()) + " sizes and " + std::to_string(view.strides.size()) +
+                                    " strides; give one stride an axis");
+    }
+    std::size_t size = 1;
+    for (const std::size_t length : view.shape) size *= length;
+    return size;
+}
+
+template <class Real>
+void quantize_view(const Quantizer& q, const StridedView<const Real>& in, const StridedView<Real>& out) {
+    const std::size_t size = size_of(in);
+    size_of(out);
+    if (!std::ranges::equal(in.shape, out.shape)) throw std::invalid_argument("the views have different shapes; they must agree");
+    constexpr std::size_t some = 4096;
+    std::vector<Real> values(std::min(size, some));
+    Places<const Real> from(in);
+    Places<Real> to(out);
+    for (std::size_t begin = 0; begin < size; begin += some) {
+        const std::span<Real> piece(values.data(), std::min(some, size - begin));
+        for (Real& value : piece) value = from.take();
+        q(piece, piece, begin);
+        for (const Real value : piece) to.take() = value;
+    }
+}
+
+// The 126 leading bits, the lowest of them sticky.
+detail::WideNumber wide_number(const ExactNumber& x) {
+    using Wide = unsigned __int128;
+    const Wide significand = static_cast<Wide>(x.high) << 64 | x.low;
+    const int leading = detail::leading_bit(significand);
+    if (leading > 125 || (x.inexact && leading < 121)) {
+        throw std::invalid_argument("an exact number has at most 126 bits, and an inexact one at least 122, not " + std::to_string(leading + 1));
+    }
+    // Beyond these exponents every format overflows, or draws and ties see nothing but that the number is not zero.
+    const long exponent = std::clamp(x.exponent, -2500L, 2500L);
+    detail::WideNumber w = detail::aligned(significand, static_cast<int>(exponent), x.negative);
+    if (x.inexact) w.significand |= 1;
+    return w;
+}
+
+}  // namespace
+
+Quantizer::Quantizer(const FloatFormat& format, const Projection& projection, std::uint64_t seed, int threads) {
+    validate(format);
+    validate(projection, format);
+    if (threads < 0) throw std::invalid_argument("threads=" + std::to_string(threads) + " is negative; 0 takes all of the machine's");
+    auto prepared = std::make_shared<Prepared>();
+    prepared->format = format;
+    prepared->projection = projection;
+    prepared->seed = seed;
+    prepared->threads = threads;
+    prepared->stream = detail::array_stream(seed, projection.drawn_bits());
+    prepared->wide = detail::make_cast<double>(format, projection);
+    round_double_ = RoundOneNumber::of<Prepared, double>(*prepared);
+    if (format.fits_fp32()) {
+        prepared->narrow = detail::make_cast<float>(format, projection);
+        round_float_ = RoundOneNumber::of<Prepared, float>(*prepared);
+    } else {
+        round_float_ = &RoundOneNumber::refuse<Prepared>;
+    }
+    prepared_ = std::move(prepared);
+}
+
+const FloatFormat& Quantizer::format() const { return prepared_->format; }
+const Projection& Quantizer::projection() const { return prepared_->projection; }
+
+double Quantizer::operator()(const ExactNumber& x, std::uint64_t element) const {
+    const Prepared& p = *prepared_;
+    require_counted(p.projection.rounding, "a number beyond fp64");
+    if (x.high == 0 && x.low == 0 && !x.inexact) return (*this)(x.negative ? -0.0 : 0.0, element);
+    const detail::FloatEnvironment environment;
+    const detail::WideNumber w = wide_number(x);
+    if (p.wide.input_floor != 0 && detail::compare_magnitude(w, p.wide.input_floor) < 0) return (*this)(x.negative ? -0.0 : 0.0, element);
+    return detail::dispatch(p.projection.rounding, [&]<RoundingMode M>() -> double {
+        if constexpr (M == RoundingMode::stochastic_exact) return 0.0;  // refused above
+        else return detail::wide_to_format<M>(w, p.wide, is_stochastic(M) ? p.stream.at(element) : 0);
+    });
+}
+
+void Quantizer::operator()(std::span<const float> in, std::span<float> out, std::uint64_t first) const {
+    detail::quantize(in, out, prepared_->format, prepared_->projection, {prepared_->seed, first, {}}, prepared_->threads);
+}
+void Quantizer::operator()(std::span<const double> in, std::span<double> out, std::uint64_t first) const {
+    detail::quantize(in, out, prepared_->format, prepared_->projection, {prepared_->seed, first, {}}, prepared_->threads);
+}
+void Quantizer::operator()(const StridedView<const float>& in, const StridedView<float>& out) const { quantize_view(*this, in, out); }
+void Quantizer::operator()(const StridedView<const double>& in, const StridedView<double>& out) const { quantize_view(*this, in, out); }
+
+std::uint64_t Quantizer::encode(double x, std::optional<std::uint64_t> nan_code, std::uint64_t element) const {
+    std::uint64_t code = 0;
+    encode_span(std::span<const double>(&x, 1), std::span<std::uint64_t>(&code, 1), nan_code, element);
+    return code;
+}
+double Quantizer::decode(std::uint64_t code) const {
+    double value = 0.0;
+    decode_span(std::span<const std::uint64_t>(&code, 1), std::span<double>(&value, 1));
+    return value;
+}
+
+template <class Real, class Code>
+void Quantizer::encode_span(std::span<const Real> values, std::span<Code> codes, std::optional<std::uint64_t> nan_code, std::uint64_t first) const {
+    const detail::FloatEnvironment environment;
+    detail::encode<Real, Code>(values, codes, prepared_->format, prepared_->projection, nan_code, {prepared_->seed, first, {}},
+                               prepared_->threads);
+}
+template <class Code, class Real>
+void Quantizer::decode_span(std::span<const Code> codes, std::span<Real> values) const {
+    const detail::FloatEnvironment environment;
+    detail::decode<Code, Real>(codes, values, prepared_->format, prepared_->projection.keep_payload, prepared_->threads);
+}
+
+#define APSCOPE_CODES(Real, Code)                                                                                               \
+    template void Quantizer::encode_span(std::span<const Real>, std::span<Code>, std::optional<std::uint64_t>, std::uint64_t) const; \
+    template void Quantizer::decode_span(std::span<const Code>, std::span<Real>) const;
+APSCOPE_CODES(float, std::uint8_t)
+APSCOPE_CODES(float, std::uint16_t)
+APSCOPE_CODES(float, std::uint32_t)
+APSCOPE_CODES(double, std::uint8_t)
+APSCOPE_CODES(double, std::uint16_t)
+APSCOPE_CODES(double, std::uint32_t)
+APSCOPE_CODES(double, std::uint64_t)
+#undef APSCOPE_CODES
+
+}  // namespace apscope

@@ -1,0 +1,191 @@
+#include "bindings/cpp/apscope/replay.h"
+
+#include <algorithm>
+#include <numeric>
+#include <regex>
+#include <stdexcept>
+
+#include "analysis/replay/replay.h"
+#include "bindings/cpp/source/results_data.h"
+#include "bindings/module/result_columns.h"
+#include "core/float_environment.h"
+
+namespace apscope {
+namespace {
+
+constexpr double missing = std::numeric_limits<double>::quiet_NaN();
+
+double as_number(double value) { return value; }
+double as_number(std::int64_t value) { return static_cast<double>(value); }
+double as_number(const std::optional<std::int64_t>& value) { return value ? static_cast<double>(*value) : missing; }
+
+using Number = double (*)(const Results::Data&, const detail::ResultRow&);
+using Text = std::string_view (*)(const Results::Data&, const detail::ResultRow&);
+
+// A column, and how to read it: one of the two.
+struct Reader {
+    Column column;
+    Number number = nullptr;
+    Text text = nullptr;
+};
+
+using Data = Results::Data;
+using Row = detail::ResultRow;
+constexpr ColumnKind text_kind = ColumnKind::text, integer_kind = ColumnKind::integer, real_kind = ColumnKind::real;
+
+constexpr Reader readers[] = {
+    {{"trace", text_kind}, nullptr, [](const Data& d, const Row&) { return std::string_view(d.trace); }},
+    {{"step", integer_kind}, [](const Data& d, const Row& r) { return as_number(d.step_numbers[r.step_index]); }},
+    {{"tensor", text_kind}, nullptr, [](const Data& d, const Row& r) { return std::string_view(d.tensor_names[r.tensor_index]); }},
+    {{"role", text_kind}, nullptr, [](const Data& d, const Row& r) { return std::string_view(d.roles[r.tensor_index]); }},
+    {{"scheme", text_kind}, nullptr, [](const Data& d, const Row& r) { return std::string_view(d.schemes[r.scheme_index]); }},
+    {{"format", text_kind}, nullptr, [](const Data&, const Row& r) { return std::string_view(r.format); }},
+    {{"topology", text_kind}, nullptr, [](const Data&, const Row& r) { return std::string_view(r.topology); }},
+    {{"workers", integer_kind}, [](const Data& d, const Row&) { return static_cast<double>(d.workers); }},
+    {{"stage", text_kind}, nullptr, [](const Data&, const Row& r) { return std::string_view(r.wire ? "wire" : "reduced"); }},
+#define APSCOPE_COUNT(name) {{#name, integer_kind}, [](const Data&, const Row& r) { return as_number(r.name); }},
+#define APSCOPE_REAL(name) {{#name, real_kind}, [](const Data&, const Row& r) { return as_number(r.name); }},
+    APSCOPE_NUMBER_COLUMNS(APSCOPE_COUNT, APSCOPE_REAL)
+#undef APSCOPE_COUNT
+#undef APSCOPE_REAL
+    {{"skipped", ColumnKind::flag}, [](const Data&, const Row& r) { return r.skipped ? 1.0 : 0.0; }},
+    {{"note", text_kind}, nullptr, [](const Data&, const Row& r) { return std::string_view(r.note); }},
+};
+
+const Reader& reader(std::string_view column, bool text) {
+    const auto found = std::ranges::find(readers, column, [](const Reader& r) { return r.column.name; });
+    if (found == std::end(readers)) throw std::invalid_argument("the results have no column '" + std::string(column) + "'; columns() lists them");
+    if ((found->text != nullptr) != text) {
+        throw std::invalid_argument("column '" + std::string(column) + "' holds " + (text ? "numbers" : "text") + "; read it with " +
+                                    (text ? "number()" : "text()"));
+    }
+    return *found;
+}
+
+std::vector<std::size_t> chosen_steps(const detail::Manifest& manifest, const ReplayOptions& options) {
+    if (manifest.steps.empty()) throw std::invalid_argument("trace '" + manifest.name + "' has no complete step, so there is nothing to replay");
+    const std::int64_t first = options.first_step.value_or(manifest.steps.front().number);
+    const std::int64_t end = options.end_step.value_or(manifest.steps.back().number + 1);
+    std::vector<std::size_t> chosen;
+    for (std::size_t i = 0; i < manifest.steps.size(); ++i) {
+        if (first <= manifest.steps[i].number && manifest.steps[i].number < end) chosen.push_back(i);
+    }
+    if (chosen.empty()) {
+        throw std::invalid_argument("no recorded step of trace '" + manifest.name + "' lies in " + std::to_string(first) + ":" +
+                                    std::to_string(end) + "; it has steps " + std::to_string(manifest.steps.front().number) + " to " +
+                                    std::to_string(manifest.steps.back().number));
+    }
+    return chosen;
+}
+
+std::vector<std::size_t> chosen_tensors(const detail::Manifest& manifest, const std::string& pattern) {
+    std::vector<std::size_t> chosen;
+    try {
+        const std::regex expression(pattern);
+        for (std::size_t i = 0; i < manifest.tensors.size(); ++i) {
+            if (std::regex_search(manifest.tensors[i].name, expression)) chosen.push_back(i);
+        }
+    } catch (const std::regex_error& error) {
+        throw std::invalid_argument("tensors '" + pattern + "' is no regular expression: " + error.what());
+    }
+    if (chosen.empty()) throw std::invalid_argument("tensors '" + pattern + "' matches none of trace '" + manifest.name + "'");
+    return chosen;
+}
+
+}  // namespace
+
+Results replay(const Trace& trace, const std::vector<std::string>& schemes, const ReplayOptions& options) {
+    const detail::FloatEnvironment environment;
+    const detail::Manifest& manifest = trace.trace_->manifest();
+    if (schemes.empty()) throw std::invalid_argument("there is no scheme to replay; give at least one, such as 'aps:e4m3'");
+    if (options.shard >= options.shards) {
+        throw std::invalid_argument("shard " + std::to_string(options.shard) + "/" + std::to_string(options.shards) +
+                                    " does not exist; shards count from 0 to N-1");
+    }
+    detail::ReplayOptions o;
+    auto data = std::make_shared<Results::Data>();
+    for (const std::string& spec : schemes) {
+        detail::Scheme scheme = detail::parse_scheme(spec);
+        if (std::ranges::find(data->schemes, scheme.spec) != data->schemes.end()) continue;
+        data->schemes.push_back(scheme.spec);
+        data->families.push_back(scheme.family);
+        o.schemes.push_back(std::move(scheme));
+    }
+    for (const std::string& name : options.topologies) {
+        const detail::Topology topology = detail::parse_topology(name);
+        if (std::ranges::find(o.topologies, topology) != o.topologies.end()) continue;
+        o.topologies.push_back(topology);
+        data->topologies.push_back(topology.name());
+    }
+    o.steps = chosen_steps(manifest, options);
+    o.tensors = chosen_tensors(manifest, options.tensors);
+    o.workers = options.workers.value_or(manifest.workers);
+    o.seed = options.seed;
+    o.threads = options.threads;
+    o.draws = options.draws;
+    o.shard = options.shard;
+    o.shards = options.shards;
+    o.progress = options.progress;
+
+    data->trace = manifest.name;
+    data->workers = o.workers;
+    for (const detail::StepInfo& step : manifest.steps) data->step_numbers.push_back(step.number);
+    for (const detail::TensorInfo& tensor : manifest.tensors) {
+        data->tensor_names.push_back(tensor.name);
+        data->roles.push_back(tensor.role);
+    }
+    data->rows = detail::replay(*trace.trace_, o).rows;
+    data->steps = std::move(o.steps);
+    data->tensors = std::move(o.tensors);
+    return Results(std::move(data));
+}
+
+std::size_t Results::size() const { return data_->rows.size(); }
+
+std::span<const Column> Results::columns() {
+    static const std::vector<Column> all = [] {
+        std::vector<Column> names;
+        for (const Reader& r : readers) names.push_back(r.column);
+        return names;
+    }();
+    return all;
+}
+
+double Results::number(std::size_t row, std::string_view column) const { return reader(column, false).number(*data_, data_->rows.at(row)); }
+std::string_view Results::text(std::size_t row, std::string_view column) const { return reader(column, true).text(*data_, data_->rows.at(row)); }
+
+std::vector<double> Results::numbers(std::string_view column) const {
+    const Reader& r = reader(column, false);
+    std::vector<double> values;
+    values.reserve(size());
+    for (const Row& row : data_->rows) values.push_back(r.number(*data_, row));
+    return values;
+}
+std::vector<std::string_view> Results::texts(std::string_view column) const {
+    const Reader& r = reader(column, true);
+    std::vector<std::string_view> values;
+    values.reserve(size());
+    for (const Row& row : data_->rows) values.push_back(r.text(*data_, row));
+    return values;
+}
+
+const std::string& Results::trace() const { return data_->trace; }
+std::vector<std::string> Results::schemes() const { return data_->schemes; }
+std::vector<std::string> Results::topologies() const { return data_->topologies; }
+std::vector<std::int64_t> Results::steps() const {
+    std::vector<std::int64_t> numbers;
+    for (const std::size_t i : data_->steps) numbers.push_back(data_->step_numbers[i]);
+    return numbers;
+}
+std::vector<std::string> Results::tensors() const {
+    std::vector<std::string> names;
+    for (const std::size_t i : data_->tensors) names.push_back(data_->tensor_names[i]);
+    return names;
+}
+
+std::vector<SummaryRow> Results::summary() const {
+    const detail::FloatEnvironment environment;
+    return summarize(*data_);
+}
+
+}  // namespace apscope

@@ -1,0 +1,25 @@
+// What Results hold: the rows of a replay, and the texts that they number.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analysis/statistics/result_row.h"
+#include "bindings/cpp/apscope/replay.h"
+
+namespace apscope {
+
+struct Results::Data {
+    std::string trace;
+    int workers = 0;
+    std::vector<std::int64_t> step_numbers;          // of the trace: what rows' indices mean
+    std::vector<std::string> tensor_names, roles;    // the same
+    std::vector<std::size_t> steps, tensors;         // indices that were replayed
+    std::vector<std::string> schemes, families, topologies;
+    std::vector<detail::ResultRow> rows;
+};
+
+std::vector<SummaryRow> summarize(const Results::Data& data);
+
+}  // namespace apscope

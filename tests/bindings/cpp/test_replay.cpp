@@ -1,0 +1,109 @@
+// Traces and replays through the public headers: what is read, rows and summary hold together, selections, what is refused.
+#include <apscope/apscope.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace apscope;
+
+Trace digits() { return open_trace(APSCOPE_ROOT "/notebooks/data/digits"); }
+
+TEST(CppTrace, SaysWhatItHolds) {
+    const Trace trace = digits();
+    EXPECT_EQ(trace.name(), "digits");
+    EXPECT_EQ(trace.stage(), "local");
+    ASSERT_FALSE(trace.steps().empty());
+    const TraceTensor tensor = trace.tensors().front();
+    TraceValues values;
+    {
+        const Trace copy = trace;
+        values = copy.read(trace.steps().front(), tensor.name, 0);
+    }
+    EXPECT_EQ(values.shape, tensor.shape);
+    std::size_t size = 1;
+    for (const std::int64_t length : tensor.shape) size *= static_cast<std::size_t>(length);
+    EXPECT_EQ(values.values.size(), size);
+    EXPECT_TRUE(std::ranges::any_of(values.values, [](float x) { return x != 0; }));
+    EXPECT_THROW(trace.read(-1, tensor.name, 0), std::invalid_argument);
+    EXPECT_THROW(trace.read(trace.steps().front(), tensor.name, 0, "colour"), std::invalid_argument);
+    EXPECT_THROW(open_trace(APSCOPE_ROOT "/docs"), std::invalid_argument);
+}
+
+TEST(CppReplay, RowsAndColumns) {
+    std::size_t last_done = 0, last_total = 1;
+    ReplayOptions options{.topologies = {"ring", "tree", "ring"}, .end_step = 3, .threads = 1};
+    options.progress = [&](std::size_t done, std::size_t total) { last_done = done, last_total = total; };
+    const Results results = replay(digits(), {"none:e4m3", "aps:e4m3", "qsgd", "aps:e4m3"}, options);
+    EXPECT_EQ(last_done, last_total);
+    EXPECT_EQ(results.schemes(), (std::vector<std::string>{"none:e4m3", "aps:e4m3", "qsgd"}));
+    EXPECT_EQ(results.topologies(), (std::vector<std::string>{"ring", "tree"}));
+    // wire, exact, ring and tree of the two that sum in a format; wire, exact and gather of the other
+    EXPECT_EQ(results.size(), results.steps().size() * results.tensors().size() * (4 + 4 + 3));
+    EXPECT_TRUE(std::ranges::all_of(results.steps(), [](std::int64_t step) { return step < 3; }));
+    const std::vector<double> error = results.numbers("sum_squared_error"), reference = results.numbers("sum_squared_reference"), nmse = results.numbers("nmse");
+    const std::vector<std::string_view> schemes = results.texts("scheme");
+    for (std::size_t i = 0; i < results.size(); ++i) {
+        ASSERT_EQ(results.text(i, "trace"), "digits");
+        ASSERT_EQ(results.text(i, "scheme"), schemes[i]);
+        if (reference[i] != 0) {
+            ASSERT_EQ(nmse[i], error[i] / reference[i]);
+        }
+        ASSERT_EQ(results.number(i, "workers"), digits().workers());
+    }
+    for (const Column& column : Results::columns()) {
+        const std::size_t length = column.kind == ColumnKind::text ? results.texts(column.name).size() : results.numbers(column.name).size();
+        EXPECT_EQ(length, results.size()) << column.name;
+    }
+    EXPECT_THROW(results.number(0, "scheme"), std::invalid_argument);
+    EXPECT_THROW(results.text(0, "nmse"), std::invalid_argument);
+    EXPECT_THROW(results.numbers("colour"), std::invalid_argument);
+    EXPECT_THROW(results.number(results.size(), "nmse"), std::out_of_range);
+}
+
+TEST(CppReplay, ShardsAreTheWholeInParts) {
+    ReplayOptions options{.topologies = {"ring"}, .end_step = 2};
+    const std::vector<double> whole = replay(digits(), {"aps:e4m3"}, options).numbers("sum_error");
+    std::vector<double> parts;
+    options.shards = 2;
+    for (options.shard = 0; options.shard < 2; ++options.shard) {
+        for (const double value : replay(digits(), {"aps:e4m3"}, options).numbers("sum_error")) parts.push_back(value);
+    }
+    std::vector<double> sorted = whole;
+    std::ranges::sort(sorted);
+    std::ranges::sort(parts);
+    EXPECT_EQ(sorted, parts);
+}
+
+TEST(CppReplay, SummariesRank) {
+    const std::vector<SummaryRow> rows = replay(digits(), {"none:e4m3", "none:fp32", "hybrid(last=qsgd;else=none:e4m3)"}, {.topologies = {"ring"}, .end_step = 3}).summary();
+    ASSERT_EQ(rows.size(), 6u);
+    EXPECT_EQ(rows.front().scheme, "none:fp32");
+    for (std::size_t i = 1; i < rows.size(); ++i) EXPECT_LE(rows[i - 1].step_nmse, rows[i].step_nmse);
+    for (const SummaryRow& row : rows) {
+        EXPECT_TRUE(row.topology == "ring" || row.topology == "exact") << row.topology;  // of the policy too, whose last layer gathers
+        EXPECT_GE(row.worst_nmse, row.step_nmse);
+        EXPECT_FALSE(row.worst_layer.empty());
+        EXPECT_GT(row.layer_cosine, 0.0);
+        EXPECT_LE(row.layer_cosine, 1.0);
+    }
+}
+
+TEST(CppReplay, WhatIsRefused) {
+    const Trace trace = digits();
+    EXPECT_THROW(replay(trace, {}), std::invalid_argument);
+    EXPECT_THROW(replay(trace, {"magic"}), std::invalid_argument);
+    EXPECT_THROW(replay(trace, {"aps:e4m3"}, {.topologies = {"star"}}), std::invalid_argument);
+    EXPECT_THROW(replay(trace, {"aps:e4m3"}, {.workers = 1000}), std::invalid_argument);
+    EXPECT_THROW(replay(trace, {"aps:e4m3"}, {.first_step = 1 << 30}), std::invalid_argument);
+    EXPECT_THROW(replay(trace, {"aps:e4m3"}, {.tensors = "no such tensor"}), std::invalid_argument);
+    EXPECT_THROW(replay(trace, {"aps:e4m3"}, {.tensors = "("}), std::invalid_argument);
+    EXPECT_THROW(replay(trace, {"aps:e4m3"}, {.shard = 2, .shards = 2}), std::invalid_argument);
+}
+
+}  // namespace

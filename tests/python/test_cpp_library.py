@@ -1,0 +1,173 @@
+"""The C++ library as others have it: installed into a prefix, used by projects that see neither this repository nor Python.
+
+The projects are built in a mount namespace in which the repository is an empty folder, where the system allows one; the compiler's
+list of what it read is looked at in either case.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import apscope
+
+ROOT = Path(__file__).parents[2]
+BUILD = ROOT / "build" / "release"
+EXAMPLES = ROOT / "bindings/cpp/examples"
+CONSUMERS = ROOT / "tests/bindings/cpp/consumers"
+NAMES = [p.stem for p in sorted(EXAMPLES.glob("*.cpp"))]
+TOOLS = ["cmake", "ninja", "c++", "cc", "as", "ld", "ar", "ranlib", "sh", "pkg-config", "nm"]
+
+pytestmark = pytest.mark.skipif(
+    not any(BUILD.glob("bindings/cpp/libapscope.*")) or not shutil.which("cmake"), reason="libapscope is not built in build/release"
+)
+
+
+def run(*command: object, **options: object) -> str:
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, **options)
+    assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the library in prefix/, moved there after it was installed elsewhere, and a tool's path without Python."""
+    folder = tmp_path_factory.mktemp("cpp")
+    run("cmake", "--install", BUILD, "--prefix", folder / "first", "--component", "cpp")
+    (folder / "first").rename(folder / "prefix")
+    (folder / "bin").mkdir()
+    for tool in TOOLS:
+        if found := shutil.which(tool):
+            (folder / "bin" / tool).symlink_to(found)
+    return folder
+
+
+class Outside:
+    """Runs commands where the repository is an empty folder and Python is in no path."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.environment = {"PATH": str(place / "bin"), "HOME": str(place), "LANG": "C", "CCACHE_DISABLE": "1",
+                            "PKG_CONFIG_PATH": str(next(place.glob("prefix/lib*/**/pkgconfig")))}
+        hide = f'mount -t tmpfs none "{ROOT}" && '
+        tried = subprocess.run(["unshare", "-rm", "sh", "-c", hide + f'test ! -e "{ROOT}/core"'], capture_output=True, check=False)
+        self.hide = hide if tried.returncode == 0 else ""
+
+    def __call__(self, *command: object) -> str:
+        words = [str(word) for word in command]
+        if self.hide:
+            words = [shutil.which("unshare") or "", "-rm", "/bin/sh", "-c", f'PATH=/usr/bin:/bin:/usr/sbin:/sbin; {self.hide} PATH="{self.place}/bin"; exec "$@"', "sh", *words]
+        return run(*words, env=self.environment, cwd=self.place)
+
+    def build(self, source: Path, *definitions: str) -> Path:
+        """A project copied out of the repository and built: where its programs lie."""
+        project, build = self.place / source.name, self.place / f"{source.name}-build"
+        shutil.copytree(source, project)
+        self(self.place / "bin/cmake", "-G", "Ninja", "-S", project, "-B", build, f"-DCMAKE_PREFIX_PATH={self.place}/prefix", *definitions)
+        self(self.place / "bin/cmake", "--build", build)
+        read = run("ninja", "-C", build, "-t", "deps")
+        assert "prefix/include/apscope/apscope.h" in read
+        assert str(ROOT) not in read and "bindings/cpp" not in read
+        return build
+
+
+@pytest.fixture(scope="module")
+def outside(place: Path) -> Outside:
+    return Outside(place)
+
+
+@pytest.fixture(scope="module")
+def examples(outside: Outside) -> Path:
+    return outside.build(EXAMPLES)
+
+
+@pytest.fixture(scope="module")
+def consumers(outside: Outside) -> Path:
+    return outside.build(CONSUMERS)
+
+
+@pytest.fixture(scope="module")
+def trace(place: Path) -> Path:
+    shutil.copytree(ROOT / "notebooks/data/digits", place / "digits")
+    return place / "digits"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_examples_print_what_their_pages_show(name, examples, outside, trace):
+    printed = outside(examples / name, *([trace] if name == "replay_trace" else []))
+    assert printed == (EXAMPLES / f"{name}.txt").read_text()
+
+
+def test_a_project_without_cmake(outside, place):
+    """Flags by pkg-config; warnings are errors, and flags that change what floating-point code means change no result."""
+    flags = outside(place / "bin/pkg-config", "--cflags", "--libs", "apscope").split()
+    assert f"-I{place}/prefix" in " ".join(os.path.normpath(f) if f[0] == "/" else f"{f[:2]}{os.path.normpath(f[2:])}" for f in flags)
+    source, program = place / "alone.cpp", place / "alone"
+    shutil.copy(EXAMPLES / "round_array.cpp", source)
+    library = place / "prefix" / next(place.glob("prefix/lib*")).name
+    for more in (["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"], ["-O3", "-ffast-math", "-fvisibility=hidden"]):
+        outside(place / "bin/c++", "-std=c++20", *more, source, "-o", program, *flags, f"-Wl,-rpath,{library}")
+        assert outside(program) == (EXAMPLES / "round_array.txt").read_text()
+
+
+def test_boost_and_xtensor_alone(consumers, outside):
+    assert outside(consumers / "xtensor_only") == "0.1015625 240 inf\n19 6.1015625\n"
+    assert outside(consumers / "exact") == "1/512\n1 1.125\n"
+
+
+def test_nothing_internal_is_seen(place, outside):
+    installed = sorted(p.relative_to(place / "prefix").as_posix() for p in (place / "prefix").rglob("*") if p.is_file())
+    headers = [p for p in installed if p.endswith(".h")]
+    public = {f"include/apscope/{p.name}" for p in (ROOT / "bindings/cpp/apscope").glob("*.h")}
+    values = {"core/float_format.h", "core/named_formats.h", "core/block_format.h", "core/projection.h", "core/host_device.h", "analysis/tables/array.h"}
+    assert set(headers) == public | {f"include/apscope/{name}" for name in values}
+    assert not [p for p in installed if p.endswith((".py", ".cpp"))]
+    library = next(place.glob("prefix/lib*/**/libapscope.*"))
+    if library.suffix == ".a":
+        pytest.skip("an archive hides nothing")
+    shown = outside(place / "bin/nm", "-D", "--defined-only", "-C", library).splitlines()
+    assert any(re.search(r" T apscope::Quantizer::Quantizer\(", line) for line in shown)
+    inner = {line.split(" ", 2)[2] for line in shown if "apscope::detail::" in line.split(" ", 2)[2].split("(")[0]}
+    assert all(name.startswith("apscope::detail::allreduce_rows") for name in inner), sorted(inner)[:10]
+
+
+def test_a_replay_gives_pythons_numbers(consumers, outside, trace):
+    """All rows and columns bit for bit; the summary to twelve digits."""
+    schemes = ["none:e4m3", "none:e3m0", "aps:e4m3,rounding=stochastic", "loss_scaling:e3m4,scale=best", "qsgd", "sign_vote", "mx", "error_feedback(top_k)",
+               "dynamic_loss_scaling:fp16", "hybrid(last=qsgd;else=aps:e4m3)", "hybrid(last=qsgd;first=sign_vote;else=natural)"]
+    topologies = ["ring", "hierarchical:4+kahan"]
+    printed = json.loads(outside(consumers / "dump_results", trace, *schemes))
+    results = apscope.replay(trace, schemes, topology=topologies, steps="0:4")
+
+    frame = results.frame
+    assert [c["name"] for c in printed["columns"]] == list(frame.columns)
+    for column in printed["columns"]:
+        name, values = column["name"], column["values"]
+        if column["kind"] == "text":
+            assert values == frame[name].tolist(), name
+        else:
+            ours = np.array([np.nan if v is None else float.fromhex(v) for v in values])
+            theirs = frame[name].to_numpy(float, na_value=np.nan)
+            assert np.array_equal(ours, theirs, equal_nan=True), name
+
+    summary = results.summary()
+    assert len(printed["summary"]) == len(summary) > 20
+    for ours, (_, theirs) in zip(printed["summary"], summary.iterrows()):
+        for name, value in ours.items():
+            expected = theirs[name]
+            if isinstance(value, str) and name in ("scheme", "family", "format", "topology", "worst_layer"):
+                assert value == ("" if pd.isna(expected) else expected), (name, ours)
+            elif value is None:
+                assert pd.isna(expected), (name, ours)
+            else:
+                value = float.fromhex(value)
+                assert value == pytest.approx(float(expected), rel=1e-12, abs=0), (name, ours)
+
