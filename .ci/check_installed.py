@@ -19,7 +19,16 @@ import numpy as np
 import apscope
 from apscope.record import TraceWriter
 
-FILES = ["py.typed", "_core.pyi", "_oracle.pyi", "schemes.pyi", "_report/template.html", "_report/licences.txt", "_report/page/main.js", "_report/page/style.css"]
+FILES = [
+    "py.typed",
+    "_core.pyi",
+    "_oracle.pyi",
+    "schemes.pyi",
+    "_report/template.html",
+    "_report/licences.txt",
+    "_report/page/main.js",
+    "_report/page/style.css",
+]
 LICENCES = {"LICENSE", "LICENSE-THIRD-PARTY.txt"}
 
 

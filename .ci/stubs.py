@@ -52,7 +52,9 @@ def scheme_stub() -> str:
                 continue
             if "*" not in taken:
                 taken.append("*")
-            taken.append(f"{p.name}: {'str' if p.name in WORDS else VALUES[type(p.default)]} = {json.dumps(p.default) if isinstance(p.default, str) else repr(p.default)}")
+            taken.append(
+                f"{p.name}: {'str' if p.name in WORDS else VALUES[type(p.default)]} = {json.dumps(p.default) if isinstance(p.default, str) else repr(p.default)}"
+            )
         one = f"    def __init__({', '.join(taken)}) -> None: ..."
         several = ["    def __init__(", *(f"        {t}," for t in taken), "    ) -> None: ..."]
         lines += ["", f"class {name}(Scheme):", *([one] if len(one) <= 140 else several)]

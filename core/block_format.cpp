@@ -36,8 +36,7 @@ const std::vector<NamedBlockFormat>& table() {
         {"mxfp6_e2m3", "OCP MX", microscaling(make_format(2, 3, Specials::finite))},
         {"mxfp4", "OCP MX", microscaling(make_format(2, 1, Specials::finite))},
         {"mxint8", "OCP MX", microscaling(fixed_point_element(8, true), true)},
-        {"nvfp4", "NVIDIA",
-         {make_format(2, 1, Specials::finite), false, make_format(4, 3, Specials::fn), 16, ScaleRule::ratio, true}},
+        {"nvfp4", "NVIDIA", {make_format(2, 1, Specials::finite), false, make_format(4, 3, Specials::fn), 16, ScaleRule::ratio, true}},
     };
     return formats;
 }
@@ -110,9 +109,7 @@ int BlockFormat::top_mantissa_bits() const {
     return emax - (std::max(emax, least) - element.mantissa_bits);
 }
 
-double BlockFormat::bits_per_element() const {
-    return element.storage_bits() + static_cast<double>(scale.storage_bits()) / block_size;
-}
+double BlockFormat::bits_per_element() const { return element.storage_bits() + static_cast<double>(scale.storage_bits()) / block_size; }
 
 int scale_exponent(const BlockFormat& f, double amax) {
     const int emax = f.element.emax();

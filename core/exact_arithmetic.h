@@ -22,9 +22,7 @@ APSCOPE_HD double step_to_odd(double x, bool farther, bool nearer) {
 }
 
 // x without its last `bits` significand bits: the high part of an exact product of two halves.
-APSCOPE_HD double high_part(double x, int bits) {
-    return bits_cast<double>(bits_cast<std::uint64_t>(x) & ~std::uint64_t{0} << bits);
-}
+APSCOPE_HD double high_part(double x, int bits) { return bits_cast<double>(bits_cast<std::uint64_t>(x) & ~std::uint64_t{0} << bits); }
 
 // The remainder a - q b is exact without a fused multiply-add: 29 and 24 bits of q times 24 of b.
 APSCOPE_HD double divide_to_odd(double a, double b) {

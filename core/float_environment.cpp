@@ -32,9 +32,7 @@ FloatEnvironment::FloatEnvironment() {
 }
 FloatEnvironment::~FloatEnvironment() { asm volatile("msr fpcr, %0" ::"r"(saved_control_)); }
 #else
-FloatEnvironment::FloatEnvironment() : saved_control_(static_cast<std::uint64_t>(std::fegetround())) {
-    std::fesetround(FE_TONEAREST);
-}
+FloatEnvironment::FloatEnvironment() : saved_control_(static_cast<std::uint64_t>(std::fegetround())) { std::fesetround(FE_TONEAREST); }
 FloatEnvironment::~FloatEnvironment() { std::fesetround(static_cast<int>(saved_control_)); }
 #endif
 

@@ -12,20 +12,19 @@ namespace {
 [[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
 
 std::string describe(const FloatFormat& f) {
-    return "a format with exponent_bits=" + std::to_string(f.exponent_bits) +
-           ", mantissa_bits=" + std::to_string(f.mantissa_bits) + ", bias=" + std::to_string(f.bias);
+    return "a format with exponent_bits=" + std::to_string(f.exponent_bits) + ", mantissa_bits=" + std::to_string(f.mantissa_bits) +
+           ", bias=" + std::to_string(f.bias);
 }
 
 }  // namespace
 
 std::size_t FloatFormat::hash() const {
     std::size_t h = 1469598103934665603ull;
-    for (std::uint64_t field : {static_cast<std::uint64_t>(exponent_bits), static_cast<std::uint64_t>(mantissa_bits),
-                                static_cast<std::uint64_t>(bias), static_cast<std::uint64_t>(is_signed),
-                                static_cast<std::uint64_t>(subnormals), static_cast<std::uint64_t>(subnormal_exponent),
-                                static_cast<std::uint64_t>(zero), nan_codes, static_cast<std::uint64_t>(has_infinity),
-                                static_cast<std::uint64_t>(nan_at_negative_zero),
-                                static_cast<std::uint64_t>(even_code_ties)}) {
+    for (std::uint64_t field :
+         {static_cast<std::uint64_t>(exponent_bits), static_cast<std::uint64_t>(mantissa_bits), static_cast<std::uint64_t>(bias),
+          static_cast<std::uint64_t>(is_signed), static_cast<std::uint64_t>(subnormals), static_cast<std::uint64_t>(subnormal_exponent),
+          static_cast<std::uint64_t>(zero), nan_codes, static_cast<std::uint64_t>(has_infinity), static_cast<std::uint64_t>(nan_at_negative_zero),
+          static_cast<std::uint64_t>(even_code_ties)}) {
         h = (h ^ field) * 1099511628211ull;
     }
     return h;
@@ -38,9 +37,8 @@ void refuse_format(const FloatFormat& f, std::string_view what) { refuse("the fo
 void refuse_p3109(int storage_bits, int precision, bool is_signed) {
     const int widest = is_signed ? storage_bits - 1 : storage_bits;
     if (storage_bits < 3 || precision < 1 || precision > widest) {
-        refuse("P3109 has no format of " + std::to_string(storage_bits) + " bits with precision " +
-               std::to_string(precision) + "; precision runs from 1 to " + std::to_string(widest) +
-               " and storage from 3 bits");
+        refuse("P3109 has no format of " + std::to_string(storage_bits) + " bits with precision " + std::to_string(precision) +
+               "; precision runs from 1 to " + std::to_string(widest) + " and storage from 3 bits");
     }
     refuse("P3109's format of " + std::to_string(storage_bits) + " bits with precision " + std::to_string(precision) + " has " +
            std::to_string(widest - (precision - 1)) + " exponent bits, and values that fp64 cannot store; use at most 11");
@@ -82,8 +80,8 @@ void validate(const FloatFormat& f) {
         refuse("nan_at_negative_zero needs a signed format with zero='single'");
     }
     if (f.subnormals && (f.subnormal_exponent > 1 - f.bias || f.subnormal_exponent < -f.bias)) {
-        refuse("subnormal_exponent=" + std::to_string(f.subnormal_exponent) + " must be 1 - bias = " +
-               std::to_string(1 - f.bias) + " or -bias = " + std::to_string(-f.bias));
+        refuse("subnormal_exponent=" + std::to_string(f.subnormal_exponent) + " must be 1 - bias = " + std::to_string(1 - f.bias) +
+               " or -bias = " + std::to_string(-f.bias));
     }
     if (f.even_code_ties && f.mantissa_bits != 0) {
         refuse("even_code_ties concerns precision 1 only; mantissa_bits is " + std::to_string(f.mantissa_bits));
@@ -92,8 +90,7 @@ void validate(const FloatFormat& f) {
     const std::uint64_t specials = f.nan_codes + (f.has_infinity ? 1 : 0);
     const std::uint64_t needed = f.zero == Zero::none ? 1 : 2;
     if (f.nan_codes >= f.magnitude_codes() || specials + needed > f.magnitude_codes()) {
-        refuse(describe(f) + " and " + std::to_string(specials) +
-               " special codes per sign has no finite value beside zero");
+        refuse(describe(f) + " and " + std::to_string(specials) + " special codes per sign has no finite value beside zero");
     }
     const int quantum = f.finest_exponent();
     if (quantum < -1074 || !std::isfinite(f.largest())) {

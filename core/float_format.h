@@ -180,17 +180,14 @@ constexpr FloatFormat make_format(int exponent_bits, int mantissa_bits, Specials
             f.has_infinity = true;
             f.nan_codes = sane ? (std::uint64_t{1} << mantissa_bits) - 1 : 0;
             break;
-        case Specials::fn:
-            f.nan_codes = 1;
-            break;
+        case Specials::fn: f.nan_codes = 1; break;
         case Specials::fnuz:
             f.bias += 1;
             f.zero = Zero::single;
             f.nan_at_negative_zero = is_signed;
             f.nan_codes = is_signed ? 0 : 1;
             break;
-        case Specials::finite:
-            break;
+        case Specials::finite: break;
         case Specials::e8m0:
             f.is_signed = false;
             f.subnormals = false;
@@ -216,8 +213,7 @@ constexpr FloatFormat make_p3109(int storage_bits, int precision, bool is_signed
     if (storage_bits < 3 || precision < 1 || precision > widest || widest - (precision - 1) > 11) {
         detail::refuse_p3109(storage_bits, precision, is_signed);
     }
-    FloatFormat f = make_format(widest - (precision - 1), precision - 1,
-                                extended ? Specials::p3109_extended : Specials::p3109_finite, is_signed);
+    FloatFormat f = make_format(widest - (precision - 1), precision - 1, extended ? Specials::p3109_extended : Specials::p3109_finite, is_signed);
     // Bias 2^(K-P-1) signed, 2^(K-P) unsigned: 2^(exponent_bits - 1) either way.
     f.bias = 1 << (f.exponent_bits - 1);
     f.subnormal_exponent = 1 - f.bias;

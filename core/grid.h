@@ -71,8 +71,7 @@ template <class Real>
 APSCOPE_HD BitsOf<Real> first_overflow(const Cast<Real>& cast) {
     using Bits = BitsOf<Real>;
     constexpr int fraction_bits = Layout<Real>::fraction_bits;
-    const Real half_quantum =
-        bits_cast<Real>((cast.largest & infinity_bits<Real>) - (static_cast<Bits>(cast.mantissa_bits + 1) << fraction_bits));
+    const Real half_quantum = bits_cast<Real>((cast.largest & infinity_bits<Real>)-(static_cast<Bits>(cast.mantissa_bits + 1) << fraction_bits));
     const bool largest_odd = (cast.largest >> (fraction_bits - cast.mantissa_bits) & 1) != 0 || cast.mantissa_bits == 0;
     return static_cast<Bits>(bits_cast<Bits>(bits_cast<Real>(cast.largest) + half_quantum) + (largest_odd ? 0 : 1));
 }

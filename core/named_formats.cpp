@@ -144,8 +144,8 @@ bool means_another(std::string_view name, const FloatFormat& f) {
 // The general form of `f`, starting from the family of specials that needs the fewest words.
 std::string general_name(const FloatFormat& f) {
     std::string best;
-    constexpr std::array<std::pair<Specials, std::string_view>, 4> families = {{
-        {Specials::ieee, ""}, {Specials::finite, "finite"}, {Specials::fn, "fn"}, {Specials::fnuz, "fnuz"}}};
+    constexpr std::array<std::pair<Specials, std::string_view>, 4> families = {
+        {{Specials::ieee, ""}, {Specials::finite, "finite"}, {Specials::fn, "fn"}, {Specials::fnuz, "fnuz"}}};
     for (const auto& [specials, suffix] : families) {
         const FloatFormat base = with_bias(make_format(f.exponent_bits, f.mantissa_bits, specials, f.is_signed), f.bias);
         const bool takes_nan_at_zero = f.nan_at_negative_zero && !base.nan_at_negative_zero;
@@ -186,8 +186,7 @@ std::string FloatFormat::name() const {
     const int bits = storage_bits();
     if (bits >= 3 && (nan_at_negative_zero || (!is_signed && nan_codes == 1)) && precision() <= bits - (is_signed ? 1 : 0) &&
         *this == make_p3109(bits, precision(), is_signed, has_infinity)) {
-        return "binary" + std::to_string(bits) + "p" + std::to_string(precision()) + (is_signed ? "s" : "u") +
-               (has_infinity ? "e" : "f");
+        return "binary" + std::to_string(bits) + "p" + std::to_string(precision()) + (is_signed ? "s" : "u") + (has_infinity ? "e" : "f");
     }
     if (bits == 8 && bias >= 0 && bias <= 63 && (exponent_bits == 4 || exponent_bits == 5) && *this == cfloat8(exponent_bits, bias)) {
         return (exponent_bits == 4 ? "cfloat8_143b" : "cfloat8_152b") + std::to_string(bias);
@@ -201,8 +200,7 @@ FloatFormat parse_format(std::string_view name) {
     }
     for (const Ambiguous& row : ambiguous) {
         if (lists(row.names, name)) {
-            throw std::invalid_argument("the format name '" + std::string(name) + "' has several meanings: " +
-                                        std::string(row.candidates));
+            throw std::invalid_argument("the format name '" + std::string(name) + "' has several meanings: " + std::string(row.candidates));
         }
     }
     std::optional<FloatFormat> f = parse_p3109(name);

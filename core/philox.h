@@ -95,20 +95,14 @@ enum class Stage : std::uint32_t {
     reduce = 2,    // a hop rounds a partial sum; the hop counts from 0
     deeper = 3,    // further digits of a number that 64 bits did not decide
 };
-APSCOPE_HD std::uint32_t stage_and_hop(Stage stage, std::uint32_t hop) {
-    return static_cast<std::uint32_t>(stage) << 28 | hop;
-}
+APSCOPE_HD std::uint32_t stage_and_hop(Stage stage, std::uint32_t hop) { return static_cast<std::uint32_t>(stage) << 28 | hop; }
 
 // Keys: apscope.quantize takes the seed itself; a replay mixes in the tensor's name, the step and
 // the number of the draw: philox(counter = (FNV-1a 64 of the name, step), key = seed), whose first
 // two words are the key for draw 0 and whose other two, added to the draw's number, key the others.
-APSCOPE_HD PhiloxKey seed_key(std::uint64_t seed) {
-    return {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
-}
+APSCOPE_HD PhiloxKey seed_key(std::uint64_t seed) { return {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}; }
 // The stream that quantizes an array: on the host and on a GPU.
-inline RandomStream array_stream(std::uint64_t seed, int random_bits) {
-    return {seed_key(seed), 0, stage_and_hop(Stage::quantize, 0), random_bits};
-}
+inline RandomStream array_stream(std::uint64_t seed, int random_bits) { return {seed_key(seed), 0, stage_and_hop(Stage::quantize, 0), random_bits}; }
 inline std::uint64_t fnv1a(std::string_view text) {
     std::uint64_t hash = 0xCBF29CE484222325;
     for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
@@ -117,8 +111,8 @@ inline std::uint64_t fnv1a(std::string_view text) {
 inline PhiloxKey replay_key(std::uint64_t seed, std::string_view tensor, std::int64_t step, std::uint32_t draw = 0) {
     const std::uint64_t name = fnv1a(tensor);
     const std::uint64_t number = static_cast<std::uint64_t>(step);
-    const PhiloxBlock b = philox({{static_cast<std::uint32_t>(name), static_cast<std::uint32_t>(name >> 32),
-                                   static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(number >> 32)}},
+    const PhiloxBlock b = philox({{static_cast<std::uint32_t>(name), static_cast<std::uint32_t>(name >> 32), static_cast<std::uint32_t>(number),
+                                   static_cast<std::uint32_t>(number >> 32)}},
                                  seed_key(seed));
     if (draw == 0) return {b.word[0], b.word[1]};
     return {b.word[2] + draw, b.word[3]};

@@ -10,8 +10,8 @@ namespace apscope {
 namespace {
 
 constexpr std::array<std::string_view, rounding_mode_count> rounding_names = {
-    "ties_to_even",   "ties_to_away", "ties_to_zero", "toward_zero",  "toward_positive",  "toward_negative", "away_from_zero",
-    "to_odd",         "stochastic",   "stochastic_b", "stochastic_c", "stochastic_equal", "stochastic_exact"};
+    "ties_to_even", "ties_to_away", "ties_to_zero", "toward_zero",  "toward_positive",  "toward_negative", "away_from_zero",
+    "to_odd",       "stochastic",   "stochastic_b", "stochastic_c", "stochastic_equal", "stochastic_exact"};
 constexpr std::array<std::string_view, overflow_count> overflow_names = {"ieee", "saturate", "propagate", "infinity", "nan"};
 constexpr std::array<std::string_view, underflow_count> underflow_names = {"gradual", "flush_result", "flush_input", "flush_both"};
 
@@ -52,20 +52,18 @@ void validate(const Projection& projection, const FloatFormat& format) {
     const bool integer_count = projection.rounding == RoundingMode::stochastic_b || projection.rounding == RoundingMode::stochastic_c;
     const int most = integer_count ? 62 : 64;  // the count is rounded, for which two bits more are looked at
     if (projection.random_bits < 1 || projection.random_bits > most) {
-        throw std::invalid_argument("random_bits=" + std::to_string(projection.random_bits) + " is not between 1 and " +
-                                    std::to_string(most) + (integer_count ? ", as " + std::string(to_string(projection.rounding)) + " needs" : ""));
+        throw std::invalid_argument("random_bits=" + std::to_string(projection.random_bits) + " is not between 1 and " + std::to_string(most) +
+                                    (integer_count ? ", as " + std::string(to_string(projection.rounding)) + " needs" : ""));
     }
     if (projection.overflow == Overflow::infinity && !format.has_infinity) {
-        throw std::invalid_argument("overflow='infinity' needs a format with infinity, which " + format.name() +
-                                    " is not; use 'saturate' or 'ieee'");
+        throw std::invalid_argument("overflow='infinity' needs a format with infinity, which " + format.name() + " is not; use 'saturate' or 'ieee'");
     }
     if (projection.overflow == Overflow::nan && !format.has_nan()) {
-        throw std::invalid_argument("overflow='nan' needs a format with NaN, which " + format.name() +
-                                    " is not; use 'saturate' or 'ieee'");
+        throw std::invalid_argument("overflow='nan' needs a format with NaN, which " + format.name() + " is not; use 'saturate' or 'ieee'");
     }
     if (projection.underflow != Underflow::gradual && format.smallest_normal() == 0) {
-        throw std::invalid_argument("underflow='" + std::string(to_string(projection.underflow)) +
-                                    "' needs a format with normal numbers, which " + format.name() + " is not; use 'gradual'");
+        throw std::invalid_argument("underflow='" + std::string(to_string(projection.underflow)) + "' needs a format with normal numbers, which " +
+                                    format.name() + " is not; use 'gradual'");
     }
 }
 

@@ -29,9 +29,8 @@ BitsOf<Real> gap_up(const Cast<Real>& cast, bool negative) {
     BitsOf<Real> low = cast.gap_low, high = cast.gap_high;
     while (high - low > 1) {
         const BitsOf<Real> middle = low + (high - low) / 2;
-        const bool up = dispatch(cast.rounding, [&]<RoundingMode M>() {
-            return round_in_gap<M, Real>(middle, negative, cast, std::uint64_t{0}) == cast.gap_high;
-        });
+        const bool up = dispatch(cast.rounding,
+                                 [&]<RoundingMode M>() { return round_in_gap<M, Real>(middle, negative, cast, std::uint64_t{0}) == cast.gap_high; });
         (up ? high : low) = middle;
     }
     return high;

@@ -72,8 +72,7 @@ APSCOPE_HD Cast<Real> assume_plain(Cast<Real> c) {
 // kept (of its code, where the format says so), 0 or 1, and a number, because vectorisers know no
 // conversion to bool but a comparison; `one` is 1 (see Cast); `random` holds N bits, left-aligned.
 template <RoundingMode M, class Word, class Random>
-APSCOPE_HD bool round_up(Word one, Word rest, int shift, Word capped_shift, Word odd, bool negative, int random_bits,
-                         const Random& random) {
+APSCOPE_HD bool round_up(Word one, Word rest, int shift, Word capped_shift, Word odd, bool negative, int random_bits, const Random& random) {
     const bool inexact = rest != 0;
     if constexpr (M == RoundingMode::ties_to_even || M == RoundingMode::ties_to_away || M == RoundingMode::ties_to_zero) {
         // Twice the rest against one unit. Capped, the unit stays above any rest's double.
@@ -113,8 +112,8 @@ APSCOPE_HD int exponent_of(BitsOf<Real> magnitude) {
     const int field = static_cast<int>(magnitude >> L::fraction_bits);
     if constexpr (std::is_same_v<Real, float>) {
         // A subnormal's fraction, read as an integer, is an exact fp32 number: take its exponent.
-        const int fraction_exponent = static_cast<int>(
-            bits_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(magnitude & 0x7FFFFF))) >> 23);
+        const int fraction_exponent =
+            static_cast<int>(bits_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(magnitude & 0x7FFFFF))) >> 23);
         return field != 0 ? field - 127 : fraction_exponent - 127 - 149;
     } else {
         // A subnormal's fraction behind a leading one, less that one, is a normal number.

@@ -70,12 +70,17 @@ def measure(folder: str, schemes: list[str], seconds: float) -> dict:
         write_trace(Path(place) / "small", 1, 2, 10)
         apscope.replay(Path(place) / "small", schemes[:1], topology=TOPOLOGY, threads=1)
     before, times, wall = largest_resident_set(), [], []
-    while not times or sum(times) < seconds and (len(times) < 3 or sum(times) < seconds / 3):
+    while not times or (sum(times) < seconds and (len(times) < 3 or sum(times) < seconds / 3)):
         begin, begin_wall = time.process_time(), time.perf_counter()
         apscope.replay(folder, schemes, topology=TOPOLOGY, threads=1)
         times.append(time.process_time() - begin)
         wall.append(time.perf_counter() - begin_wall)
-    return {"seconds": statistics.median(times), "wall_seconds": statistics.median(wall), "runs": len(times), "memory": largest_resident_set() - before}
+    return {
+        "seconds": statistics.median(times),
+        "wall_seconds": statistics.median(wall),
+        "runs": len(times),
+        "memory": largest_resident_set() - before,
+    }
 
 
 def point(values: int, workers: int, schemes: int, seconds: float) -> dict:
@@ -87,7 +92,10 @@ def point(values: int, workers: int, schemes: int, seconds: float) -> dict:
         words = [sys.executable, __file__, "--measure", str(Path(place) / "trace"), "--seconds", str(seconds), "--schemes", str(schemes)]
         found = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
     made = {"values": steps * workers * elements, "workers": workers, "steps": steps, "elements": elements, "schemes": schemes} | found
-    print(f"{made['values']:>11} values, {workers:>3} workers, {schemes:>2} schemes: {found['seconds']:9.4f} s, {found['memory'] / 2**20:7.1f} MiB", file=sys.stderr)
+    print(
+        f"{made['values']:>11} values, {workers:>3} workers, {schemes:>2} schemes: {found['seconds']:9.4f} s, {found['memory'] / 2**20:7.1f} MiB",
+        file=sys.stderr,
+    )
     return made
 
 

@@ -25,7 +25,7 @@ def machine() -> str:
 def replace_between(page: Path, begin: str, end: str, lines: list[str]) -> None:
     """Put `lines` between the two markers, which must be there once."""
     block = "\n".join([begin, "", *lines, "", end])
-    text, count = re.subn(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _: block, page.read_text(), flags=re.S)
+    text, count = re.subn(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _: block, page.read_text(), flags=re.DOTALL)
     if count != 1:
         raise SystemExit(f"{page} has {count} places marked '{begin}'; one is needed")
     page.write_text(text)

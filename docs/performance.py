@@ -34,7 +34,7 @@ def main() -> None:
         ratio = "" if r["ratio"] is None else f"{r['ratio']:.2f}" if r["ratio"] >= 0.1 else f"1/{1 / r['ratio']:.0f}"
         lines.append(f"| {name} | {where} | {threads} | {r['ns']:.3f} | {rate} | {ratio} | {r['floor']} |")
     text = page.read_text()
-    new, count = re.subn(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: f"{BEGIN}\n\n" + "\n".join(lines) + f"\n\n{END}", text, flags=re.S)
+    new, count = re.subn(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: f"{BEGIN}\n\n" + "\n".join(lines) + f"\n\n{END}", text, flags=re.DOTALL)
     if count != 1:
         raise SystemExit(f"{page} has {count} places marked for the table; one is needed")
     page.write_text(new)

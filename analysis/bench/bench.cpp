@@ -108,11 +108,11 @@ void add_array_jobs(Jobs& jobs, const std::string& where, std::size_t count, int
     const FloatFormat e4m3 = parse_format("e4m3");
     job("quantize e4m3 with error statistics", 8, [a, e4m3, threads] { cast_statistics(a->in, a->out, e4m3, {}, 0, threads); });
     job("error statistics of e4m3", 4, [a, e4m3, threads] { cast_statistics(a->in, {}, e4m3, {}, 0, threads); });
-    job("encode e4m3", 5, [a, e4m3, threads] {
-        encode(std::span<const float>(a->in), std::span<std::uint8_t>(a->codes), e4m3, {}, std::nullopt, {}, threads);
-    });
+    job("encode e4m3", 5,
+        [a, e4m3, threads] { encode(std::span<const float>(a->in), std::span<std::uint8_t>(a->codes), e4m3, {}, std::nullopt, {}, threads); });
     job("decode e4m3", 5, [a, e4m3, threads] { decode(std::span<const std::uint8_t>(a->codes), std::span<float>(a->out), e4m3, false, threads); });
-    job("quantize fp64 e4m3 ties_to_even", 16, [a, e4m3, threads] { quantize(std::span<const double>(a->in64), std::span<double>(a->out64), e4m3, {}, {}, threads); });
+    job("quantize fp64 e4m3 ties_to_even", 16,
+        [a, e4m3, threads] { quantize(std::span<const double>(a->in64), std::span<double>(a->out64), e4m3, {}, {}, threads); });
     // Lines of 1024 elements; "columns": blocks along the other axis of the same array.
     const std::size_t rows = count / 1024;
     const auto block_job = [&](const char* name, Projection p, bool columns = false) {
@@ -131,7 +131,8 @@ void add_array_jobs(Jobs& jobs, const std::string& where, std::size_t count, int
         if (every_format || std::string(name) == "mxfp8_e4m3" || std::string(name) == "nvfp4") block_job(name, {});
     }
     if (every_format) {
-        for (const RoundingMode mode : {RoundingMode::ties_to_away, RoundingMode::toward_zero, RoundingMode::to_odd}) block_job("mxfp8_e4m3", rounding(mode));
+        for (const RoundingMode mode : {RoundingMode::ties_to_away, RoundingMode::toward_zero, RoundingMode::to_odd})
+            block_job("mxfp8_e4m3", rounding(mode));
         block_job("mxfp8_e4m3,rule=rceil", {});
         block_job("mxfp8_e4m3", {}, true);
         block_job("nvfp4", {}, true);
@@ -144,7 +145,8 @@ void add_array_jobs(Jobs& jobs, const std::string& where, std::size_t count, int
         const auto scales = std::make_shared<std::vector<std::uint8_t>>(shape.scales(f));
         const double bytes = 5 + 1.0 / f.block_size;
         job("encode_blocks " + std::string(name), bytes, [a, scales, f, shape, threads] {
-            encode_blocks(std::span<const float>(a->in).first(shape.size()), std::span<std::uint8_t>(a->codes).first(shape.size()), *scales, shape, f, {RoundingMode::ties_to_even, Overflow::saturate}, 0, threads);
+            encode_blocks(std::span<const float>(a->in).first(shape.size()), std::span<std::uint8_t>(a->codes).first(shape.size()), *scales, shape, f,
+                          {RoundingMode::ties_to_even, Overflow::saturate}, 0, threads);
         });
         const auto codes = std::make_shared<std::vector<std::uint8_t>>(shape.size(), std::uint8_t{5});
         job("decode_blocks " + std::string(name), bytes, [a, codes, scales, f, shape, threads] {
@@ -163,7 +165,8 @@ void replay_item(const Scheme& scheme, std::span<const float> in, std::size_t wo
     item.elements = n;
     item.workers = static_cast<int>(workers);
     item.gradients = rows;
-    const std::vector<Topology> orders{parse_topology("sequential"), parse_topology("ring"), parse_topology("tree"), parse_topology("hierarchical:4")};
+    const std::vector<Topology> orders{parse_topology("sequential"), parse_topology("ring"), parse_topology("tree"),
+                                       parse_topology("hierarchical:4")};
     BlockBuffers buffers(item.workers);
     SchemeRun run(std::get<FloatScheme>(scheme.kind), power_of_two(3), orders, item, buffers);
     std::vector<double> reference(sum_block);
@@ -191,9 +194,8 @@ void add_operations(Jobs& jobs, const BenchSizes& sizes) {
         options.product = product;
         options.order = parse_sum_order(order);
         options.projection = rounding(mode);
-        jobs.add({name, "CPU", "fp32 multiply-add peak", 1, static_cast<double>(m * m), 0.0, static_cast<double>(m), [of, m, options] {
-            ordered_matmul<float>(of->in, of->in, 1, m, m, of->out, options);
-        }});
+        jobs.add({name, "CPU", "fp32 multiply-add peak", 1, static_cast<double>(m * m), 0.0, static_cast<double>(m),
+                  [of, m, options] { ordered_matmul<float>(of->in, of->in, 1, m, m, of->out, options); }});
     };
     const FloatFormat fp32 = parse_format("fp32");
     matmul("matmul e4m3 products, fp16 sums", e4m3, fp16, a);
@@ -201,7 +203,8 @@ void add_operations(Jobs& jobs, const BenchSizes& sizes) {
     matmul("matmul of e4m3, e4m3 products, fp16 sums", e4m3, fp16, matrix);
     matmul("matmul of e4m3, fp16 sums", std::nullopt, fp16, matrix);
     matmul("matmul of e4m3, fp32 sums", std::nullopt, fp32, matrix);
-    for (const char* order : {"chunked:32", "pairwise", "kahan"}) matmul("matmul of e4m3, e4m3 products, fp16 sums, " + std::string(order), e4m3, fp16, matrix, order);
+    for (const char* order : {"chunked:32", "pairwise", "kahan"})
+        matmul("matmul of e4m3, e4m3 products, fp16 sums, " + std::string(order), e4m3, fp16, matrix, order);
     matmul("matmul of e4m3, e4m3 products, fp16 sums, toward_zero", e4m3, fp16, matrix, "sequential", RoundingMode::toward_zero);
     constexpr std::size_t workers = 8, n = 1 << 14;
     const auto rows = make_arrays(workers * n, false);
@@ -222,7 +225,8 @@ void add_operations(Jobs& jobs, const BenchSizes& sizes) {
                   [rows, scheme] { replay_item(scheme, rows->in, workers); }});
     }
     const auto x = make_arrays(sizes.l2_elements, false);
-    const auto operation = [&](const std::string& name, Operation op, const FloatFormat& f, const std::shared_ptr<Arrays>& of, const Projection& p = {}) {
+    const auto operation = [&](const std::string& name, Operation op, const FloatFormat& f, const std::shared_ptr<Arrays>& of,
+                               const Projection& p = {}) {
         jobs.add({name, "CPU", "fp32 multiply-add peak", 1, static_cast<double>(sizes.l2_elements), 0.0, 1.0, [of, op, f, p] {
             const std::span<const float> in(of->in);
             arithmetic(op, in, in, in, std::span<float>(of->out), f, p);

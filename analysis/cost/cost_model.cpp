@@ -131,8 +131,6 @@ Volume volume_of(const Transport& t, std::string_view topology, double values, d
     return {(cost.busiest + in_ring(agreed)) / fp32, has_nodes ? cost.intra.bytes / fp32 : missing};
 }
 
-double seconds(const Traffic& traffic, const Link& link) {
-    return traffic.messages * link.latency + traffic.bytes / link.bandwidth;
-}
+double seconds(const Traffic& traffic, const Link& link) { return traffic.messages * link.latency + traffic.bytes / link.bandwidth; }
 
 }  // namespace apscope::detail

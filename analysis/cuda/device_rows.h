@@ -67,11 +67,13 @@ private:
 
         Buffers(Queue& queue, const RowPlan& plan, std::uint64_t blocks)
             : instructions(queue.template allocate<HopInstruction>(plan.instructions().size())),
-              reduced_rows(queue.template allocate<ReducedRow>(plan.rows().size())),
-              rows(queue.template allocate<float>(blocks * plan.row_floats())), kept(queue.template allocate<float>(blocks * plan.row_floats())),
-              reference(queue.template allocate<double>(blocks * sum_block)), moments(queue.template allocate<double>(blocks * plan.moment_doubles())),
-              lanes(queue.template allocate<double>(blocks * plan.lane_doubles())), draws(queue.template allocate<double>(blocks * plan.draw_doubles())),
-              results(queue.template allocate<double>(blocks * plan.result_doubles())), slots(queue.template allocate<HopSlot>(blocks * plan.slots())) {
+              reduced_rows(queue.template allocate<ReducedRow>(plan.rows().size())), rows(queue.template allocate<float>(blocks * plan.row_floats())),
+              kept(queue.template allocate<float>(blocks * plan.row_floats())), reference(queue.template allocate<double>(blocks * sum_block)),
+              moments(queue.template allocate<double>(blocks * plan.moment_doubles())),
+              lanes(queue.template allocate<double>(blocks * plan.lane_doubles())),
+              draws(queue.template allocate<double>(blocks * plan.draw_doubles())),
+              results(queue.template allocate<double>(blocks * plan.result_doubles())),
+              slots(queue.template allocate<HopSlot>(blocks * plan.slots())) {
             queue.copy(plan.instructions().data(), plan.instructions().size(), instructions.get());
             queue.copy(plan.rows().data(), plan.rows().size(), reduced_rows.get());
         }
@@ -84,7 +86,8 @@ private:
             run_steps(queue, b, plan, t, piece, rounding, [&](PhiloxKey key) { return RuleAdder{intended.accumulator, key}; });
         };
         if (intended.narrow) {
-            return with_rounding<float>(*intended.narrow, intended.projection, 0, [&]<int Size, class Rounding>(const Rounding& rounding) { with_adder(rounding); });
+            return with_rounding<float>(*intended.narrow, intended.projection, 0,
+                                        [&]<int Size, class Rounding>(const Rounding& rounding) { with_adder(rounding); });
         }
         with_adder(RuleRounding<double>{intended.wire.cast, {}});
     }
@@ -98,13 +101,21 @@ private:
         const RowTask& intended = plan.intended(t);
         const int workers = plan.workers();
         const std::uint64_t places = piece.places(), row_places = task.all_rows(workers) * places;
-        WireStep<Rounding> wire{b.rows.get(), piece, workers, rounding, task.cast, intended.keys[0], intended.wire_draws, b.kept.get(), b.lanes.get(),
-                                row_places};
+        WireStep<Rounding> wire{b.rows.get(),        piece,        workers,       rounding,  task.cast, intended.keys[0],
+                                intended.wire_draws, b.kept.get(), b.lanes.get(), row_places};
         queue.launch(wire);
         double *bias = b.moments.get(), *variance = bias + piece.count;
         if (intended.wants_moments) queue.launch(MomentsStep{b.rows.get(), b.kept.get(), piece, workers, task.cast, bias, variance});
-        const Reducer<Adder> reducer{b.kept.get(), piece, workers, task.cast, plan.divisor(), make_adder(intended.keys[0]),
-                                     b.reduced_rows.get() + task.first_row, b.instructions.get(), b.slots.get(), task.row_count * places};
+        const Reducer<Adder> reducer{b.kept.get(),
+                                     piece,
+                                     workers,
+                                     task.cast,
+                                     plan.divisor(),
+                                     make_adder(intended.keys[0]),
+                                     b.reduced_rows.get() + task.first_row,
+                                     b.instructions.get(),
+                                     b.slots.get(),
+                                     task.row_count * places};
         queue.launch(ReducedStep<Adder>{reducer, task.row_count, b.reference.get(), bias, variance, task.scale,
                                         b.lanes.get() + static_cast<std::uint64_t>(workers) * places, row_places});
         double* results = b.results.get() + task.first_quantity * piece.blocks();
@@ -123,8 +134,8 @@ private:
         const std::uint64_t quantities = 2 * task.draws + 1;
         queue.launch(DrawStatisticsStep{b.draws.get(), piece, task.sampled_count, static_cast<int>(task.draws), b.reference.get(), b.lanes.get(),
                                         task.sampled_count * places});
-        queue.launch(JoinStep{b.lanes.get(), results + task.row_quantities(workers) * piece.blocks(), quantities,
-                              task.sampled_count * piece.blocks(), quantities});
+        queue.launch(JoinStep{b.lanes.get(), results + task.row_quantities(workers) * piece.blocks(), quantities, task.sampled_count * piece.blocks(),
+                              quantities});
     }
 
     MakeQueue make_queue_;

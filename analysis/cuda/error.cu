@@ -28,8 +28,8 @@ private:
 
 }  // namespace
 
-ErrorStatistics quantize_statistics_on_device(const float* in, float* out, std::size_t n, const FloatFormat& format,
-                                              const Projection& projection, double scale, std::uint64_t seed, cudaStream_t stream) {
+ErrorStatistics quantize_statistics_on_device(const float* in, float* out, std::size_t n, const FloatFormat& format, const Projection& projection,
+                                              double scale, std::uint64_t seed, cudaStream_t stream) {
     const std::uint64_t block_count = (n + sum_block - 1) / sum_block;
     const bool moments = has_moments(projection);
     const Partials lanes(block_count * sum_lanes, moments, stream), blocks(block_count, moments, stream), total(1, moments, stream);

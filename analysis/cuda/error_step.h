@@ -142,7 +142,8 @@ struct ErrorBlockStep {
         const auto join = [&](const double* from, double* to, int quantities) {
             for (int k = 0; k < quantities; ++k) {
                 LaneSums<1> sums;
-                for (std::size_t j = 0; j < sum_lanes; ++j) sums.lane[0][j] = from[static_cast<std::uint64_t>(k) * lanes.places + block * sum_lanes + j];
+                for (std::size_t j = 0; j < sum_lanes; ++j)
+                    sums.lane[0][j] = from[static_cast<std::uint64_t>(k) * lanes.places + block * sum_lanes + j];
                 to[static_cast<std::uint64_t>(k) * blocks.places + block] = sums.join(0);
             }
         };

@@ -21,8 +21,12 @@ public:
         if (known != written_.end()) return *known;
         const HopProgram program = hop_program(topology, workers_);
         const ReducedRow row{topology.kind == Topology::Kind::gather ? ReducedRow::Kind::gather : ReducedRow::Kind::hops,
-                             topology.kind == Topology::Kind::ring, topology.kahan, 0, out_.size(),
-                             static_cast<std::int32_t>(program.instructions.size()), program.result};
+                             topology.kind == Topology::Kind::ring,
+                             topology.kahan,
+                             0,
+                             out_.size(),
+                             static_cast<std::int32_t>(program.instructions.size()),
+                             program.result};
         out_.insert(out_.end(), program.instructions.begin(), program.instructions.end());
         return written_.emplace_back(topology, row, program.slots);
     }

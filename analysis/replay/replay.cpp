@@ -356,8 +356,8 @@ ReplayResult replay(const Trace& trace, const ReplayOptions& options) {
     const FloatEnvironment environment;
     const Manifest& manifest = trace.manifest();
     if (options.workers < 1 || options.workers > manifest.workers) {
-        throw std::invalid_argument("workers=" + std::to_string(options.workers) + " is not between 1 and the " +
-                                    std::to_string(manifest.workers) + " that trace '" + manifest.name + "' recorded");
+        throw std::invalid_argument("workers=" + std::to_string(options.workers) + " is not between 1 and the " + std::to_string(manifest.workers) +
+                                    " that trace '" + manifest.name + "' recorded");
     }
     if (options.shards == 0 || options.shard >= options.shards) {
         throw std::invalid_argument("shard " + std::to_string(options.shard) + "/" + std::to_string(options.shards) +

@@ -18,7 +18,8 @@ std::vector<ResolvedScheme> resolve_policies(std::span<const Scheme> schemes, co
             continue;
         }
         const std::size_t first = resolved.size();
-        for (const PolicyBranch& branch : policy->branches) resolved.push_back({branch.scheme.get(), s, std::vector<char>(steps.size() * tensors.size())});
+        for (const PolicyBranch& branch : policy->branches)
+            resolved.push_back({branch.scheme.get(), s, std::vector<char>(steps.size() * tensors.size())});
         for (std::size_t t = 0; t < steps.size(); ++t) {
             for (std::size_t k = 0; k < tensors.size(); ++k) {
                 const std::size_t branch = policy->branch_for(known[tensors[k]], manifest.steps[steps[t]].number);

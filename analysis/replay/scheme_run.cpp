@@ -36,7 +36,9 @@ SchemeRun::SchemeRun(const FloatScheme& scheme, const Decision& decision, std::s
     if (item.reduces) {
         add({});
         if (scheme.reduction.collective == Collective::all_gather) add({Topology::Kind::gather, 0, false});
-        else for (const Topology& t : topologies) if (t.kind != Topology::Kind::exact) add(t);
+        else
+            for (const Topology& t : topologies)
+                if (t.kind != Topology::Kind::exact) add(t);
     }
     choose_fp32();
 }
@@ -75,8 +77,7 @@ void SchemeRun::encode(std::size_t w, std::size_t first, std::size_t count, std:
         round_row(*sent_, in.data(), buffers_.narrow[w].data(), count, wire, first);
         if (wide_) simd::run<WidenAndScale>(buffers_.narrow[w].data(), buffers_.decoded[w].data(), buffers_.codes[w].data(), decision_.scale, count);
     } else {
-        encode_row(in, buffers_.codes[w].data(), decision_.scale, scale_.cast, key,
-                   static_cast<std::uint32_t>(w), first);
+        encode_row(in, buffers_.codes[w].data(), decision_.scale, scale_.cast, key, static_cast<std::uint32_t>(w), first);
         for (std::size_t i = 0; i < count; ++i) buffers_.decoded[w][i] = decode(buffers_.codes[w][i]);
     }
     if (moments) moments_of(w, first, count);
@@ -94,8 +95,7 @@ void SchemeRun::moments_of(std::size_t w, std::size_t first, std::size_t count) 
         for (std::size_t i = 0; i < count; ++i) buffers_.bias[i] = (sent_ ? buffers_.narrow[w][i] : buffers_.decoded[w][i]) - in[i];
         return;
     }
-    const bool defined = add_moments(in.data(), count, decision_.scale, scale_.cast,
-                                     buffers_.bias.data(), buffers_.variance.data());
+    const bool defined = add_moments(in.data(), count, decision_.scale, scale_.cast, buffers_.bias.data(), buffers_.variance.data());
     wire_moments_defined_ = wire_moments_defined_ && defined;
     for (std::size_t i = 0; i < count; ++i) {
         buffers_.bias[i] = decode(buffers_.bias[i]);
@@ -123,8 +123,8 @@ void SchemeRun::add_wire(std::size_t w, std::size_t first, std::size_t count) {
     }
 }
 
-void SchemeRun::reduce_into(const Reduced& reduced, std::size_t first, std::size_t count, std::uint32_t draw,
-                            std::span<double> y, HopMoments* moments) {
+void SchemeRun::reduce_into(const Reduced& reduced, std::size_t first, std::size_t count, std::uint32_t draw, std::span<double> y,
+                            HopMoments* moments) {
     const Topology& topology = reduced.topology;
     const bool exact = reduced.exact, gather = topology.kind == Topology::Kind::gather;
     const PhiloxKey key = replay_key(item_.seed, item_.tensor, item_.step_number, draw);
@@ -251,7 +251,7 @@ std::vector<ResultRow> SchemeRun::rows() const {
         sums.push_back(r.sums);
         if (decision_.skipped) sums.back().statistics = reduced_[0].sums.statistics;
     }
-    const SentItem sent{scheme_.transport,  item_.elements,     item_.workers,    payload_bits(scheme_.grid, item_.elements),
+    const SentItem sent{scheme_.transport, item_.elements,     item_.workers,    payload_bits(scheme_.grid, item_.elements),
                         scheme_.side_bits, decision_.exponent, decision_.skipped};
     return make_rows(sent, sums);
 }

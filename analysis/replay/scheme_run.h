@@ -32,8 +32,7 @@ struct ItemContext {
 // What a block is worked on in. The schemes of an item share it, one after another: nothing here outlives a call of
 // SchemeRun::block().
 struct BlockBuffers {
-    explicit BlockBuffers(int workers)
-        : narrow(static_cast<std::size_t>(workers)), codes(narrow.size()), decoded(narrow.size()) {}
+    explicit BlockBuffers(int workers) : narrow(static_cast<std::size_t>(workers)), codes(narrow.size()), decoded(narrow.size()) {}
 
     std::vector<std::vector<float>> narrow;          // one row a worker
     std::vector<std::vector<double>> codes, decoded;  // one row a worker
@@ -78,8 +77,7 @@ private:
     void add_wire(std::size_t w, std::size_t first, std::size_t count);
     void moments_of(std::size_t w, std::size_t first, std::size_t count);
     // The reduced values of the block as they were encoded, in x's units.
-    void reduce_into(const Reduced& reduced, std::size_t first, std::size_t count, std::uint32_t draw, std::span<double> y,
-                     HopMoments* moments);
+    void reduce_into(const Reduced& reduced, std::size_t first, std::size_t count, std::uint32_t draw, std::span<double> y, HopMoments* moments);
     void add_skipped(std::size_t first, std::span<const double> reference);
     void add_reduced(Reduced& reduced, std::size_t first, std::span<const double> reference);
     void sample(std::size_t first, std::span<const double> reference);

@@ -51,7 +51,7 @@ std::optional<double> reduced_max_ulp(const TensorScheme& scheme, const Row& sca
     return max;
 }
 
-std::uint64_t mean_up(const std::vector<Message>& sent, std::uint64_t Message::*bits) {
+std::uint64_t mean_up(const std::vector<Message>& sent, std::uint64_t Message::* bits) {
     std::uint64_t total = 0;
     for (const Message& m : sent) total += m.*bits;
     return (total + sent.size() - 1) / sent.size();
@@ -60,7 +60,8 @@ std::uint64_t mean_up(const std::vector<Message>& sent, std::uint64_t Message::*
 std::vector<std::string> topology_names(const TensorScheme& scheme, const ExchangeContext& context) {
     std::vector<std::string> names{"exact"};
     if (!scheme.crosses_topologies) names.push_back(scheme.topology);
-    else for (const Topology& t : context.topologies) names.push_back(t.name());
+    else
+        for (const Topology& t : context.topologies) names.push_back(t.name());
     return names;
 }
 
@@ -105,7 +106,8 @@ void sample_rows(std::vector<ResultRow>& rows, const TensorScheme& tensor, const
         std::vector<std::vector<const double*>> results(sent.size());
         for (std::size_t d = 0; d < sent.size(); ++d) {
             if (r > 0) results[d].push_back(reduced[d].at(r - 1).data());
-            else for (const Row& values : sent[d]) results[d].push_back(values.data());
+            else
+                for (const Row& values : sent[d]) results[d].push_back(values.data());
         }
         sample(r == 0 ? std::span<const Row>(truth) : std::span<const Row>(&reference, 1), results).fill(rows[r]);
     }
@@ -193,8 +195,9 @@ std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, const Exchange& e
         reduced(names[0], exact_sum(e.sent), true);
         for (std::size_t t = 1; t < names.size(); ++t) reduced(names[t], e.reduced.at(t - 1), scheme.is_exact_sum);
     }
-    const SentItem sent{scheme.transport, n, static_cast<int>(workers), mean_up(e.sent, &Message::payload_bits), mean_up(e.sent, &Message::side_bits),
-                        e.scale_exponent, e.skipped};
+    const SentItem sent{
+        scheme.transport, n,        static_cast<int>(workers), mean_up(e.sent, &Message::payload_bits), mean_up(e.sent, &Message::side_bits),
+        e.scale_exponent, e.skipped};
     std::vector<ResultRow> rows = make_rows(sent, sums);
     sample_rows(rows, scheme, e, truth, reference, context);
     return rows;

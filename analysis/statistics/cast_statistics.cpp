@@ -71,9 +71,14 @@ ResultRow cast_statistics(std::span<const float> in, std::span<float> out, const
     }
     const FloatEnvironment environment;
     const Cast<double> wide = make_cast<double>(format, projection);
-    const ArrayCast prepared{make_row_job(format, projection), wide, make_nearest_cast(format, projection), {wide, 1.0, 1.0, format.smallest_normal(), format.largest()},
-                         array_stream(seed, projection.drawn_bits()), static_cast<float>(format.smallest_normal()),
-                         static_cast<float>(format.largest()), is_stochastic(projection.rounding)};
+    const ArrayCast prepared{make_row_job(format, projection),
+                             wide,
+                             make_nearest_cast(format, projection),
+                             {wide, 1.0, 1.0, format.smallest_normal(), format.largest()},
+                             array_stream(seed, projection.drawn_bits()),
+                             static_cast<float>(format.smallest_normal()),
+                             static_cast<float>(format.largest()),
+                             is_stochastic(projection.rounding)};
     const std::size_t n = in.size(), blocks = (n + sum_block - 1) / sum_block;
     const bool streams = !out.empty() && n * sizeof(float) >= streaming_bytes;
 

@@ -33,7 +33,8 @@ bool add_finite_pairs(ErrorStatistics& s, std::span<const Real> x, std::span<con
     PairsFound f{};
     const auto add = [&]<Ulps U>() {
         if constexpr (std::is_same_v<Real, float>) {
-            if (simd_level() == SimdLevel::avx512) return simd::run_avx512<AddFinitePairs<U, false, true, float>>(x.data(), y.data(), x.size(), given, &f);
+            if (simd_level() == SimdLevel::avx512)
+                return simd::run_avx512<AddFinitePairs<U, false, true, float>>(x.data(), y.data(), x.size(), given, &f);
             simd::run<AddFinitePairs<U, false, false, float>>(x.data(), y.data(), x.size(), given, &f);
         } else {
             if (known != nullptr) simd::run<AddFinitePairs<U, true, false, double>>(x.data(), y.data(), x.size(), given, &f);

@@ -30,11 +30,20 @@ struct ReferenceSums {
 ReferenceSums reference_sums(std::span<const double> x);
 
 struct ErrorStatistics {
-    enum Sum { error, squared_error, squared_reference, absolute_reference, signed_error, product, squared_result,
-               expected_error, expected_variance, sum_count };
+    enum Sum {
+        error,
+        squared_error,
+        squared_reference,
+        absolute_reference,
+        signed_error,
+        product,
+        squared_result,
+        expected_error,
+        expected_variance,
+        sum_count
+    };
 
-    std::uint64_t count = 0, counted = 0, nonzero = 0, underflow = 0, subnormal = 0, saturated = 0, overflow = 0, nan = 0,
-                  infinite = 0;
+    std::uint64_t count = 0, counted = 0, nonzero = 0, underflow = 0, subnormal = 0, saturated = 0, overflow = 0, nan = 0, infinite = 0;
     std::array<double, sum_count> sums{};
     double max_ulp = 0.0;
     bool moments_defined = true;  // expected_* hold; false once a draw could have overflowed

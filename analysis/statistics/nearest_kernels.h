@@ -61,7 +61,8 @@ struct CastAndCompare {
             lost[lane] = rounded == 0.0f ? lost[lane] + 1 : lost[lane];
             below[lane] = binade < cast.grid.least ? below[lane] + 1 : below[lane];
             const double a = x, e = narrow_error, b = a + e;
-            update_sums<PairTraits{Fused, Fused, false}>(a, b, e, false, [&](int k) __attribute__((always_inline)) -> double& { return sums.lane[k][lane]; });
+            update_sums<PairTraits{Fused, Fused, false}>(a, b, e, false,
+                                                         [&](int k) __attribute__((always_inline)) -> double& { return sums.lane[k][lane]; });
         };
         const auto sixteen = [&](const float* from, float* to) __attribute__((always_inline)) {
             __builtin_prefetch(from + ahead);

@@ -28,8 +28,8 @@ struct SumRow {
 
 // Finite numbers below the smallest normal one, and beyond the largest that ended there.
 struct CountLimits {
-    static APSCOPE_INLINE void run(const float* x, const float* y, std::size_t count, float smallest_normal, float largest,
-                                   std::uint64_t* subnormal, std::uint64_t* saturated) {
+    static APSCOPE_INLINE void run(const float* x, const float* y, std::size_t count, float smallest_normal, float largest, std::uint64_t* subnormal,
+                                   std::uint64_t* saturated) {
         std::uint32_t below = 0, above = 0;  // a block is small
         for (std::size_t i = 0; i < count; ++i) detail::count_limits(absolute(x[i]), absolute(y[i]), smallest_normal, largest, below, above);
         *subnormal += below;
@@ -52,7 +52,8 @@ struct AddFinitePairs {
         const auto add = [&](std::size_t i, std::size_t lane) __attribute__((always_inline)) {
             const double a = x[i], b = y[i], e = b - a;
             const bool is_zero = x[i] == 0, is_lost = (x[i] != 0) & (y[i] == 0);
-            update_sums<PairTraits{Fused, false, Known}>(a, b, e, is_zero, [&](int k) __attribute__((always_inline)) -> double& { return sums.lane[k][lane]; });
+            update_sums<PairTraits{Fused, false, Known}>(a, b, e, is_zero,
+                                                         [&](int k) __attribute__((always_inline)) -> double& { return sums.lane[k][lane]; });
             if constexpr (!Known) zero[lane] += is_zero;
             lost[lane] += is_lost;
             if constexpr (U != Ulps::none) {

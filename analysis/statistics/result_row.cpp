@@ -32,10 +32,29 @@ double rescaled_nmse_of(const ErrorStatistics& s) {
 }  // namespace
 
 ResultRow::ResultRow() {
-    for (double* column : {&underflow_rate, &bias, &relative_bias, &variance, &expected_bias, &expected_variance,
-                           &expected_bias_error, &expected_variance_error, &mse, &nmse, &sqnr_db, &cosine, &rescaled_nmse,
-                           &max_ulp, &sum_error, &sum_squared_error, &sum_squared_reference, &sum_signed_error,
-                           &sum_absolute_reference, &own_nmse, &own_cosine, &volume, &intra_volume}) {
+    for (double* column : {&underflow_rate,
+                           &bias,
+                           &relative_bias,
+                           &variance,
+                           &expected_bias,
+                           &expected_variance,
+                           &expected_bias_error,
+                           &expected_variance_error,
+                           &mse,
+                           &nmse,
+                           &sqnr_db,
+                           &cosine,
+                           &rescaled_nmse,
+                           &max_ulp,
+                           &sum_error,
+                           &sum_squared_error,
+                           &sum_squared_reference,
+                           &sum_signed_error,
+                           &sum_absolute_reference,
+                           &own_nmse,
+                           &own_cosine,
+                           &volume,
+                           &intra_volume}) {
         *column = missing;
     }
 }
@@ -66,8 +85,8 @@ void fill_columns(ResultRow& row, const ErrorStatistics& s, Moments moments, boo
     row.variance = s.counted == 0 ? missing : std::max(row.mse - row.bias * row.bias, 0.0);
     row.nmse = quotient(row.sum_squared_error, row.sum_squared_reference);
     if (row.sum_squared_reference > 0.0) {
-        row.sqnr_db = row.sum_squared_error == 0.0 ? std::numeric_limits<double>::infinity()
-                                                   : fixed_decibel(row.sum_squared_reference / row.sum_squared_error);
+        row.sqnr_db =
+            row.sum_squared_error == 0.0 ? std::numeric_limits<double>::infinity() : fixed_decibel(row.sum_squared_reference / row.sum_squared_error);
     }
     row.cosine = cosine_of(s);
     row.rescaled_nmse = rescaled_nmse_of(s);

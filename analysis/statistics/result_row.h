@@ -20,9 +20,8 @@ struct ResultRow {
     using Count = std::optional<std::int64_t>;
     Count count, counted, nonzero, underflow, subnormal, saturated, overflow, nan, infinite;
     // Missing is NaN: no column can be NaN otherwise.
-    double underflow_rate, bias, relative_bias, variance, expected_bias, expected_variance, expected_bias_error,
-        expected_variance_error, mse, nmse, sqnr_db, cosine, rescaled_nmse, max_ulp, sum_error, sum_squared_error,
-        sum_squared_reference, sum_signed_error, sum_absolute_reference;
+    double underflow_rate, bias, relative_bias, variance, expected_bias, expected_variance, expected_bias_error, expected_variance_error, mse, nmse,
+        sqnr_db, cosine, rescaled_nmse, max_ulp, sum_error, sum_squared_error, sum_squared_reference, sum_signed_error, sum_absolute_reference;
     double own_nmse, own_cosine;  // against the scheme's own truth
     std::int64_t wire_bits = 0, side_bits = 0;
     double volume, intra_volume;

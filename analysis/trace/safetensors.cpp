@@ -19,17 +19,14 @@
 namespace apscope::detail {
 namespace {
 
-static_assert(std::endian::native == std::endian::little,
-              "safetensors bytes are little-endian and are used in place");
+static_assert(std::endian::native == std::endian::little, "safetensors bytes are little-endian and are used in place");
 
 // A view of at least this many bytes drops its pages when it goes. Smaller ones drop them together,
 // a file at a time, once that many bytes, or the whole file, were read: one by one would cost more
 // in page faults than it frees.
 constexpr std::size_t drop_pages_from = std::size_t{1} << 18;
 
-[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) {
-    throw std::invalid_argument(path.string() + ": " + what);
-}
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) { throw std::invalid_argument(path.string() + ": " + what); }
 
 // s eeeee mmmmmmmmmm: every fp16 value is an fp32 value; NaN payloads keep their leading bits.
 float widen_fp16(std::uint16_t code) {
@@ -77,21 +74,17 @@ void drop_pages(const std::byte* begin, std::size_t length) {
 }  // namespace
 
 std::shared_ptr<const SafetensorsFile> SafetensorsFile::open(const std::filesystem::path& path, SafetensorsHeaders* seen) {
-    const auto fail = [&path](int code) {
-        throw std::system_error(code, std::generic_category(), path.string() + " cannot be read");
-    };
+    const auto fail = [&path](int code) { throw std::system_error(code, std::generic_category(), path.string() + " cannot be read"); };
     const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (descriptor < 0) fail(errno);
     struct Closer {
         int descriptor;
         ~Closer() { ::close(descriptor); }
     } closer{descriptor};
-    struct stat status {};
+    struct stat status{};
     if (::fstat(descriptor, &status) != 0) fail(errno);
     if (!S_ISREG(status.st_mode)) refuse(path, "not a regular file");
-    if (status.st_size < 8)
-        refuse(path, "truncated: " + std::to_string(status.st_size) +
-                         " bytes, fewer than the 8 that give the header's length");
+    if (status.st_size < 8) refuse(path, "truncated: " + std::to_string(status.st_size) + " bytes, fewer than the 8 that give the header's length");
 
     std::shared_ptr<SafetensorsFile> file(new SafetensorsFile);
     file->path_ = path;
@@ -118,11 +111,10 @@ void SafetensorsFile::parse(SafetensorsHeaders* seen) {
     std::uint64_t header_length = 0;
     std::memcpy(&header_length, contents_, 8);
     if (header_length > max_safetensors_header)
-        refuse(path_, "the header's length is " + std::to_string(header_length) +
-                          " bytes, above the format's limit of " + std::to_string(max_safetensors_header));
+        refuse(path_, "the header's length is " + std::to_string(header_length) + " bytes, above the format's limit of " +
+                          std::to_string(max_safetensors_header));
     if (header_length > length_ - 8)
-        refuse(path_, "truncated: the header needs " + std::to_string(8 + header_length) +
-                          " bytes, the file has " + std::to_string(length_));
+        refuse(path_, "truncated: the header needs " + std::to_string(8 + header_length) + " bytes, the file has " + std::to_string(length_));
     const std::string_view text(reinterpret_cast<const char*>(contents_) + 8, header_length);
     const std::uint64_t data_length = length_ - 8 - header_length;
     header_ = seen != nullptr ? seen->header(text, data_length, path_) : parse_safetensors_header(text, data_length, path_);
@@ -185,8 +177,7 @@ TensorView SafetensorsFile::read(const std::string& name) const {
             return static_cast<float>(v);
         });
     } else {
-        refuse(path_, "tensor '" + name + "' has dtype " + entry.dtype +
-                          "; gradients must be F32, F16, BF16 or F64");
+        refuse(path_, "tensor '" + name + "' has dtype " + entry.dtype + "; gradients must be F32, F16, BF16 or F64");
     }
     let_go();
     view.values = {copy->data(), copy->size()};

@@ -11,33 +11,29 @@
 namespace apscope::detail {
 namespace {
 
-[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) {
-    throw std::invalid_argument(path.string() + ": " + what);
-}
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) { throw std::invalid_argument(path.string() + ": " + what); }
 
 int bits_of(std::string_view dtype) {
-    struct Known { std::string_view name; int bits; };
+    struct Known {
+        std::string_view name;
+        int bits;
+    };
     static constexpr Known table[] = {
-        {"F32", 32},     {"F16", 16},        {"BF16", 16},   {"F64", 64},    {"I64", 64},
-        {"I32", 32},     {"I16", 16},        {"I8", 8},      {"U64", 64},    {"U32", 32},
-        {"U16", 16},     {"U8", 8},          {"BOOL", 8},    {"C64", 64},    {"F8_E4M3", 8},
-        {"F8_E5M2", 8},  {"F8_E8M0", 8},     {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8},
-        {"F6_E2M3", 6},  {"F6_E3M2", 6},     {"F4", 4},
+        {"F32", 32},    {"F16", 16},        {"BF16", 16},       {"F64", 64},    {"I64", 64},    {"I32", 32}, {"I16", 16},    {"I8", 8},
+        {"U64", 64},    {"U32", 32},        {"U16", 16},        {"U8", 8},      {"BOOL", 8},    {"C64", 64}, {"F8_E4M3", 8}, {"F8_E5M2", 8},
+        {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"F4", 4},
     };
     for (const auto& known : table)
         if (known.name == dtype) return known.bits;
     return 0;
 }
 
-std::uint64_t natural(const nlohmann::json& value, const std::filesystem::path& path,
-                      const std::string& field) {
-    if (!value.is_number_unsigned())
-        refuse(path, field + " is " + value.dump() + "; it must be a whole number, 0 or more");
+std::uint64_t natural(const nlohmann::json& value, const std::filesystem::path& path, const std::string& field) {
+    if (!value.is_number_unsigned()) refuse(path, field + " is " + value.dump() + "; it must be a whole number, 0 or more");
     return value.get<std::uint64_t>();
 }
 
-SafetensorsEntry parse_entry(const nlohmann::json& json, const std::filesystem::path& path,
-                                   const std::string& tensor) {
+SafetensorsEntry parse_entry(const nlohmann::json& json, const std::filesystem::path& path, const std::string& tensor) {
     const std::string prefix = "tensor '" + tensor + "': ";
     if (!json.is_object()) refuse(path, prefix + "its header entry is not an object");
     for (const auto& [key, value] : json.items())
@@ -68,9 +64,8 @@ SafetensorsEntry parse_entry(const nlohmann::json& json, const std::filesystem::
     overflows |= __builtin_mul_overflow(elements, static_cast<std::uint64_t>(bits), &total_bits);
     if (overflows) refuse(path, prefix + "shape " + json["shape"].dump() + " has more elements than 64 bits count");
     if (total_bits % 8 != 0 || total_bits / 8 != entry.end - entry.begin)
-        refuse(path, prefix + "shape " + json["shape"].dump() + " of " + entry.dtype + " needs " +
-                         std::to_string(total_bits / 8) + " bytes, but data_offsets give " +
-                         std::to_string(entry.end - entry.begin));
+        refuse(path, prefix + "shape " + json["shape"].dump() + " of " + entry.dtype + " needs " + std::to_string(total_bits / 8) +
+                         " bytes, but data_offsets give " + std::to_string(entry.end - entry.begin));
     entry.size = elements;
     return entry;
 }
@@ -112,23 +107,19 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t 
         if (name == "__metadata__") header.metadata = parse_metadata(value, path);
         else ordered.emplace_back(name, parse_entry(value, path, name));
     }
-    std::sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) {
-        return std::pair(a.second.begin, a.second.end) < std::pair(b.second.begin, b.second.end);
-    });
+    std::sort(ordered.begin(), ordered.end(),
+              [](const auto& a, const auto& b) { return std::pair(a.second.begin, a.second.end) < std::pair(b.second.begin, b.second.end); });
     std::uint64_t covered = 0;
     for (const auto& [name, entry] : ordered) {
         if (entry.end > data_length)
-            refuse(path, "truncated: tensor '" + name + "' ends at byte " + std::to_string(entry.end) +
-                              " of the data, which has " + std::to_string(data_length));
-        if (entry.begin < covered)
-            refuse(path, "data_offsets of tensor '" + name + "' overlap the tensor before it");
+            refuse(path, "truncated: tensor '" + name + "' ends at byte " + std::to_string(entry.end) + " of the data, which has " +
+                             std::to_string(data_length));
+        if (entry.begin < covered) refuse(path, "data_offsets of tensor '" + name + "' overlap the tensor before it");
         if (entry.begin > covered)
-            refuse(path, "a hole of " + std::to_string(entry.begin - covered) +
-                              " bytes before the data_offsets of tensor '" + name + "'");
+            refuse(path, "a hole of " + std::to_string(entry.begin - covered) + " bytes before the data_offsets of tensor '" + name + "'");
         covered = entry.end;
     }
-    if (covered != data_length)
-        refuse(path, std::to_string(data_length - covered) + " bytes behind the last tensor belong to none");
+    if (covered != data_length) refuse(path, std::to_string(data_length - covered) + " bytes behind the last tensor belong to none");
     header.tensors = std::make_shared<const SafetensorsTensors>(std::make_move_iterator(ordered.begin()), std::make_move_iterator(ordered.end()));
     return header;
 }
@@ -137,7 +128,8 @@ SafetensorsHeader SafetensorsHeaders::header(std::string_view text, std::uint64_
     constexpr std::size_t most = 4, longest = std::size_t{1} << 20;
     const Split parts = split(text);
     const auto find = [&] {
-        return std::find_if(seen_.begin(), seen_.end(), [&](const Seen& s) { return s.data_length == data_length && s.tensors_text == parts.tensors; });
+        return std::find_if(seen_.begin(), seen_.end(),
+                            [&](const Seen& s) { return s.data_length == data_length && s.tensors_text == parts.tensors; });
     };
     {
         const std::lock_guard lock(mutex_);

@@ -26,16 +26,14 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& where
             open_objects.pop_back();
         } else if (event == json::parse_event_t::key) {
             const auto key = parsed.get<std::string>();
-            if (!open_objects.back().insert(key).second)
-                throw std::invalid_argument(where + " has the key '" + key + "' twice in one object");
+            if (!open_objects.back().insert(key).second) throw std::invalid_argument(where + " has the key '" + key + "' twice in one object");
         }
         return true;
     };
     try {
         return json::parse(text.begin(), text.end(), check);
     } catch (const json::parse_error& error) {
-        throw std::invalid_argument(where + " is not valid JSON (at byte " +
-                                    std::to_string(error.byte) + ")");
+        throw std::invalid_argument(where + " is not valid JSON (at byte " + std::to_string(error.byte) + ")");
     } catch (const json::out_of_range&) {
         throw std::invalid_argument(where + " holds a number outside the range of a double");
     }

@@ -98,9 +98,8 @@ struct Trace::State {
         const auto file = open(step_index, kind, worker);
         TensorView view = file->read(tensor.name);
         if (view.shape != tensor.shape)
-            throw std::invalid_argument(file->path().string() + ": tensor '" + tensor.name + "' has shape " +
-                                        shape_text(view.shape) + ", but the manifest says " +
-                                        shape_text(tensor.shape));
+            throw std::invalid_argument(file->path().string() + ": tensor '" + tensor.name + "' has shape " + shape_text(view.shape) +
+                                        ", but the manifest says " + shape_text(tensor.shape));
         return view;
     }
 };
@@ -108,10 +107,8 @@ struct Trace::State {
 Trace Trace::open(const fs::path& folder) {
     const fs::path manifest_path = folder / "manifest.json";
     std::error_code ignored;
-    if (!fs::is_directory(folder, ignored))
-        throw std::invalid_argument(folder.string() + " is no trace: a trace is a folder with a manifest.json");
-    if (!fs::is_regular_file(manifest_path, ignored))
-        throw std::invalid_argument(folder.string() + " is no trace: it has no manifest.json");
+    if (!fs::is_directory(folder, ignored)) throw std::invalid_argument(folder.string() + " is no trace: a trace is a folder with a manifest.json");
+    if (!fs::is_regular_file(manifest_path, ignored)) throw std::invalid_argument(folder.string() + " is no trace: it has no manifest.json");
 
     Trace trace;
     trace.state_ = std::make_shared<State>();
@@ -124,12 +121,10 @@ Trace Trace::open(const fs::path& folder) {
             const fs::path path = folder / step_folder(step.number) / file.name;
             std::error_code error;
             const auto bytes = fs::file_size(path, error);
-            if (error)
-                throw std::invalid_argument(path.string() + " is missing, but the manifest lists it");
+            if (error) throw std::invalid_argument(path.string() + " is missing, but the manifest lists it");
             if (bytes != file.bytes)
-                throw std::invalid_argument(path.string() + (bytes < file.bytes ? " is truncated: it" : "") +
-                                            " has " + std::to_string(bytes) + " bytes, but the manifest says " +
-                                            std::to_string(file.bytes));
+                throw std::invalid_argument(path.string() + (bytes < file.bytes ? " is truncated: it" : "") + " has " + std::to_string(bytes) +
+                                            " bytes, but the manifest says " + std::to_string(file.bytes));
         }
     }
     return trace;
@@ -141,8 +136,7 @@ const std::string& Trace::manifest_bytes() const { return state_->manifest_bytes
 
 TensorView Trace::gradient(std::size_t step_index, std::size_t tensor_index, int worker) const {
     const Manifest& manifest = state_->manifest;
-    if (step_index >= manifest.steps.size() || tensor_index >= manifest.tensors.size() || worker < 0 ||
-        worker >= manifest.workers)
+    if (step_index >= manifest.steps.size() || tensor_index >= manifest.tensors.size() || worker < 0 || worker >= manifest.workers)
         throw std::out_of_range("no such step, tensor or worker in " + state_->folder.string());
     return state_->read_tensor(step_index, manifest.tensors[tensor_index], worker, Kind::gradient);
 }
@@ -150,13 +144,11 @@ TensorView Trace::gradient(std::size_t step_index, std::size_t tensor_index, int
 TensorView Trace::read(std::int64_t step_number, const std::string& name, int worker, Kind kind) const {
     const Manifest& manifest = state_->manifest;
     const std::string where = state_->folder.string() + ": ";
-    const auto step = std::find_if(manifest.steps.begin(), manifest.steps.end(),
-                                   [&](const StepInfo& s) { return s.number == step_number; });
+    const auto step = std::find_if(manifest.steps.begin(), manifest.steps.end(), [&](const StepInfo& s) { return s.number == step_number; });
     if (step == manifest.steps.end()) {
         std::string range = "it has none";
         if (!manifest.steps.empty())
-            range = "its " + std::to_string(manifest.steps.size()) + " steps lie between " +
-                    std::to_string(manifest.steps.front().number) + " and " +
+            range = "its " + std::to_string(manifest.steps.size()) + " steps lie between " + std::to_string(manifest.steps.front().number) + " and " +
                     std::to_string(manifest.steps.back().number);
         throw std::invalid_argument(where + "step " + std::to_string(step_number) + " was not recorded; " + range);
     }
@@ -165,13 +157,10 @@ TensorView Trace::read(std::int64_t step_number, const std::string& name, int wo
                                     std::to_string(manifest.workers - 1));
     const auto step_index = static_cast<std::size_t>(step - manifest.steps.begin());
     if (!state_->file(step_index, kind, worker))
-        throw std::invalid_argument(where + std::string(to_string(kind)) + " was not recorded at step " +
-                                    std::to_string(step_number));
+        throw std::invalid_argument(where + std::string(to_string(kind)) + " was not recorded at step " + std::to_string(step_number));
     if (of_layers(kind)) return state_->open(step_index, kind, worker)->read(prefix_of(kind) + name);
-    const auto tensor = std::find_if(manifest.tensors.begin(), manifest.tensors.end(),
-                                     [&](const TensorInfo& t) { return t.name == name; });
-    if (tensor == manifest.tensors.end())
-        throw std::invalid_argument(where + "no tensor '" + name + "' in the manifest");
+    const auto tensor = std::find_if(manifest.tensors.begin(), manifest.tensors.end(), [&](const TensorInfo& t) { return t.name == name; });
+    if (tensor == manifest.tensors.end()) throw std::invalid_argument(where + "no tensor '" + name + "' in the manifest");
     return state_->read_tensor(step_index, *tensor, worker, kind);
 }
 

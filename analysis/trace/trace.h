@@ -34,8 +34,7 @@ public:
 
     // Anything recorded; `worker` is ignored where the kind exists once a step. Throws
     // std::invalid_argument naming the step, the worker or the name that the trace lacks.
-    TensorView read(std::int64_t step_number, const std::string& name, int worker,
-                    Kind kind = Kind::gradient) const;
+    TensorView read(std::int64_t step_number, const std::string& name, int worker, Kind kind = Kind::gradient) const;
 
     bool has(std::size_t step_index, Kind kind) const;
     // The names under which `kind` was recorded by worker 0 at this step; empty where it was not.

@@ -16,8 +16,7 @@ using nlohmann::json;
 // One object of the manifest, read field by field; `where` begins every error.
 class Fields {
 public:
-    Fields(const json& object, std::string where, std::initializer_list<std::string_view> known)
-        : object_(object), where_(std::move(where)) {
+    Fields(const json& object, std::string where, std::initializer_list<std::string_view> known) : object_(object), where_(std::move(where)) {
         if (!object.is_object()) refuse("must be an object");
         for (const auto& [key, value] : object.items()) {
             bool found = false;
@@ -25,9 +24,7 @@ public:
             if (!found) refuse("has the unknown field '" + key + "'");
         }
     }
-    [[noreturn]] void refuse(const std::string& what) const {
-        throw std::invalid_argument(where_ + " " + what);
-    }
+    [[noreturn]] void refuse(const std::string& what) const { throw std::invalid_argument(where_ + " " + what); }
     bool has(const char* key) const { return object_.contains(key) && !object_[key].is_null(); }
     const json& at(const char* key) const {
         if (!has(key)) refuse(std::string("lacks the field '") + key + "'");
@@ -52,8 +49,7 @@ public:
     }
     std::int64_t natural(const char* key) const {
         const json& value = at(key);
-        if (!value.is_number_unsigned() || value.get<std::uint64_t>() > std::uint64_t{INT64_MAX})
-            refuse_type(key, "a whole number, 0 or more");
+        if (!value.is_number_unsigned() || value.get<std::uint64_t>() > std::uint64_t{INT64_MAX}) refuse_type(key, "a whole number, 0 or more");
         return value.get<std::int64_t>();
     }
     // JSON has no NaN and no infinity; a diverged loss is written as a word.
@@ -112,8 +108,7 @@ StepInfo parse_step(const json& object, const std::string& where, int workers) {
     for (const auto& [name, value] : files.items()) {
         const std::string file_where = where + ", file '" + name + "',";
         const Fields file_fields(value, file_where, {"bytes", "sha256"});
-        if (!allowed.contains(name))
-            file_fields.refuse("is no file of a trace with " + std::to_string(workers) + " workers");
+        if (!allowed.contains(name)) file_fields.refuse("is no file of a trace with " + std::to_string(workers) + " workers");
         FileInfo file{name, static_cast<std::uint64_t>(file_fields.natural("bytes")), file_fields.text("sha256")};
         if (file.sha256.size() != 64 || file.sha256.find_first_not_of("0123456789abcdef") != std::string::npos)
             file_fields.refuse("has a sha256 that is not 64 lower-case hexadecimal digits");
@@ -121,9 +116,8 @@ StepInfo parse_step(const json& object, const std::string& where, int workers) {
     }
     for (int worker = 0; worker < workers; ++worker)
         if (!files.contains(file_name(Kind::gradient, worker)))
-            fields.refuse("(number " + std::to_string(step.number) + ") lists no file '" +
-                          file_name(Kind::gradient, worker) + "', but the trace has " +
-                          std::to_string(workers) + " workers");
+            fields.refuse("(number " + std::to_string(step.number) + ") lists no file '" + file_name(Kind::gradient, worker) +
+                          "', but the trace has " + std::to_string(workers) + " workers");
     return step;
 }
 
@@ -147,8 +141,7 @@ std::string_view to_string(Kind kind) {
 }
 
 Kind parse_kind(std::string_view name) {
-    for (const Kind kind : {Kind::gradient, Kind::weights, Kind::full_batch, Kind::activation_gradient,
-                            Kind::layer_input})
+    for (const Kind kind : {Kind::gradient, Kind::weights, Kind::full_batch, Kind::activation_gradient, Kind::layer_input})
         if (to_string(kind) == name) return kind;
     throw std::invalid_argument("unknown kind '" + std::string(name) +
                                 "'; it must be gradient, weights, full_batch, activation_gradient or layer_input");
@@ -176,24 +169,21 @@ Manifest parse_manifest(std::string_view bytes, const std::filesystem::path& pat
     const json root = parse_strict_json(bytes, path.string());
     // The version comes first: a later version may have fields that this one does not know.
     if (root.is_object() && root.contains("schema_version") && root["schema_version"] != trace_schema_version)
-        throw std::invalid_argument(where + " schema_version is " + root["schema_version"].dump() +
-                                    "; this apscope reads " + std::to_string(trace_schema_version));
-    const Fields fields(root, where + " the manifest",
-                        {"schema_version", "name", "model", "stage", "reduction", "loss_divided_by_workers",
-                         "workers", "metadata", "tensors", "steps"});
+        throw std::invalid_argument(where + " schema_version is " + root["schema_version"].dump() + "; this apscope reads " +
+                                    std::to_string(trace_schema_version));
+    const Fields fields(
+        root, where + " the manifest",
+        {"schema_version", "name", "model", "stage", "reduction", "loss_divided_by_workers", "workers", "metadata", "tensors", "steps"});
     Manifest manifest;
     manifest.schema_version = static_cast<int>(fields.natural("schema_version"));
     manifest.name = fields.has("name") ? fields.text("name") : "";
-    if (manifest.name.empty())
-        manifest.name = std::filesystem::absolute(path).lexically_normal().parent_path().filename().string();
+    if (manifest.name.empty()) manifest.name = std::filesystem::absolute(path).lexically_normal().parent_path().filename().string();
     manifest.model = fields.has("model") ? fields.text("model") : "";
     manifest.stage = fields.one_of("stage", {"local", "reduced", "clipped"});
     manifest.reduction = fields.one_of("reduction", {"sum", "mean"});
-    manifest.loss_divided_by_workers =
-        fields.has("loss_divided_by_workers") && fields.boolean("loss_divided_by_workers");
+    manifest.loss_divided_by_workers = fields.has("loss_divided_by_workers") && fields.boolean("loss_divided_by_workers");
     const std::int64_t workers = fields.natural("workers");
-    if (workers < 1 || workers > 1'000'000)
-        fields.refuse("has workers " + std::to_string(workers) + "; it must be between 1 and 1000000");
+    if (workers < 1 || workers > 1'000'000) fields.refuse("has workers " + std::to_string(workers) + "; it must be between 1 and 1000000");
     manifest.workers = static_cast<int>(workers);
     if (fields.has("metadata")) {
         if (!fields.at("metadata").is_object()) fields.refuse("has metadata that is not an object");
@@ -205,18 +195,15 @@ Manifest parse_manifest(std::string_view bytes, const std::filesystem::path& pat
 
     std::set<std::string> seen;
     for (const auto& object : fields.array("tensors")) {
-        manifest.tensors.push_back(
-            parse_tensor(object, where + " tensors[" + std::to_string(manifest.tensors.size()) + "]"));
-        if (!seen.insert(manifest.tensors.back().name).second)
-            fields.refuse("names the tensor '" + manifest.tensors.back().name + "' twice");
+        manifest.tensors.push_back(parse_tensor(object, where + " tensors[" + std::to_string(manifest.tensors.size()) + "]"));
+        if (!seen.insert(manifest.tensors.back().name).second) fields.refuse("names the tensor '" + manifest.tensors.back().name + "' twice");
     }
     for (const auto& object : fields.array("steps")) {
-        manifest.steps.push_back(
-            parse_step(object, where + " steps[" + std::to_string(manifest.steps.size()) + "]", manifest.workers));
+        manifest.steps.push_back(parse_step(object, where + " steps[" + std::to_string(manifest.steps.size()) + "]", manifest.workers));
         const auto n = manifest.steps.size();
         if (n > 1 && manifest.steps[n - 1].number <= manifest.steps[n - 2].number)
-            fields.refuse("has step " + std::to_string(manifest.steps[n - 1].number) + " after step " +
-                          std::to_string(manifest.steps[n - 2].number) + "; numbers must ascend");
+            fields.refuse("has step " + std::to_string(manifest.steps[n - 1].number) + " after step " + std::to_string(manifest.steps[n - 2].number) +
+                          "; numbers must ascend");
     }
     return manifest;
 }

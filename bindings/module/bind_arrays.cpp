@@ -50,32 +50,33 @@ Settings make_settings(const FloatFormat& format, const std::string& rounding, c
 
 template <class T>
 void define_quantize(apscope::python::Module& m) {
-    m.def("quantize", [](const py::array_t<T>& x, py::array_t<T>& out, const FloatFormat& format, const std::string& rounding,
-                         const std::string& overflow, const std::string& underflow, bool keep_payload, std::uint64_t seed,
-                         int random_bits, const Words& random, int threads) {
+    m.def("quantize",
+          [](const py::array_t<T>& x, py::array_t<T>& out, const FloatFormat& format, const std::string& rounding, const std::string& overflow,
+             const std::string& underflow, bool keep_payload, std::uint64_t seed, int random_bits, const Words& random, int threads) {
         const Settings s = make_settings(format, rounding, overflow, underflow, keep_payload, seed, random_bits, random, threads);
         const auto in = in_span(x);
         const auto result = out_span(out);
         const py::gil_scoped_release release;
         quantize(in, result, format, s.projection, s.random, s.threads);
-    }, py::arg("x").noconvert(), py::arg("out").noconvert(), py::arg("format"), py::arg("rounding"), py::arg("overflow"),
-       py::arg("underflow"), py::arg("keep_payload"), py::arg("seed"), py::arg("random_bits"), py::arg("random").noconvert(),
-       py::arg("threads"));
+    },
+          py::arg("x").noconvert(), py::arg("out").noconvert(), py::arg("format"), py::arg("rounding"), py::arg("overflow"), py::arg("underflow"),
+          py::arg("keep_payload"), py::arg("seed"), py::arg("random_bits"), py::arg("random").noconvert(), py::arg("threads"));
 }
 
 template <class T, class Code>
 void define_codes(apscope::python::Module& m) {
-    m.def("encode", [](const py::array_t<T>& x, py::array_t<Code>& out, const FloatFormat& format, const std::string& rounding,
-                       const std::string& overflow, const std::string& underflow, bool keep_payload, std::uint64_t seed,
-                       int random_bits, const Words& random, int threads, std::optional<std::uint64_t> nan) {
+    m.def("encode",
+          [](const py::array_t<T>& x, py::array_t<Code>& out, const FloatFormat& format, const std::string& rounding, const std::string& overflow,
+             const std::string& underflow, bool keep_payload, std::uint64_t seed, int random_bits, const Words& random, int threads,
+             std::optional<std::uint64_t> nan) {
         const Settings s = make_settings(format, rounding, overflow, underflow, keep_payload, seed, random_bits, random, threads);
         const auto in = in_span(x);
         const auto result = out_span(out);
         const py::gil_scoped_release release;
         encode<T, Code>(in, result, format, s.projection, nan, s.random, s.threads);
-    }, py::arg("x").noconvert(), py::arg("out").noconvert(), py::arg("format"), py::arg("rounding"), py::arg("overflow"),
-       py::arg("underflow"), py::arg("keep_payload"), py::arg("seed"), py::arg("random_bits"), py::arg("random").noconvert(),
-       py::arg("threads"), py::arg("nan"));
+    },
+          py::arg("x").noconvert(), py::arg("out").noconvert(), py::arg("format"), py::arg("rounding"), py::arg("overflow"), py::arg("underflow"),
+          py::arg("keep_payload"), py::arg("seed"), py::arg("random_bits"), py::arg("random").noconvert(), py::arg("threads"), py::arg("nan"));
     m.def("decode", [](const py::array_t<Code>& codes, py::array_t<T>& out, const FloatFormat& format, bool keep_payload, int threads) {
         const auto in = in_span(codes);
         const auto result = out_span(out);
@@ -97,22 +98,24 @@ void bind_arrays(apscope::python::Module& m) {
     define_codes<double, std::uint32_t>(m);
     define_codes<double, std::uint64_t>(m);
 
-    m.def("cast_plan", [](const FloatFormat& format, const std::string& rounding, const std::string& overflow, const std::string& underflow,
-                              bool keep_payload, int random_bits, bool in_float64) {
+    m.def("cast_plan",
+          [](const FloatFormat& format, const std::string& rounding, const std::string& overflow, const std::string& underflow, bool keep_payload,
+             int random_bits, bool in_float64) {
         const Projection p = make_settings(format, rounding, overflow, underflow, keep_payload, 0, random_bits, {}, 1).projection;
         const auto words = [](const auto& plan) { return std::array{to_string(plan.path), plan.how(), plan.reason()}; };
         return in_float64 ? words(make_plan<double>(format, p)) : words(make_plan<float>(format, p));
-    }, py::arg("format"), py::arg("rounding"), py::arg("overflow"), py::arg("underflow"), py::arg("keep_payload"), py::arg("random_bits"),
-       py::arg("in_float64"));
-    m.def("widen", [](const py::array_t<float>& x, py::array_t<double>& out) { widen(in_span(x), out_span(out)); },
-          py::arg("x").noconvert(), py::arg("out").noconvert());
-    m.def("narrow", [](const py::array_t<double>& x, py::array_t<float>& out) { narrow(in_span(x), out_span(out)); },
-          py::arg("x").noconvert(), py::arg("out").noconvert());
+    },
+          py::arg("format"), py::arg("rounding"), py::arg("overflow"), py::arg("underflow"), py::arg("keep_payload"), py::arg("random_bits"),
+          py::arg("in_float64"));
+    m.def("widen", [](const py::array_t<float>& x, py::array_t<double>& out) { widen(in_span(x), out_span(out)); }, py::arg("x").noconvert(),
+          py::arg("out").noconvert());
+    m.def("narrow", [](const py::array_t<double>& x, py::array_t<float>& out) { narrow(in_span(x), out_span(out)); }, py::arg("x").noconvert(),
+          py::arg("out").noconvert());
 
-    m.def("allreduce", [](const py::array_t<float>& x, py::array_t<double>& out, const FloatFormat& format,
-                          const std::string& topology, const std::string& rounding, const std::string& overflow,
-                          std::optional<FloatFormat> accumulate, std::optional<std::string> hop_rounding, bool input_cast,
-                          std::uint64_t seed, int random_bits, int threads) {
+    m.def("allreduce",
+          [](const py::array_t<float>& x, py::array_t<double>& out, const FloatFormat& format, const std::string& topology,
+             const std::string& rounding, const std::string& overflow, std::optional<FloatFormat> accumulate, std::optional<std::string> hop_rounding,
+             bool input_cast, std::uint64_t seed, int random_bits, int threads) {
         AllReduceOptions options;
         options.topology = parse_topology(topology);
         require_fp32(format, "allreduce");
@@ -129,9 +132,9 @@ void bind_arrays(apscope::python::Module& m) {
         const auto workers = static_cast<std::size_t>(x.shape(0));
         const py::gil_scoped_release release;
         all_reduce(in, workers, result, format, options);
-    }, py::arg("x").noconvert(), py::arg("out").noconvert(), py::arg("format"), py::arg("topology"), py::arg("rounding"),
-       py::arg("overflow"), py::arg("accumulate"), py::arg("hop_rounding"), py::arg("input_cast"), py::arg("seed"),
-       py::arg("random_bits"), py::arg("threads"));
+    },
+          py::arg("x").noconvert(), py::arg("out").noconvert(), py::arg("format"), py::arg("topology"), py::arg("rounding"), py::arg("overflow"),
+          py::arg("accumulate"), py::arg("hop_rounding"), py::arg("input_cast"), py::arg("seed"), py::arg("random_bits"), py::arg("threads"));
 
     m.def("stream_seed", [](std::uint64_t seed, std::int64_t number) {
         const PhiloxKey key = replay_key(seed, "", number);

@@ -34,8 +34,8 @@ std::span<T> out_span(py::array_t<T>& a) {
 }
 BlockShape block_shape(const Shape& shape) { return {std::get<0>(shape), std::get<1>(shape), std::get<2>(shape)}; }
 
-BlockFormat from_fields(const FloatFormat& element, const FloatFormat& scale, int block_size, const std::string& rule,
-                        bool twos_complement, bool tensor_scale) {
+BlockFormat from_fields(const FloatFormat& element, const FloatFormat& scale, int block_size, const std::string& rule, bool twos_complement,
+                        bool tensor_scale) {
     const BlockFormat f{element, twos_complement, scale, block_size, parse_scale_rule(rule), tensor_scale};
     validate(f);
     return f;
@@ -71,31 +71,34 @@ BlockFormat from_dict(const py::object& value) {
     };
     const auto flag = [&](const char* key) { return d.contains(key) && d[key].cast<bool>(); };
     const FloatFormat element = parse_format(text("element", nullptr)), scale = parse_format(text("scale", nullptr));
-    return from_fields(element, scale,
-                       d.contains("block_size") ? d["block_size"].cast<int>() : 32, text("rule", "floor"), flag("twos_complement"),
+    return from_fields(element, scale, d.contains("block_size") ? d["block_size"].cast<int>() : 32, text("rule", "floor"), flag("twos_complement"),
                        flag("tensor_scale"));
 }
 
 template <class Real>
 void define_casts(apscope::python::Module& m) {
-    m.def("quantize_blocks", [](const py::array_t<Real>& x, py::array_t<Real>& out, const Shape& shape, const BlockFormat& format,
-                                const std::string& rounding, const std::string& overflow, std::uint64_t seed, int random_bits, int threads) {
+    m.def("quantize_blocks",
+          [](const py::array_t<Real>& x, py::array_t<Real>& out, const Shape& shape, const BlockFormat& format, const std::string& rounding,
+             const std::string& overflow, std::uint64_t seed, int random_bits, int threads) {
         const Projection p{parse_rounding(rounding), parse_overflow(overflow), random_bits};
         const auto in = in_span(x);
         const auto result = out_span(out);
         const py::gil_scoped_release release;
         quantize_blocks(in, result, block_shape(shape), format, p, seed, threads);
-    }, py::arg("x").noconvert(), py::arg("out").noconvert(), py::arg("shape"), py::arg("format"), py::arg("rounding"),
-       py::arg("overflow"), py::arg("seed"), py::arg("random_bits"), py::arg("threads"));
-    m.def("encode_blocks", [](const py::array_t<Real>& x, Bytes& codes, Bytes& scales, const Shape& shape, const BlockFormat& format,
-                              const std::string& rounding, const std::string& overflow, std::uint64_t seed, int random_bits, int threads) {
+    },
+          py::arg("x").noconvert(), py::arg("out").noconvert(), py::arg("shape"), py::arg("format"), py::arg("rounding"), py::arg("overflow"),
+          py::arg("seed"), py::arg("random_bits"), py::arg("threads"));
+    m.def("encode_blocks",
+          [](const py::array_t<Real>& x, Bytes& codes, Bytes& scales, const Shape& shape, const BlockFormat& format, const std::string& rounding,
+             const std::string& overflow, std::uint64_t seed, int random_bits, int threads) {
         const Projection p{parse_rounding(rounding), parse_overflow(overflow), random_bits};
         const auto in = in_span(x);
         const auto element_codes = out_span(codes), scale_codes = out_span(scales);
         const py::gil_scoped_release release;
         return static_cast<double>(encode_blocks(in, element_codes, scale_codes, block_shape(shape), format, p, seed, threads));
-    }, py::arg("x").noconvert(), py::arg("codes").noconvert(), py::arg("scales").noconvert(), py::arg("shape"), py::arg("format"),
-       py::arg("rounding"), py::arg("overflow"), py::arg("seed"), py::arg("random_bits"), py::arg("threads"));
+    },
+          py::arg("x").noconvert(), py::arg("codes").noconvert(), py::arg("scales").noconvert(), py::arg("shape"), py::arg("format"),
+          py::arg("rounding"), py::arg("overflow"), py::arg("seed"), py::arg("random_bits"), py::arg("threads"));
 }
 
 }  // namespace
@@ -109,8 +112,8 @@ fields by keyword: `element` and `scale` (formats of at most 8 bits), `block_siz
 rceil, even: powers of two; ratio: amax over the largest element), `twos_complement` (element codes are
 two's complement integers), `tensor_scale` (one float32 scale more for the whole array).)")
         .def(py::init([](const std::string& name) { return parse_block_format(name); }), py::arg("name"))
-        .def(py::init(&from_fields), py::kw_only(), py::arg("element"), py::arg("scale"), py::arg("block_size") = 32,
-             py::arg("rule") = "floor", py::arg("twos_complement") = false, py::arg("tensor_scale") = false)
+        .def(py::init(&from_fields), py::kw_only(), py::arg("element"), py::arg("scale"), py::arg("block_size") = 32, py::arg("rule") = "floor",
+             py::arg("twos_complement") = false, py::arg("tensor_scale") = false)
         .def_property_readonly("name", &BlockFormat::name)
         .def_readonly("element", &BlockFormat::element)
         .def_readonly("scale", &BlockFormat::scale)
@@ -121,14 +124,13 @@ two's complement integers), `tensor_scale` (one float32 scale more for the whole
         .def_property_readonly("bits_per_element", &BlockFormat::bits_per_element)
         .def("to_dict", &fields)
         .def("to_json", [](const BlockFormat& f) { return py::module_::import("json").attr("dumps")(fields(f)).cast<std::string>(); })
-        .def_static("from_json", [](const std::string& text) {
-            return from_dict(py::module_::import("json").attr("loads")(text));
-        }, py::arg("text"))
+        .def_static("from_json", [](const std::string& text) { return from_dict(py::module_::import("json").attr("loads")(text)); }, py::arg("text"))
         .def(py::self == py::self)
         .def("__hash__", &BlockFormat::hash)
         .def("__str__", &BlockFormat::name)
-        .def("__repr__", [](const BlockFormat& f) { return "BlockFormat('" + f.name() + "')"; })
-        .def(py::pickle([](const BlockFormat& f) { return f.name(); }, [](const std::string& name) { return parse_block_format(name); }));
+        .def("__repr__", [](const BlockFormat& f) {
+        return "BlockFormat('" + f.name() + "')";
+    }).def(py::pickle([](const BlockFormat& f) { return f.name(); }, [](const std::string& name) { return parse_block_format(name); }));
 
     m.def("named_block_formats", [] {
         py::list rows;
@@ -144,14 +146,16 @@ two's complement integers), `tensor_scale` (one float32 scale more for the whole
 
     define_casts<float>(m);
     define_casts<double>(m);
-    m.def("decode_blocks", [](const Bytes& codes, const Bytes& scales, double tensor_scale, py::array_t<float>& out, const Shape& shape,
-                              const BlockFormat& format, int threads) {
+    m.def("decode_blocks",
+          [](const Bytes& codes, const Bytes& scales, double tensor_scale, py::array_t<float>& out, const Shape& shape, const BlockFormat& format,
+             int threads) {
         const auto element_codes = in_span(codes), scale_codes = in_span(scales);
         const auto result = out_span(out);
         const py::gil_scoped_release release;
         decode_blocks(element_codes, scale_codes, static_cast<float>(tensor_scale), result, block_shape(shape), format, threads);
-    }, py::arg("codes").noconvert(), py::arg("scales").noconvert(), py::arg("tensor_scale"), py::arg("out").noconvert(),
-       py::arg("shape"), py::arg("format"), py::arg("threads"));
+    },
+          py::arg("codes").noconvert(), py::arg("scales").noconvert(), py::arg("tensor_scale"), py::arg("out").noconvert(), py::arg("shape"),
+          py::arg("format"), py::arg("threads"));
 
     m.def("packed_size", &packed_size, py::arg("count"), py::arg("bits"));
     m.def("pack", [](const Bytes& codes, Bytes& bytes, std::size_t lines, int bits) {

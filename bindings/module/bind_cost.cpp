@@ -29,8 +29,8 @@ Transport transport_of(const MadeSchemes& made, const std::string& spec, const s
 }  // namespace
 
 void bind_cost(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& made) {
-    m.def("collective_cost", [](const std::string& collective, double sent, double partial, double result, double side, int workers,
-                                 int group) {
+    m.def("collective_cost",
+          [](const std::string& collective, double sent, double partial, double result, double side, int workers, int group) {
         const Cost cost = collective_cost(parse_collective(collective), {sent, partial, result, side}, workers, group);
         py::dict d;
         d["messages"] = cost.inter.messages;
@@ -49,8 +49,9 @@ void bind_cost(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& m
         const auto found = collective_of(topology);
         return found ? py::object(py::make_tuple(name_of(found->first), found->second)) : py::none();
     }, py::arg("topology"));
-    m.def("way", [made](const std::string& spec, const std::string& grid, const std::string& topology, double values, double payload, double side,
-                    int workers) -> py::object {
+    m.def("way",
+          [made](const std::string& spec, const std::string& grid, const std::string& topology, double values, double payload, double side,
+                 int workers) -> py::object {
         const std::optional<Way> way = way_of(transport_of(*made, spec, grid), topology, values, payload, side, workers);
         if (!way) return py::none();
         py::dict d;
@@ -62,6 +63,7 @@ void bind_cost(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& m
         d["result"] = way->bytes.result;
         d["side"] = way->bytes.side;
         return d;
-    }, py::arg("scheme"), py::arg("grid"), py::arg("topology"), py::arg("values"), py::arg("payload"), py::arg("side"), py::arg("workers"),
-       "How the messages of a scheme go, in bytes; None where no algorithm gives that sum.");
+    },
+          py::arg("scheme"), py::arg("grid"), py::arg("topology"), py::arg("values"), py::arg("payload"), py::arg("side"), py::arg("workers"),
+          "How the messages of a scheme go, in bytes; None where no algorithm gives that sum.");
 }

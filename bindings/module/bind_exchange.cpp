@@ -16,9 +16,9 @@ namespace {
 using Function = std::shared_ptr<py::object>;
 Function keep(py::object f) {
     return {new py::object(std::move(f)), [](py::object* held) {
-                const py::gil_scoped_acquire acquire;
-                delete held;
-            }};
+        const py::gil_scoped_acquire acquire;
+        delete held;
+    }};
 }
 
 // Writes what a part changed in a dict of arrays back to the state.
@@ -114,8 +114,14 @@ py::dict run_exchange(const MadeSchemes& made, const std::string& spec, const py
     TrainingStep step = given;
     step.workers = static_cast<int>(x.shape(0));
     Floats w, b;
-    if (!weights.is_none()) { w = weights.cast<Floats>(); step.weights = {w.data(), static_cast<std::size_t>(w.size())}; }
-    if (!full_batch.is_none()) { b = full_batch.cast<Floats>(); step.full_batch = {b.data(), static_cast<std::size_t>(b.size())}; }
+    if (!weights.is_none()) {
+        w = weights.cast<Floats>();
+        step.weights = {w.data(), static_cast<std::size_t>(w.size())};
+    }
+    if (!full_batch.is_none()) {
+        b = full_batch.cast<Floats>();
+        step.full_batch = {b.data(), static_cast<std::size_t>(b.size())};
+    }
     std::vector<std::span<const float>> rows;
     const auto n = static_cast<std::size_t>(x.shape(1));
     for (py::ssize_t i = 0; i < x.shape(0); ++i) rows.emplace_back(x.data() + static_cast<std::size_t>(i) * n, n);
@@ -159,20 +165,20 @@ py::dict run_exchange(const MadeSchemes& made, const std::string& spec, const py
 
 void bind_exchange(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& made) {
     python::Class<TrainingStep>(m, "TrainingStep")
-        .def(py::init([](const std::string& tensor, const std::string& role, std::vector<std::int64_t> shape, std::int64_t number,
-                         std::size_t index, std::uint64_t seed, double loss, double learning_rate) {
-                 TrainingStep step;
-                 step.shape = std::move(shape);
-                 step.number = number;
-                 step.index = index;
-                 step.key = replay_key(seed, tensor, number);
-                 step.loss = loss;
-                 step.learning_rate = learning_rate;
-                 step.packs = true;
-                 step.tensor = tensor;
-                 step.role = role;
-                 return step;
-             }),
+        .def(py::init([](const std::string& tensor, const std::string& role, std::vector<std::int64_t> shape, std::int64_t number, std::size_t index,
+                         std::uint64_t seed, double loss, double learning_rate) {
+        TrainingStep step;
+        step.shape = std::move(shape);
+        step.number = number;
+        step.index = index;
+        step.key = replay_key(seed, tensor, number);
+        step.loss = loss;
+        step.learning_rate = learning_rate;
+        step.packs = true;
+        step.tensor = tensor;
+        step.role = role;
+        return step;
+    }),
              py::arg("tensor"), py::arg("role"), py::arg("shape"), py::arg("number"), py::arg("index"), py::arg("seed"), py::arg("loss"),
              py::arg("learning_rate"))
         .def_readonly("tensor", &TrainingStep::tensor)
@@ -183,23 +189,25 @@ void bind_exchange(apscope::python::Module& m, const std::shared_ptr<MadeSchemes
         .def_readonly("workers", &TrainingStep::workers)
         .def_readonly("loss", &TrainingStep::loss)
         .def_readonly("learning_rate", &TrainingStep::learning_rate)
-        .def("random", [](const TrainingStep& s, int worker, std::size_t count, int bits, std::uint32_t hop) {
-            if (bits < 1 || bits > 64) throw py::value_error("bits=" + std::to_string(bits) + " is not between 1 and 64");
-            py::array_t<std::uint64_t> words(static_cast<py::ssize_t>(count));
-            const RandomStream stream = s.stream(worker, bits, hop);
-            for (std::size_t i = 0; i < count; ++i) words.mutable_data()[i] = stream.at(i) >> (64 - bits);
-            return words;
-        }, py::arg("worker"), py::arg("count"), py::arg("bits") = 32, py::arg("hop") = 0,
-           "Random integers of `bits` bits for the elements 0..count-1 of a worker, the same for every call.");
+        .def("random",
+             [](const TrainingStep& s, int worker, std::size_t count, int bits, std::uint32_t hop) {
+        if (bits < 1 || bits > 64) throw py::value_error("bits=" + std::to_string(bits) + " is not between 1 and 64");
+        py::array_t<std::uint64_t> words(static_cast<py::ssize_t>(count));
+        const RandomStream stream = s.stream(worker, bits, hop);
+        for (std::size_t i = 0; i < count; ++i) words.mutable_data()[i] = stream.at(i) >> (64 - bits);
+        return words;
+    }, py::arg("worker"), py::arg("count"), py::arg("bits") = 32, py::arg("hop") = 0,
+             "Random integers of `bits` bits for the elements 0..count-1 of a worker, the same for every call.");
 
-    m.def("exchange", [made](const std::string& spec, const py::array_t<float, py::array::c_style>& x, const TrainingStep& step,
-                                                const py::dict& state, const std::string& topology, py::object weights, py::object full_batch) {
-        return run_exchange(*made, spec, x, step, state, topology, std::move(weights), std::move(full_batch));
-    }, py::arg("scheme"), py::arg("x"), py::arg("step"), py::arg("state"), py::arg("topology"),
-          py::arg("weights"), py::arg("full_batch"));
+    m.def("exchange",
+          [made](const std::string& spec, const py::array_t<float, py::array::c_style>& x, const TrainingStep& step, const py::dict& state,
+                 const std::string& topology, py::object weights,
+                 py::object full_batch) { return run_exchange(*made, spec, x, step, state, topology, std::move(weights), std::move(full_batch)); },
+          py::arg("scheme"), py::arg("x"), py::arg("step"), py::arg("state"), py::arg("topology"), py::arg("weights"), py::arg("full_batch"));
 
-    m.def("make_scheme", [made](const std::string& name, const std::string& base, const py::dict& parts, std::optional<bool> keeps_state,
-                            bool compares_intended, int bits, const std::string& grid) {
+    m.def("make_scheme",
+          [made](const std::string& name, const std::string& base, const py::dict& parts, std::optional<bool> keeps_state, bool compares_intended,
+                 int bits, const std::string& grid) {
         Scheme scheme = parse_scheme(base, made.get());
         TensorScheme tensor = as_tensor_scheme(scheme);
         set_parts(tensor, parts, bits);
@@ -210,5 +218,6 @@ void bind_exchange(apscope::python::Module& m, const std::shared_ptr<MadeSchemes
         scheme.family = "other";
         scheme.kind = std::move(tensor);
         made->add(std::move(scheme));
-    }, py::arg("name"), py::arg("base"), py::arg("parts"), py::arg("keeps_state"), py::arg("compares_intended"), py::arg("bits"), py::arg("grid"));
+    },
+          py::arg("name"), py::arg("base"), py::arg("parts"), py::arg("keeps_state"), py::arg("compares_intended"), py::arg("bits"), py::arg("grid"));
 }

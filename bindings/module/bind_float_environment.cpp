@@ -23,8 +23,7 @@ void bind_float_environment(python::Module& m);
 
 void bind_float_environment(python::Module& m) {
     // Not a python::Class, whose guard would undo what entering does.
-    py::class_<Scope>(m, "FloatEnvironment")
-        .def(py::init<>())
-        .def("__enter__", [](Scope& s) { s.environment.emplace(); })
-        .def("__exit__", [](Scope& s, const py::args&) { s.environment.reset(); });
+    py::class_<Scope>(m, "FloatEnvironment").def(py::init<>()).def("__enter__", [](Scope& s) {
+        s.environment.emplace();
+    }).def("__exit__", [](Scope& s, const py::args&) { s.environment.reset(); });
 }

@@ -27,10 +27,10 @@ Zero parse_zero(const std::string& name) {
     throw std::invalid_argument("unknown zero '" + name + "'; use both_signs, single or none");
 }
 
-FloatFormat from_fields(int exponent_bits, int mantissa_bits, std::optional<int> bias, const std::string& specials,
-                        bool is_signed, std::optional<bool> subnormals, std::optional<int> subnormal_exponent,
-                        std::optional<std::string> zero, std::optional<std::uint64_t> nan_codes, std::optional<bool> has_infinity,
-                        std::optional<bool> nan_at_negative_zero, std::optional<bool> even_code_ties) {
+FloatFormat from_fields(int exponent_bits, int mantissa_bits, std::optional<int> bias, const std::string& specials, bool is_signed,
+                        std::optional<bool> subnormals, std::optional<int> subnormal_exponent, std::optional<std::string> zero,
+                        std::optional<std::uint64_t> nan_codes, std::optional<bool> has_infinity, std::optional<bool> nan_at_negative_zero,
+                        std::optional<bool> even_code_ties) {
     FloatFormat f = make_format(exponent_bits, mantissa_bits, parse_specials(specials), is_signed);
     if (bias) {
         f.subnormal_exponent += f.bias - *bias;
@@ -108,14 +108,13 @@ Notes
 Immutable, hashable, equal by its fields; str() gives the shortest name that reads back the same,
 to_json() and from_json() the fields.)")
         .def(py::init([](const std::string& name) { return parse_format(name); }), py::arg("name"))
-        .def(py::init(&from_fields), py::kw_only(), py::arg("exponent_bits"), py::arg("mantissa_bits"),
-             py::arg("bias") = py::none(), py::arg("specials") = "ieee", py::arg("is_signed") = true,
-             py::arg("subnormals") = py::none(), py::arg("subnormal_exponent") = py::none(), py::arg("zero") = py::none(),
-             py::arg("nan_codes") = py::none(), py::arg("has_infinity") = py::none(),
-             py::arg("nan_at_negative_zero") = py::none(), py::arg("even_code_ties") = py::none())
+        .def(py::init(&from_fields), py::kw_only(), py::arg("exponent_bits"), py::arg("mantissa_bits"), py::arg("bias") = py::none(),
+             py::arg("specials") = "ieee", py::arg("is_signed") = true, py::arg("subnormals") = py::none(),
+             py::arg("subnormal_exponent") = py::none(), py::arg("zero") = py::none(), py::arg("nan_codes") = py::none(),
+             py::arg("has_infinity") = py::none(), py::arg("nan_at_negative_zero") = py::none(), py::arg("even_code_ties") = py::none())
         .def(py::init([](const py::object& dtype) {  // of NumPy, ml_dtypes or torch, which C++ knows nothing of; else a sentence
-                 return py::module_::import("apscope._arrays.inputs").attr("as_format")(dtype).cast<FloatFormat>();
-             }),
+        return py::module_::import("apscope._arrays.inputs").attr("as_format")(dtype).cast<FloatFormat>();
+    }),
              py::arg("dtype"))
         .def_property_readonly("name", &FloatFormat::name)
         .def_readonly("exponent_bits", &FloatFormat::exponent_bits)
@@ -142,15 +141,17 @@ to_json() and from_json() the fields.)")
         .def_property_readonly("infinity_code", &FloatFormat::infinity_code)
         .def("to_dict", &fields)
         .def("to_json", [](const FloatFormat& f) { return py::module_::import("json").attr("dumps")(fields(f)).cast<std::string>(); })
-        .def_static("from_json", [](const std::string& text) {
-            const py::dict d = py::module_::import("json").attr("loads")(text);
-            return py::type::of<FloatFormat>()(**d);
-        }, py::arg("text"))
+        .def_static("from_json",
+                    [](const std::string& text) {
+        const py::dict d = py::module_::import("json").attr("loads")(text);
+        return py::type::of<FloatFormat>()(**d);
+    }, py::arg("text"))
         .def(py::self == py::self)
         .def("__hash__", &FloatFormat::hash)
         .def("__str__", &FloatFormat::name)
-        .def("__repr__", [](const FloatFormat& f) { return "FloatFormat('" + f.name() + "')"; })
-        .def(py::pickle([](const FloatFormat& f) { return f.name(); }, [](const std::string& name) { return parse_format(name); }));
+        .def("__repr__", [](const FloatFormat& f) {
+        return "FloatFormat('" + f.name() + "')";
+    }).def(py::pickle([](const FloatFormat& f) { return f.name(); }, [](const std::string& name) { return parse_format(name); }));
 
     m.def("named_formats", [] {
         py::list rows;

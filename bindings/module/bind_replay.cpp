@@ -28,7 +28,8 @@ const std::string& role_of(const TensorInfo& t) { return t.role; }
 
 py::dict columns(const Trace& trace, const ReplayOptions& options, const std::vector<ResultRow>& rows) {
     const Manifest& manifest = trace.manifest();
-    const python::Texts names(manifest.tensors, name_of), roles(manifest.tensors, role_of), specs(options.schemes, [](const Scheme& s) { return s.spec; });
+    const python::Texts names(manifest.tensors, name_of), roles(manifest.tensors, role_of),
+        specs(options.schemes, [](const Scheme& s) { return s.spec; });
     const python::Texts stages(std::array{"reduced", "wire"}, [](const char* stage) { return stage; });
     python::TextPool formats, topologies, notes;
     python::Columns<ResultRow> c(rows);
@@ -86,10 +87,10 @@ py::dict histogram_columns(const Trace& trace, const std::vector<ItemHistogram>&
 
 void bind_replay(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& made) {
     m.attr("NOT_MEASURABLE") = std::string(not_measurable);
-    m.def("replay", [made](const Trace& trace, const std::vector<std::string>& schemes, const std::vector<std::string>& topologies,
-                       std::vector<std::size_t> steps, std::vector<std::size_t> tensors, int workers, std::uint64_t seed,
-                       int threads, std::size_t shard, std::size_t shards, int draws, const py::dict& states, const py::object& progress,
-                       const py::object& device) {
+    m.def("replay",
+          [made](const Trace& trace, const std::vector<std::string>& schemes, const std::vector<std::string>& topologies,
+                 std::vector<std::size_t> steps, std::vector<std::size_t> tensors, int workers, std::uint64_t seed, int threads, std::size_t shard,
+                 std::size_t shards, int draws, const py::dict& states, const py::object& progress, const py::object& device) {
         ReplayOptions options;
         for (const std::string& s : schemes) options.schemes.push_back(parse_scheme(s, made.get()));
         for (const std::string& t : topologies) options.topologies.push_back(parse_topology(t));
@@ -120,7 +121,8 @@ void bind_replay(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>&
         py::dict after;
         for (const auto& [key, state] : result.states) after[py::str(key)] = python::to_dict(state.rows());
         return py::make_tuple(columns(trace, options, result.rows), histogram_columns(trace, result.histograms), after);
-    }, py::arg("trace"), py::arg("schemes"), py::arg("topologies"), py::arg("steps"), py::arg("tensors"), py::arg("workers"),
-       py::arg("seed"), py::arg("threads"), py::arg("shard"), py::arg("shards"), py::arg("draws"), py::arg("states"), py::arg("progress"),
-       py::arg("device") = py::none());
+    },
+          py::arg("trace"), py::arg("schemes"), py::arg("topologies"), py::arg("steps"), py::arg("tensors"), py::arg("workers"), py::arg("seed"),
+          py::arg("threads"), py::arg("shard"), py::arg("shards"), py::arg("draws"), py::arg("states"), py::arg("progress"),
+          py::arg("device") = py::none());
 }

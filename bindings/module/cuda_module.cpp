@@ -49,7 +49,8 @@ struct Rounding {
 };
 Rounding make_rounding(const std::string& format, const std::string& rounding, const std::string& overflow, const std::string& underflow,
                        bool keep_payload, std::uint64_t seed, int random_bits) {
-    Rounding r{parse_format(format), {parse_rounding(rounding), parse_overflow(overflow), random_bits, parse_underflow(underflow), keep_payload}, seed};
+    Rounding r{
+        parse_format(format), {parse_rounding(rounding), parse_overflow(overflow), random_bits, parse_underflow(underflow), keep_payload}, seed};
     validate(r.projection, r.format);
     return r;
 }
@@ -72,9 +73,9 @@ void with_code(int bytes, F&& f) {
 BlockShape as_shape(const std::array<std::size_t, 3>& s) { return {s[0], s[1], s[2]}; }
 
 void define_arrays(apscope::python::Module& m) {
-    m.def("quantize", [](Address in, Address out, std::size_t n, int bytes, const std::string& format, const std::string& rounding,
-                         const std::string& overflow, const std::string& underflow, bool keep_payload, std::uint64_t seed, int random_bits,
-                         int device, Address stream) {
+    m.def("quantize",
+          [](Address in, Address out, std::size_t n, int bytes, const std::string& format, const std::string& rounding, const std::string& overflow,
+             const std::string& underflow, bool keep_payload, std::uint64_t seed, int random_bits, int device, Address stream) {
         const Rounding r = make_rounding(format, rounding, overflow, underflow, keep_payload, seed, random_bits);
         const Queue q(device, stream);
         if (bytes == 4) quantize_on_device(at<const float>(in), at<float>(out), n, r.format, r.projection, seed, q.stream);
@@ -117,10 +118,10 @@ void define_arrays(apscope::python::Module& m) {
         }
         return python::statistics_dict(row);
     });
-    m.def("allreduce", [](Address in, std::size_t workers, Address out, std::size_t n, const std::string& format, const std::string& topology,
-                          const std::string& rounding, const std::string& overflow, const std::optional<std::string>& accumulate,
-                          const std::optional<std::string>& hop_rounding, bool input_cast, std::uint64_t seed, int random_bits, int device,
-                          Address stream) {
+    m.def("allreduce",
+          [](Address in, std::size_t workers, Address out, std::size_t n, const std::string& format, const std::string& topology,
+             const std::string& rounding, const std::string& overflow, const std::optional<std::string>& accumulate,
+             const std::optional<std::string>& hop_rounding, bool input_cast, std::uint64_t seed, int random_bits, int device, Address stream) {
         const Rounding r = make_rounding(format, rounding, overflow, "gradual", false, seed, random_bits);
         require_fp32(r.format, "allreduce");
         AllReduceOptions options;
@@ -169,12 +170,12 @@ void define_blocks(apscope::python::Module& m) {
         return static_cast<double>(encode_blocks_on_device(at<const float>(in), at<std::uint8_t>(codes), at<std::uint8_t>(scales), as_shape(shape),
                                                            parse_block_format(format), p, seed, q.stream));
     });
-    m.def("decode_blocks", [](Address codes, Address scales, double tensor_scale, Address out, const Shape& shape, const std::string& format, int device,
-                              Address stream) {
+    m.def("decode_blocks", [](Address codes, Address scales, double tensor_scale, Address out, const Shape& shape, const std::string& format,
+                              int device, Address stream) {
         const Queue q(device, stream);
         const py::gil_scoped_release release;
-        decode_blocks_on_device(at<const std::uint8_t>(codes), at<const std::uint8_t>(scales), static_cast<float>(tensor_scale), at<float>(out), as_shape(shape),
-                                parse_block_format(format), q.stream);
+        decode_blocks_on_device(at<const std::uint8_t>(codes), at<const std::uint8_t>(scales), static_cast<float>(tensor_scale), at<float>(out),
+                                as_shape(shape), parse_block_format(format), q.stream);
     });
 }
 

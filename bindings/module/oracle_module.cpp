@@ -79,9 +79,9 @@ py::dict findings(const Result& result) {
     return d;
 }
 
-py::dict verify(const std::string& format, const std::string& rounding, const std::string& overflow, const std::string& underflow,
-                bool keep_payload, int random_bits, bool exhaustive, bool exhaustive_oracle, int threads, std::size_t random_cases,
-                std::uint64_t seed, std::size_t thinning, const py::object& progress) {
+py::dict verify(const std::string& format, const std::string& rounding, const std::string& overflow, const std::string& underflow, bool keep_payload,
+                int random_bits, bool exhaustive, bool exhaustive_oracle, int threads, std::size_t random_cases, std::uint64_t seed,
+                std::size_t thinning, const py::object& progress) {
     oracle::VerifyOptions options;
     options.exhaustive = exhaustive;
     options.exhaustive_oracle = exhaustive_oracle;
@@ -101,8 +101,8 @@ py::dict verify(const std::string& format, const std::string& rounding, const st
 }
 
 py::dict verify_operation(const std::string& format, const std::string& operation, const std::string& rounding, const std::string& overflow,
-                          const std::string& underflow, int random_bits, bool exhaustive, int threads, std::size_t samples,
-                          std::uint64_t seed, const py::object& progress) {
+                          const std::string& underflow, int random_bits, bool exhaustive, int threads, std::size_t samples, std::uint64_t seed,
+                          const py::object& progress) {
     const oracle::OperationOptions options{exhaustive, threads, samples, seed, {}};
     const FloatFormat f = parse_format(format);
     const Operation op = parse_operation(operation);
@@ -128,8 +128,8 @@ std::vector<std::string> overflow_rules(const std::string& format) {
     return names;
 }
 
-double project(double x, const std::string& format, const std::string& rounding, const std::string& overflow,
-               const std::string& underflow, bool keep_payload, int random_bits, std::uint64_t random) {
+double project(double x, const std::string& format, const std::string& rounding, const std::string& overflow, const std::string& underflow,
+               bool keep_payload, int random_bits, std::uint64_t random) {
     const Projection projection = make_projection(rounding, overflow, random_bits, underflow, keep_payload);
     return oracle::MpfrOracle(parse_format(format), projection).project(x, random);
 }
@@ -139,25 +139,23 @@ double project(double x, const std::string& format, const std::string& rounding,
 PYBIND11_MODULE(_oracle, plain) {
     apscope::python::Module m(plain);
     m.doc() = "The MPFR oracle: what a cast should give, and the comparison of the emulator with it.";
-    m.def("verify", &verify, py::arg("format"), py::kw_only(), py::arg("rounding") = "ties_to_even",
-          py::arg("overflow") = "ieee", py::arg("underflow") = "gradual", py::arg("keep_payload") = false, py::arg("random_bits") = 32,
-          py::arg("exhaustive") = false, py::arg("exhaustive_oracle") = false, py::arg("threads") = 2,
-          py::arg("random_cases") = 1'000'000, py::arg("seed") = 1, py::arg("thinning") = 1, py::arg("progress") = py::none(),
+    m.def("verify", &verify, py::arg("format"), py::kw_only(), py::arg("rounding") = "ties_to_even", py::arg("overflow") = "ieee",
+          py::arg("underflow") = "gradual", py::arg("keep_payload") = false, py::arg("random_bits") = 32, py::arg("exhaustive") = false,
+          py::arg("exhaustive_oracle") = false, py::arg("threads") = 2, py::arg("random_cases") = 1'000'000, py::arg("seed") = 1,
+          py::arg("thinning") = 1, py::arg("progress") = py::none(),
           "Compares the emulator with the oracles for one format and projection.\n\n"
           "Returns a dict: cases, mismatches, first (a dict of the first mismatch, or None).\n"
           "progress(done, total) is called every now and then; an exception from it stops the work.");
-    m.def("verify_operation", &verify_operation, py::arg("format"), py::arg("operation"), py::kw_only(),
-          py::arg("rounding") = "ties_to_even", py::arg("overflow") = "ieee", py::arg("underflow") = "gradual",
-          py::arg("random_bits") = 32, py::arg("exhaustive") = false, py::arg("threads") = 2, py::arg("samples") = 100'000,
-          py::arg("seed") = 1, py::arg("progress") = py::none(),
+    m.def("verify_operation", &verify_operation, py::arg("format"), py::arg("operation"), py::kw_only(), py::arg("rounding") = "ties_to_even",
+          py::arg("overflow") = "ieee", py::arg("underflow") = "gradual", py::arg("random_bits") = 32, py::arg("exhaustive") = false,
+          py::arg("threads") = 2, py::arg("samples") = 100'000, py::arg("seed") = 1, py::arg("progress") = py::none(),
           "Compares an arithmetic operation in a format with MPFR. The rest as in verify().");
     m.def("simd_level", [] { return std::string(to_string(simd_level())); }, "The instruction set of what is verified here.");
     m.def("set_simd_level", [](const std::string& level) { set_simd_level(parse_simd_level(level)); }, py::arg("level"),
           "This module holds the emulator a second time, with an instruction set of its own.");
     m.def("mpfr_version", &oracle::version_of_mpfr, "The version of MPFR that runs here.");
     m.def("overflow_rules", &overflow_rules, py::arg("format"), "The names of the overflow rules the format can follow.");
-    m.def("project", &project, py::arg("x"), py::arg("format"), py::kw_only(), py::arg("rounding") = "ties_to_even",
-          py::arg("overflow") = "ieee", py::arg("underflow") = "gradual", py::arg("keep_payload") = false,
-          py::arg("random_bits") = 32, py::arg("random") = 0,
+    m.def("project", &project, py::arg("x"), py::arg("format"), py::kw_only(), py::arg("rounding") = "ties_to_even", py::arg("overflow") = "ieee",
+          py::arg("underflow") = "gradual", py::arg("keep_payload") = false, py::arg("random_bits") = 32, py::arg("random") = 0,
           "One number projected by MPFR; random: random_bits bits, left-aligned in 64.");
 }

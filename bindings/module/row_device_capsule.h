@@ -17,9 +17,8 @@ inline constexpr const char* row_device_name = "apscope.RowDevice " APSCOPE_VERS
 inline constexpr std::size_t row_device_layout = sizeof(RowTask) << 32 | sizeof(RowTotals) << 16 | sizeof(ErrorStatistics);
 
 inline pybind11::capsule to_capsule(std::unique_ptr<RowDevice> device) {
-    pybind11::capsule capsule(device.release(), row_device_name, [](PyObject* o) {
-        delete static_cast<RowDevice*>(PyCapsule_GetPointer(o, row_device_name));
-    });
+    pybind11::capsule capsule(device.release(), row_device_name,
+                              [](PyObject* o) { delete static_cast<RowDevice*>(PyCapsule_GetPointer(o, row_device_name)); });
     PyCapsule_SetContext(capsule.ptr(), reinterpret_cast<void*>(row_device_layout));
     return capsule;
 }
@@ -27,8 +26,7 @@ inline pybind11::capsule to_capsule(std::unique_ptr<RowDevice> device) {
 // None: null. The capsule keeps the device.
 inline RowDevice* from_capsule(const pybind11::object& device) {
     if (device.is_none()) return nullptr;
-    if (PyCapsule_IsValid(device.ptr(), row_device_name) == 0 ||
-        PyCapsule_GetContext(device.ptr()) != reinterpret_cast<void*>(row_device_layout)) {
+    if (PyCapsule_IsValid(device.ptr(), row_device_name) == 0 || PyCapsule_GetContext(device.ptr()) != reinterpret_cast<void*>(row_device_layout)) {
         PyErr_Clear();
         throw std::runtime_error("the CUDA module and the rest of apscope were not built from the same sources; build both again");
     }

@@ -83,8 +83,7 @@ std::set<std::uint64_t> boundary_codes(const FloatFormat& f) {
     const std::uint64_t hidden = std::uint64_t{1} << f.mantissa_bits;
     for (std::uint64_t first = 0; first <= f.top_finite_code(); first += hidden) {
         for (const std::uint64_t offset : {std::uint64_t{0}, hidden / 3, hidden / 2, hidden / 3 * 2, hidden}) {
-            for (std::uint64_t code = first + offset - std::min<std::uint64_t>(3, first + offset);
-                 code <= first + offset + 3; ++code) {
+            for (std::uint64_t code = first + offset - std::min<std::uint64_t>(3, first + offset); code <= first + offset + 3; ++code) {
                 if (code <= f.top_finite_code()) codes.insert(code);
             }
         }
@@ -95,7 +94,7 @@ std::set<std::uint64_t> boundary_codes(const FloatFormat& f) {
 template <class Real>
 void add_nans(Collector<Real>& inputs) {
     using Bits = BitsOf<Real>;
-    const Bits ones = (Bits{1} << fraction_bits<Real>) - 1, infinity = infinity_bits<Real>;
+    const Bits ones = (Bits{1} << fraction_bits<Real>)-1, infinity = infinity_bits<Real>;
     for (int i = 0; i < fraction_bits<Real>; ++i) {
         const Bits bit = Bits{1} << i, quiet = Bits{1} << (fraction_bits<Real> - 1);
         for (const Bits fraction : {bit, bit | quiet, ones - bit, bit - 1, (bit - 1) | quiet}) {
@@ -130,9 +129,8 @@ std::vector<Real> cases(const FloatFormat& format, std::size_t random_cases, std
     const double smallest = value(format, format.zero == Zero::none ? 0 : 1);
     const double largest = value(format, format.top_finite_code());
     const double next = value(format, format.top_finite_code() + 1);
-    for (const double edge : {0.0, smallest / 4, smallest / 2, smallest, smallest * 0.75, smallest * 1.5,
-                              std::ldexp(1.0, format.emin()), largest, largest + (next - largest) / 2, next,
-                              2 * next, 4 * next}) {
+    for (const double edge : {0.0, smallest / 4, smallest / 2, smallest, smallest * 0.75, smallest * 1.5, std::ldexp(1.0, format.emin()), largest,
+                              largest + (next - largest) / 2, next, 2 * next, 4 * next}) {
         inputs.around(edge, 8);
     }
     // A quarter and three quarters of a step: the directed modes, and stochastic rounding.
@@ -152,7 +150,7 @@ std::vector<Real> cases(const FloatFormat& format, std::size_t random_cases, std
         if (!far || exponent % 16 == 0) inputs.around(std::ldexp(1.0, exponent), 1);
     }
     inputs.around(std::numeric_limits<Real>::max(), 4);
-    const Bits subnormals = (Bits{1} << fraction_bits<Real>) - 1;
+    const Bits subnormals = (Bits{1} << fraction_bits<Real>)-1;
     for (const Bits bits : {Bits{1}, Bits{3}, subnormals / 24, subnormals, infinity_bits<Real>}) inputs.exactly(bits);
     add_nans(inputs);
     inputs.with_both_signs();

@@ -42,8 +42,7 @@ Real to_real(const Magnitude<Real>& magnitude) {
 }
 
 template <class Real>
-BasicRationalOracle<Real>::BasicRationalOracle(const FloatFormat& format, const Projection& projection)
-    : format_(format), projection_(projection) {
+BasicRationalOracle<Real>::BasicRationalOracle(const FloatFormat& format, const Projection& projection) : format_(format), projection_(projection) {
     validate(projection, format);
     const int field = std::max(top_exponent<Real> + 2 + format.bias, 1);
     last_code_ = static_cast<std::uint64_t>(field) << format.mantissa_bits;
@@ -65,8 +64,7 @@ Magnitude<Real> BasicRationalOracle<Real>::value(std::uint64_t code) const {
     }
     const std::int64_t shift = exponent - m - unit_exponent<Real>;
     if (shift < 0) {
-        if ((significand >> -shift) << -shift != significand)
-            throw std::logic_error("the format holds a value that the number type does not");
+        if ((significand >> -shift) << -shift != significand) throw std::logic_error("the format holds a value that the number type does not");
         return significand >> -shift;
     }
     return Magnitude<Real>(significand) << static_cast<unsigned>(shift);
@@ -140,8 +138,7 @@ Real BasicRationalOracle<Real>::out_of_range(bool negative, bool infinite_input)
 }
 
 template <class Real>
-bool BasicRationalOracle<Real>::takes_upper(const Neighbours& n, const Magnitude<Real>& magnitude, bool negative,
-                                            std::uint64_t random) const {
+bool BasicRationalOracle<Real>::takes_upper(const Neighbours& n, const Magnitude<Real>& magnitude, bool negative, std::uint64_t random) const {
     const Magnitude<Real> to_lower = magnitude - n.lower;
     if (to_lower == 0) return false;
     const Magnitude<Real> step = n.upper - n.lower, to_upper = n.upper - magnitude;
@@ -241,8 +238,7 @@ Real BasicRationalOracle<Real>::decode(std::uint64_t code) const {
     if (magnitude_code >= count - format_.nan_codes)
         return nan(negative, magnitude_code % (std::uint64_t{1} << format_.mantissa_bits), format_.mantissa_bits);
     Real result = std::numeric_limits<Real>::infinity();
-    if (!(format_.has_infinity && magnitude_code == count - format_.nan_codes - 1))
-        result = to_real<Real>(value(magnitude_code));
+    if (!(format_.has_infinity && magnitude_code == count - format_.nan_codes - 1)) result = to_real<Real>(value(magnitude_code));
     return negative ? -result : result;
 }
 

@@ -41,8 +41,10 @@ std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& ac
     const RoundingMode mode = projection.rounding;
     const bool nearest = mode == RoundingMode::ties_to_even || mode == RoundingMode::ties_to_away || mode == RoundingMode::ties_to_zero;
     // An fp32 sum that overflows is an infinity, and so is what the format makes of a sum so large.
-    const bool same_overflow = nearest && job.plan.cast.overflow_positive == infinity_bits<float> && job.plan.cast.overflow_negative == (infinity_bits<float> | sign_bit<float>) &&
-                               job.plan.cast.infinite_positive == job.plan.cast.overflow_positive && job.plan.cast.infinite_negative == job.plan.cast.overflow_negative;
+    const bool same_overflow = nearest && job.plan.cast.overflow_positive == infinity_bits<float> &&
+                               job.plan.cast.overflow_negative == (infinity_bits<float> | sign_bit<float>) &&
+                               job.plan.cast.infinite_positive == job.plan.cast.overflow_positive &&
+                               job.plan.cast.infinite_negative == job.plan.cast.overflow_negative;
     if (std::max(terms->largest(), grid->largest()) > room && !same_overflow) return std::nullopt;
     Fp32Sums sums;
     sums.step = make_step<float>(*grid, projection);
@@ -52,8 +54,8 @@ std::optional<Fp32Sums> fp32_sums(const FloatFormat& sent, const FloatFormat& ac
     sums.random_bits = projection.drawn_bits();
     sums.accumulator = make_cast<double>(accumulate, projection);
     sums.scale = std::ldexp(1.0, k);
-    const bool innocuous = nearest && sums.job.plan.cast.gap_high == 0 && terms->precision() <= grid->precision() && 2 * grid->precision() + 2 <= 24 &&
-                           quantum_exponent(*terms) >= quantum_exponent(*grid);
+    const bool innocuous = nearest && sums.job.plan.cast.gap_high == 0 && terms->precision() <= grid->precision() &&
+                           2 * grid->precision() + 2 <= 24 && quantum_exponent(*terms) >= quantum_exponent(*grid);
     if (!exact && !innocuous) return std::nullopt;
     return sums;
 }

@@ -24,8 +24,7 @@ struct SumToOdd {
 // One rounded addition of rows, with the moments of its draws.
 class RowAdder {
 public:
-    RowAdder(const Cast<double>& accumulator, PhiloxKey key, std::size_t first, std::size_t count, HopMoments* moments,
-             std::size_t moments_offset)
+    RowAdder(const Cast<double>& accumulator, PhiloxKey key, std::size_t first, std::size_t count, HopMoments* moments, std::size_t moments_offset)
         : accumulator_(accumulator), key_(key), first_(first), count_(count), moments_(moments), offset_(moments_offset) {}
 
     // target = round(a + sign * b), drawing at `hop`; `target` may be `a`.
@@ -34,7 +33,8 @@ public:
         const RandomStream stream{key_, 0, stage_and_hop(Stage::reduce, hop), accumulator_.random_bits};
         if (moments_ != nullptr && is_stochastic(accumulator_.rounding)) note_moments(target, source, sign);
         const Cast<double>* cast = &accumulator_;
-        for_random_words(is_stochastic(accumulator_.rounding), stream, first_, count_, [&](std::size_t begin, std::size_t n, const std::uint64_t* words) {
+        for_random_words(is_stochastic(accumulator_.rounding), stream, first_, count_,
+                         [&](std::size_t begin, std::size_t n, const std::uint64_t* words) {
             dispatch(accumulator_.rounding, [&]<RoundingMode M>() {
                 is_plain(*cast) ? simd::run<AddRow<M, true>>(target + begin, source + begin, sign, n, cast, words)
                                 : simd::run<AddRow<M, false>>(target + begin, source + begin, sign, n, cast, words);
@@ -47,8 +47,8 @@ private:
         // To odd keeps every bit that the random bits can see, and the sticky one.
         odd_.resize(count_);
         simd::run<SumToOdd>(target, source, sign, odd_.data(), count_);
-        const bool defined = add_moments(odd_.data(), count_, 1.0, accumulator_,
-                                         moments_->bias.data() + offset_, moments_->variance.data() + offset_);
+        const bool defined =
+            add_moments(odd_.data(), count_, 1.0, accumulator_, moments_->bias.data() + offset_, moments_->variance.data() + offset_);
         moments_->defined = moments_->defined && defined;
     }
 
@@ -87,8 +87,8 @@ public:
         simd::run<AddFp32>(target, a, b, sign, count_);
         if (sums_.in_hardware) return;
         if (moments_ != nullptr && is_stochastic(sums_.accumulator.rounding)) {
-            const bool defined = add_moments(target, count_, sums_.scale, sums_.accumulator,
-                                             moments_->bias.data() + offset_, moments_->variance.data() + offset_);
+            const bool defined =
+                add_moments(target, count_, sums_.scale, sums_.accumulator, moments_->bias.data() + offset_, moments_->variance.data() + offset_);
             moments_->defined = moments_->defined && defined;
         }
         round_row(sums_.job, target, target, count_, {key_, 0, stage_and_hop(Stage::reduce, hop), sums_.random_bits}, first_);
@@ -116,8 +116,8 @@ Cast<double> make_accumulator(const FloatFormat& format, const Projection& proje
     return make_cast<double>(format, projection);
 }
 
-void encode_row(std::span<const float> in, double* out, double scale, const Cast<double>& cast,
-                PhiloxKey key, std::uint32_t worker, std::uint64_t first) {
+void encode_row(std::span<const float> in, double* out, double scale, const Cast<double>& cast, PhiloxKey key, std::uint32_t worker,
+                std::uint64_t first) {
     const RandomStream stream{key, worker, stage_and_hop(Stage::wire, 0), cast.random_bits};
     for_random_words(is_stochastic(cast.rounding), stream, first, in.size(), [&](std::size_t begin, std::size_t n, const std::uint64_t* words) {
         dispatch(cast.rounding, [&]<RoundingMode M>() {
@@ -128,8 +128,7 @@ void encode_row(std::span<const float> in, double* out, double scale, const Cast
 }
 
 void reduce(const Topology& topology, std::span<const double* const> rows, std::size_t first, std::size_t count, std::size_t n,
-            const Cast<double>& accumulator, PhiloxKey key, std::span<double> out, ReduceScratch<double>& scratch,
-            HopMoments* moments) {
+            const Cast<double>& accumulator, PhiloxKey key, std::span<double> out, ReduceScratch<double>& scratch, HopMoments* moments) {
     if (topology.kind == Topology::Kind::exact) {
         std::copy_n(rows[0], count, out.data());
         for (std::size_t w = 1; w < rows.size(); ++w) {
@@ -137,16 +136,14 @@ void reduce(const Topology& topology, std::span<const double* const> rows, std::
         }
         return;
     }
-    reduce_walk<double>(topology, rows, first, count, n, out.data(), scratch, [&](std::size_t at, std::size_t size) {
-        return RowAdder(accumulator, key, at, size, moments, at - first);
-    });
+    reduce_walk<double>(topology, rows, first, count, n, out.data(), scratch,
+                        [&](std::size_t at, std::size_t size) { return RowAdder(accumulator, key, at, size, moments, at - first); });
 }
 
-void reduce(const Topology& topology, std::span<const float* const> rows, std::size_t first, std::size_t count, std::size_t n,
-            Fp32Sums& sums, PhiloxKey key, std::span<float> out, ReduceScratch<float>& scratch, HopMoments* moments) {
-    reduce_walk<float>(topology, rows, first, count, n, out.data(), scratch, [&](std::size_t at, std::size_t size) {
-        return Fp32Adder(sums, key, at, size, moments, at - first);
-    });
+void reduce(const Topology& topology, std::span<const float* const> rows, std::size_t first, std::size_t count, std::size_t n, Fp32Sums& sums,
+            PhiloxKey key, std::span<float> out, ReduceScratch<float>& scratch, HopMoments* moments) {
+    reduce_walk<float>(topology, rows, first, count, n, out.data(), scratch,
+                       [&](std::size_t at, std::size_t size) { return Fp32Adder(sums, key, at, size, moments, at - first); });
     // The code of one worker passes as it is: nothing was added.
     if (rows.size() > 1 && (sums.in_hardware || sums.step)) simd::run<Canonicalize>(out.data(), count, sums.zero_sign);
 }
@@ -161,8 +158,7 @@ HopTarget checked_hops(std::size_t workers, const FloatFormat& format, const All
     return hops;
 }
 
-void all_reduce(std::span<const float> in, std::size_t workers, std::span<double> out, const FloatFormat& format,
-                const AllReduceOptions& options) {
+void all_reduce(std::span<const float> in, std::size_t workers, std::span<double> out, const FloatFormat& format, const AllReduceOptions& options) {
     const HopTarget hops = checked_hops(workers, format, options);
     const std::size_t n = out.size();
     if (in.size() != workers * n) throw std::invalid_argument("the workers' rows and the result differ in length");

@@ -13,7 +13,8 @@ namespace apscope::detail {
 // out = round(scale * in); the product of two fp32-born numbers is exact in fp64. `words`: if the mode draws.
 template <RoundingMode M, bool Plain>
 struct EncodeRow {
-    static APSCOPE_INLINE void run(const float* in, double* out, std::size_t count, double scale, const Cast<double>* given, const std::uint64_t* words) {
+    static APSCOPE_INLINE void run(const float* in, double* out, std::size_t count, double scale, const Cast<double>* given,
+                                   const std::uint64_t* words) {
         const Cast<double> cast = assume_plain<Plain>(*given);
         for (std::size_t i = 0; i < count; ++i) out[i] = round_to_format<M, double>(in[i] * scale, cast, is_stochastic(M) ? words[i] : 0);
     }

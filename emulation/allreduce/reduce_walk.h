@@ -23,8 +23,8 @@ std::size_t tile_of(std::size_t workers) {
 // The hops of one tile. at[r] is where row r is read, which is changed as rows of partial sums take their place:
 // they lie in `partial`, and the last one, which is the result, in `out`.
 template <class Real, class Adder>
-void reduce_tile(const Topology& topology, const ReductionProgram& program, std::span<const Real*> at, std::size_t count, Adder& adder,
-                 Real* out, Real* partial, std::size_t stride) {
+void reduce_tile(const Topology& topology, const ReductionProgram& program, std::span<const Real*> at, std::size_t count, Adder& adder, Real* out,
+                 Real* partial, std::size_t stride) {
     const std::size_t workers = at.size();
     const auto row = [&](std::size_t r) { return partial + r * stride; };
     const auto result = static_cast<std::size_t>(program.result);
@@ -59,8 +59,8 @@ void reduce_tile(const Topology& topology, const ReductionProgram& program, std:
 //
 // A tile within one chunk reads the rows where they are.
 template <class Real, class MakeAdder>
-void reduce_walk(const Topology& topology, std::span<const Real* const> rows, std::size_t first, std::size_t count, std::size_t n,
-                 Real* out, ReduceScratch<Real>& scratch, MakeAdder&& make_adder) {
+void reduce_walk(const Topology& topology, std::span<const Real* const> rows, std::size_t first, std::size_t count, std::size_t n, Real* out,
+                 ReduceScratch<Real>& scratch, MakeAdder&& make_adder) {
     const int workers = static_cast<int>(rows.size());
     const std::size_t tile = tile_of<Real>(rows.size()), stride = (std::min(tile, count) + 15) / 16 * 16;
     const ReductionProgram& program = scratch.program(topology, workers);

@@ -51,7 +51,8 @@ Topology parse_topology(std::string_view name) {
         refuse("unknown topology '" + whole + "'; use " + choices);
     }
     if (t.kahan && t.kind != Topology::Kind::sequential && t.kind != Topology::Kind::hierarchical) {
-        refuse("topology '" + whole + "' has no place for a compensation: +kahan stays with an accumulator, which only "
+        refuse("topology '" + whole +
+               "' has no place for a compensation: +kahan stays with an accumulator, which only "
                "sequential and hierarchical keep");
     }
     return t;

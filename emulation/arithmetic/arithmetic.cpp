@@ -34,8 +34,8 @@ void dispatch_operation(Operation operation, F&& f) {
 template <class Real>
 void check_operand(std::span<const Real> operand, std::size_t count, const char* what) {
     if (operand.size() != count && operand.size() != 1) {
-        throw std::invalid_argument("operand " + std::string(what) + " holds " + std::to_string(operand.size()) +
-                                    " elements, the output " + std::to_string(count) + "; they must agree, or the operand be one number");
+        throw std::invalid_argument("operand " + std::string(what) + " holds " + std::to_string(operand.size()) + " elements, the output " +
+                                    std::to_string(count) + "; they must agree, or the operand be one number");
     }
 }
 
@@ -139,8 +139,7 @@ void operate_in_registers(const RegisterOperation& operation, int operands, std:
 
 template <class Real>
 void operate_array(Operation operation, std::span<const Real> a, std::span<const Real> b, std::span<const Real> c, std::span<Real> out,
-                   const FloatFormat& format, const Projection& projection, std::uint64_t seed, int threads,
-                   bool registers) {
+                   const FloatFormat& format, const Projection& projection, std::uint64_t seed, int threads, bool registers) {
     constexpr bool narrow = std::is_same_v<Real, float>;
     if constexpr (narrow) require_fp32(format, "arithmetic on fp32 arrays");
     const int operands = operand_count(operation);
@@ -169,13 +168,12 @@ void operate_array(Operation operation, std::span<const Real> a, std::span<const
 
 }  // namespace
 
-void arithmetic(Operation operation, std::span<const float> a, std::span<const float> b, std::span<const float> c,
-                std::span<float> out, const FloatFormat& format, const Projection& projection, std::uint64_t seed, int threads,
-                bool registers) {
+void arithmetic(Operation operation, std::span<const float> a, std::span<const float> b, std::span<const float> c, std::span<float> out,
+                const FloatFormat& format, const Projection& projection, std::uint64_t seed, int threads, bool registers) {
     operate_array(operation, a, b, c, out, format, projection, seed, threads, registers);
 }
-void arithmetic(Operation operation, std::span<const double> a, std::span<const double> b, std::span<const double> c,
-                std::span<double> out, const FloatFormat& format, const Projection& projection, std::uint64_t seed, int threads) {
+void arithmetic(Operation operation, std::span<const double> a, std::span<const double> b, std::span<const double> c, std::span<double> out,
+                const FloatFormat& format, const Projection& projection, std::uint64_t seed, int threads) {
     operate_array(operation, a, b, c, out, format, projection, seed, threads, false);
 }
 

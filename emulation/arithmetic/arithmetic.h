@@ -34,8 +34,8 @@ struct Rounder {
     ArithmeticPath path(Operation operation) const;
     // row[i] = round(a[i] op b[i] (op c[i])); rows that the operation does not take may be any, `row` one of
     // the operands'. Element i draws word first + i of the stream.
-    void apply(Operation operation, const double* a, const double* b, const double* c, double* row, std::size_t count,
-               const RandomStream& stream, std::uint64_t first) const;
+    void apply(Operation operation, const double* a, const double* b, const double* c, double* row, std::size_t count, const RandomStream& stream,
+               std::uint64_t first) const;
     // row[i] = round(row[i]).
     void round(double* row, std::size_t count, const RandomStream& stream, std::uint64_t first) const;
 };
@@ -47,11 +47,9 @@ Rounder make_rounder(const FloatFormat& format, const Projection& projection, bo
 // the operation does not take are ignored. Stochastic rounding draws the word that quantize() draws
 // for element i. `out` may be one of the operands. fp32 arrays need a format that fp32 holds; `registers` = false
 // takes the general path for them even where a faster one gives the same bits.
-void arithmetic(Operation operation, std::span<const float> a, std::span<const float> b, std::span<const float> c,
-                std::span<float> out, const FloatFormat& format, const Projection& projection, std::uint64_t seed = 0,
-                int threads = 1, bool registers = true);
-void arithmetic(Operation operation, std::span<const double> a, std::span<const double> b, std::span<const double> c,
-                std::span<double> out, const FloatFormat& format, const Projection& projection, std::uint64_t seed = 0,
-                int threads = 1);
+void arithmetic(Operation operation, std::span<const float> a, std::span<const float> b, std::span<const float> c, std::span<float> out,
+                const FloatFormat& format, const Projection& projection, std::uint64_t seed = 0, int threads = 1, bool registers = true);
+void arithmetic(Operation operation, std::span<const double> a, std::span<const double> b, std::span<const double> c, std::span<double> out,
+                const FloatFormat& format, const Projection& projection, std::uint64_t seed = 0, int threads = 1);
 
 }  // namespace apscope::detail

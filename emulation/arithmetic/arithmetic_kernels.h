@@ -19,8 +19,7 @@ APSCOPE_HD double flush_operand(double x, double floor) {
 // out = a op b (op c), rounded to odd; out may be any of the operands' rows.
 template <Operation Op, bool Flush>
 struct OperateToOdd {
-    static APSCOPE_INLINE void run(const double* a, const double* b, const double* c, double* out, std::size_t count, bool down,
-                                   double floor) {
+    static APSCOPE_INLINE void run(const double* a, const double* b, const double* c, double* out, std::size_t count, bool down, double floor) {
 #pragma GCC ivdep  // out is a row of its own or exactly an operand's
         for (std::size_t i = 0; i < count; ++i) {
             if constexpr (Flush) {
@@ -43,8 +42,8 @@ struct RoundRow {
 
 // out = round(a op b (op c)) on wide numbers; no vector code.
 template <Operation Op, RoundingMode M>
-void operate_wide_row(const double* a, const double* b, const double* c, double* out, std::size_t count, const Cast<double>& cast,
-                      double floor, const std::uint64_t* words) {
+void operate_wide_row(const double* a, const double* b, const double* c, double* out, std::size_t count, const Cast<double>& cast, double floor,
+                      const std::uint64_t* words) {
     for (std::size_t i = 0; i < count; ++i) {
         const std::uint64_t random = is_stochastic(M) ? words[i] : 0;
         out[i] = operate_wide<Op, M>(flush_operand(a[i], floor), flush_operand(b[i], floor), flush_operand(c[i], floor), cast, random);

@@ -33,7 +33,8 @@ public:
     using Kind = SumOrder::Kind;
 
     LaneSum(const SumKernels<Real>& kernels, SumOrder order)
-        : kernels_(&kernels), lanes_(kernels.lanes), kind_(order.kind), chunk_(order.kind == Kind::chunked ? order.chunk : std::numeric_limits<std::size_t>::max()),
+        : kernels_(&kernels), lanes_(kernels.lanes), kind_(order.kind),
+          chunk_(order.kind == Kind::chunked ? order.chunk : std::numeric_limits<std::size_t>::max()),
           // What is added to it comes out unchanged.
           nothing_(kernels.sum.down_sign != 0 ? Real(0) : -Real(0)), sum_(lanes_, nothing_) {
         if (kind_ == Kind::chunked) total_.assign(lanes_, nothing_);
@@ -44,9 +45,8 @@ public:
     void add(const Real* terms, std::size_t stride, std::size_t count) {
         if (kind_ == Kind::pairwise) return add_pairwise(terms, stride, count);
         if (kind_ == Kind::kahan) return add_kahan(terms, stride, count);
-        in_chunks(count, [&](std::size_t first, std::size_t n) {
-            kernels_->accumulate(sum_.data(), terms + first * stride, stride, n, &kernels_->sum);
-        });
+        in_chunks(count,
+                  [&](std::size_t first, std::size_t n) { kernels_->accumulate(sum_.data(), terms + first * stride, stride, n, &kernels_->sum); });
     }
     // The terms a[k] * b[k][j], rounded as products are. `scratch` holds count rows, and the orders that need it.
     void add_products(const Real* a, const Real* b, std::size_t count, std::vector<Real>& scratch) {

@@ -40,8 +40,8 @@ struct Terms {
 class TileSum {
 public:
     TileSum(const SumOptions& options, const Rounders& rounders, const Terms& terms, std::size_t first, std::size_t count)
-        : options_(options), rounders_(rounders), terms_(terms), first_(first), count_(count),
-          fused_(terms.products && rounders.fused()), a_(count), b_(count), term_(count), scratch_(count) {}
+        : options_(options), rounders_(rounders), terms_(terms), first_(first), count_(count), fused_(terms.products && rounders.fused()), a_(count),
+          b_(count), term_(count), scratch_(count) {}
 
     Row run(std::size_t terms) {
         Row sum(count_, 0.0);
@@ -199,8 +199,7 @@ private:
 
 Rounders make_rounders(const SumOptions& options, std::size_t terms, bool products, bool narrow) {
     if (options.order.kind == SumOrder::Kind::exact && options.accumulate) {
-        throw std::invalid_argument("order=exact has no partial sums to round; leave out accumulate, which is " +
-                                    options.accumulate->name());
+        throw std::invalid_argument("order=exact has no partial sums to round; leave out accumulate, which is " + options.accumulate->name());
     }
     if (is_stochastic(options.projection.rounding) && terms >= std::size_t{1} << 26) {
         throw std::invalid_argument("a sum of " + std::to_string(terms) +
@@ -222,8 +221,8 @@ Rounders make_rounders(const SumOptions& options, std::size_t terms, bool produc
 
 // Every row of `columns` outputs, in tiles; load(row, k, column, count, a, b) writes exact terms or factors.
 template <class Real, class Load>
-void sum_tiles(std::size_t rows, std::size_t columns, std::size_t terms, std::span<Real> out, const SumOptions& options,
-               const Rounders& rounders, bool products, const Load& load) {
+void sum_tiles(std::size_t rows, std::size_t columns, std::size_t terms, std::span<Real> out, const SumOptions& options, const Rounders& rounders,
+               bool products, const Load& load) {
     const std::size_t tiles = (columns + tile - 1) / tile;
     parallel_for(rows * tiles, options.threads, [&](std::size_t item) {
         const std::size_t row = item / tiles, column = item % tiles * tile, count = std::min(tile, columns - column);
@@ -267,8 +266,7 @@ SumOrder parse_sum_order(std::string_view text) {
         const std::size_t chunk = parse_number<std::size_t>(text.substr(prefix.size())).value_or(0);
         if (chunk > 0) return {Kind::chunked, chunk};
     }
-    throw std::invalid_argument("unknown order '" + std::string(text) +
-                                "'; use sequential, pairwise, chunked:N with N at least 1, kahan or exact");
+    throw std::invalid_argument("unknown order '" + std::string(text) + "'; use sequential, pairwise, chunked:N with N at least 1, kahan or exact");
 }
 
 template <class Real>
@@ -279,10 +277,9 @@ void ordered_sum(std::span<const Real> x, std::size_t terms, std::span<Real> out
     if constexpr (std::is_same_v<Real, float>) {
         if (n > 0 && terms > 0 && register_sum(x, terms, out, options)) return round_results(out, rounders, options.threads);
     }
-    sum_tiles(1, n, terms, out, options, rounders, false,
-              [&](std::size_t, std::size_t k, std::size_t column, std::size_t count, double* a, double*) {
-                  std::copy_n(x.data() + k * n + column, count, a);
-              });
+    sum_tiles(1, n, terms, out, options, rounders, false, [&](std::size_t, std::size_t k, std::size_t column, std::size_t count, double* a, double*) {
+        std::copy_n(x.data() + k * n + column, count, a);
+    });
 }
 
 template <class Real>
@@ -296,33 +293,34 @@ void ordered_dot(std::span<const Real> a, std::span<const Real> b, std::size_t t
     }
     sum_tiles(1, n, terms, out, options, rounders, true,
               [&](std::size_t, std::size_t k, std::size_t column, std::size_t count, double* x, double* y) {
-                  std::copy_n(a.data() + k * n + column, count, x);
-                  std::copy_n(b.data() + k * n + column, count, y);
-              });
+        std::copy_n(a.data() + k * n + column, count, x);
+        std::copy_n(b.data() + k * n + column, count, y);
+    });
 }
 
 template <class Real>
-void ordered_matmul(std::span<const Real> a, std::span<const Real> b, std::size_t batches, std::size_t rows, std::size_t terms,
-                    std::span<Real> out, const SumOptions& options) {
+void ordered_matmul(std::span<const Real> a, std::span<const Real> b, std::size_t batches, std::size_t rows, std::size_t terms, std::span<Real> out,
+                    const SumOptions& options) {
     const std::size_t all_rows = batches * rows, columns = all_rows == 0 ? 0 : out.size() / all_rows;
     check_size(a, all_rows * terms, "a");
     if (all_rows != 0) check_size(b, batches * terms * columns, "b");
     const Rounders rounders = make_rounders(options, terms, true, std::is_same_v<Real, float>);
     if constexpr (std::is_same_v<Real, float>) {
-        if (!out.empty() && terms > 0 && register_matmul(a, b, batches, rows, terms, out, options)) return round_results(out, rounders, options.threads);
+        if (!out.empty() && terms > 0 && register_matmul(a, b, batches, rows, terms, out, options))
+            return round_results(out, rounders, options.threads);
     }
     sum_tiles(all_rows, columns, terms, out, options, rounders, true,
               [&](std::size_t row, std::size_t k, std::size_t column, std::size_t count, double* x, double* y) {
-                  std::fill_n(x, count, static_cast<double>(a[row * terms + k]));
-                  std::copy_n(b.data() + (row / rows * terms + k) * columns + column, count, y);
-              });
+        std::fill_n(x, count, static_cast<double>(a[row * terms + k]));
+        std::copy_n(b.data() + (row / rows * terms + k) * columns + column, count, y);
+    });
 }
 
-#define APSCOPE_REAL(Real)                                                                                                    \
-    template void ordered_sum(std::span<const Real>, std::size_t, std::span<Real>, const SumOptions&);                       \
-    template void ordered_dot(std::span<const Real>, std::span<const Real>, std::size_t, std::span<Real>, const SumOptions&); \
-    template void ordered_matmul(std::span<const Real>, std::span<const Real>, std::size_t, std::size_t, std::size_t,        \
-                                 std::span<Real>, const SumOptions&);
+#define APSCOPE_REAL(Real)                                                                                                             \
+    template void ordered_sum(std::span<const Real>, std::size_t, std::span<Real>, const SumOptions&);                                 \
+    template void ordered_dot(std::span<const Real>, std::span<const Real>, std::size_t, std::span<Real>, const SumOptions&);          \
+    template void ordered_matmul(std::span<const Real>, std::span<const Real>, std::size_t, std::size_t, std::size_t, std::span<Real>, \
+                                 const SumOptions&);
 APSCOPE_REAL(float)
 APSCOPE_REAL(double)
 #undef APSCOPE_REAL

@@ -54,7 +54,7 @@ template <class Real>
 void ordered_dot(std::span<const Real> a, std::span<const Real> b, std::size_t terms, std::span<Real> out, const SumOptions& options);
 // out[h][i][j] = the sum over k of a[h][i][k] b[h][k][j]; `batches` matrices of `rows` rows each.
 template <class Real>
-void ordered_matmul(std::span<const Real> a, std::span<const Real> b, std::size_t batches, std::size_t rows, std::size_t terms,
-                    std::span<Real> out, const SumOptions& options);
+void ordered_matmul(std::span<const Real> a, std::span<const Real> b, std::size_t batches, std::size_t rows, std::size_t terms, std::span<Real> out,
+                    const SumOptions& options);
 
 }  // namespace apscope::detail

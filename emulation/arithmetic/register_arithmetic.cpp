@@ -116,7 +116,8 @@ bool fp32_serves(Operation operation, const FloatFormat& f, const StepCast<float
     const ValueRange values = range_of(f);
     switch (operation) {
         case Operation::add:
-        case Operation::subtract: return step.step == Step::none || (values.precision + 2 <= fp32_hardware.precision && values.quantum - 2 >= fp32_hardware.quantum);
+        case Operation::subtract:
+            return step.step == Step::none || (values.precision + 2 <= fp32_hardware.precision && values.quantum - 2 >= fp32_hardware.quantum);
         case Operation::multiply: return step.step == Step::none || product_rounds_twice_safely(fp32_hardware, values, values, values.quantum);
         default: return false;
     }

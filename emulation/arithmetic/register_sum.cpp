@@ -53,7 +53,8 @@ bool fp32_serves(const SumOptions& options, bool products, const ValueRange& a, 
     if (products) {
         // A product format whose step is none is fp32.
         const bool exact = holds(fp32_hardware, product_range(a, b)), rounded = options.product.has_value();
-        const bool safe = rounded && (steps->product.step == Step::none || product_rounds_twice_safely(fp32_hardware, a, b, range_of(*options.product).quantum));
+        const bool safe =
+            rounded && (steps->product.step == Step::none || product_rounds_twice_safely(fp32_hardware, a, b, range_of(*options.product).quantum));
         if (!exact && !safe) return false;
     }
     return steps->sum.step == Step::none || plain_sums_serve(fp32_hardware, options, added_range(options, products, a, b));
@@ -193,9 +194,8 @@ bool register_dot(std::span<const float> a, std::span<const float> b, std::size_
 bool register_matmul(std::span<const float> a, std::span<const float> b, std::size_t batches, std::size_t rows, std::size_t terms,
                      std::span<float> out, const SumOptions& options) {
     const std::size_t columns = out.size() / (batches * rows);
-    return with_kernels(options, true, a, b, std::max(rows, columns), [&](const auto& kernels) {
-        multiply_matrices(kernels, a, b, batches, rows, columns, terms, out, options);
-    });
+    return with_kernels(options, true, a, b, std::max(rows, columns),
+                        [&](const auto& kernels) { multiply_matrices(kernels, a, b, batches, rows, columns, terms, out, options); });
 }
 
 }  // namespace apscope::detail

@@ -39,7 +39,8 @@ std::optional<StepCast<Real>> make_step(const FloatFormat& f, const Projection& 
     using Bits = BitsOf<Real>;
     constexpr int fraction_bits = Layout<Real>::fraction_bits, bias = Layout<Real>::bias;
     const FloatEnvironment environment;  // limits may be fp32 subnormals, which a caller may flush
-    if (is_stochastic(p.rounding) || p.underflow != Underflow::gradual || p.keep_payload || !f.is_signed || f.zero == Zero::none || !f.fits_fp32()) return {};
+    if (is_stochastic(p.rounding) || p.underflow != Underflow::gradual || p.keep_payload || !f.is_signed || f.zero == Zero::none || !f.fits_fp32())
+        return {};
     if (std::is_same_v<Real, float> && p.rounding != RoundingMode::ties_to_even) return {};
     const Cast<Real> cast = make_cast<Real>(f, p);
     if (cast.gap_high != 0 || cast.even_code_ties || f.emax() < cast.emin) return {};

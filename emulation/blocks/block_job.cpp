@@ -114,8 +114,13 @@ void set_ratio_rule(BlockJob<float>& job, const Cast<float>& cast) {
     job.ratio = true;
     job.served = is_even<float>(e.format.scale, scale) && Moves<float>(e.format.scale, scale, 0).at_rest() &&
                  Moves<float>(e.format.element, cast, job.draws ? 1 : 0).at_rest();
-    job.ratio_rule = {movable<float>(e.format.scale, scale), e.largest, bits_cast<float>(scale.largest), e.tensor_scale, e.tensor_scale_inverse,
-                      e.settings.stretch, e.settings.divides_first};
+    job.ratio_rule = {movable<float>(e.format.scale, scale),
+                      e.largest,
+                      bits_cast<float>(scale.largest),
+                      e.tensor_scale,
+                      e.tensor_scale_inverse,
+                      e.settings.stretch,
+                      e.settings.divides_first};
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ BlockJob<Real> make_block_job(BlockEncoder encoder);
 // Rounds `count` elements that the loops serve: those of blocks of `steps` times block_step elements, with a
 // scale a block, or, with steps = 0, any, with a scale an element. Which loop: block_loops.h.
 template <class Real>
-void round_block_elements(const BlockJob<Real>& job, const Real* in, Real* out, std::size_t count, std::size_t steps,
-                          const BlockScales<Real>& scales, const std::uint32_t* drawn);
+void round_block_elements(const BlockJob<Real>& job, const Real* in, Real* out, std::size_t count, std::size_t steps, const BlockScales<Real>& scales,
+                          const std::uint32_t* drawn);
 template <class Real>
 void encode_block_elements(const BlockJob<Real>& job, const Real* in, std::uint8_t* out, std::size_t count, std::size_t steps,
                            const BlockScales<Real>& scales, const std::uint32_t* drawn);

@@ -51,8 +51,7 @@ struct BlockScales {
 
 // A magnitude to multiples of the quantum, with no end above. `drawn` is left-aligned in 32 bits.
 template <RoundingMode M, bool Few, class Real>
-APSCOPE_HD BitsOf<Real> round_movable(BitsOf<Real> magnitude, bool negative, const MovableFormat<Real>& f, BitsOf<Real> shift,
-                                      std::uint32_t drawn) {
+APSCOPE_HD BitsOf<Real> round_movable(BitsOf<Real> magnitude, bool negative, const MovableFormat<Real>& f, BitsOf<Real> shift, std::uint32_t drawn) {
     using Bits = BitsOf<Real>;
     const GridConstants<Real> moved{f.grid.least + shift, f.grid.lift};
     const Bits c_bits = grid_c(magnitude & infinity_bits<Real>, moved);
@@ -113,7 +112,8 @@ APSCOPE_HD auto block_element(Real x, const BlockCast<Real>& cast, BitsOf<Real> 
         if constexpr (Ratio) {
             return bits_cast<Real>(result) * value / cast.tensor_scale;
         } else {
-            const Bits beyond = select(negative, cast.over_negative + (shift & cast.moves_negative), cast.over_positive + (shift & cast.moves_positive));
+            const Bits beyond =
+                select(negative, cast.over_negative + (shift & cast.moves_negative), cast.over_positive + (shift & cast.moves_positive));
             result = select(over, beyond, result);
             return bits_cast<Real>(result);
         }
@@ -153,9 +153,9 @@ struct RoundBlockElements {
         const BlockCast<Real> cast = *given;
         const BlockScales<Real> scales = *given_scales;
         for (std::size_t i = 0; i < count; ++i) {
-            out[i] = static_cast<Out>(block_element<M, Few, Ratio, Encodes, Real>(
-                in[i], cast, Ratio ? 0 : scales.shift[i], Ratio ? scales.multiply[i] : Real{0}, Ratio ? scales.value[i] : Real{0},
-                is_stochastic(M) ? drawn[i] : 0));
+            out[i] = static_cast<Out>(
+                block_element<M, Few, Ratio, Encodes, Real>(in[i], cast, Ratio ? 0 : scales.shift[i], Ratio ? scales.multiply[i] : Real{0},
+                                                            Ratio ? scales.value[i] : Real{0}, is_stochastic(M) ? drawn[i] : 0));
         }
     }
 };
@@ -204,8 +204,8 @@ struct PowerScaleRule {
 };
 template <class Real>
 struct PowerScales {
-    static APSCOPE_INLINE void run(const BitsOf<Real>* maxima, std::size_t blocks, const PowerScaleRule<Real>* given,
-                                   std::int32_t* exponents, BitsOf<Real>* shifts, std::uint8_t* served) {
+    static APSCOPE_INLINE void run(const BitsOf<Real>* maxima, std::size_t blocks, const PowerScaleRule<Real>* given, std::int32_t* exponents,
+                                   BitsOf<Real>* shifts, std::uint8_t* served) {
         using Bits = BitsOf<Real>;
         using Signed = std::make_signed_t<Bits>;
         constexpr int fraction_bits = Layout<Real>::fraction_bits;
@@ -235,8 +235,8 @@ struct RatioScaleRule {
     bool divides_first;
 };
 struct RatioScales {
-    static APSCOPE_INLINE void run(const std::uint32_t* maxima, std::size_t blocks, const RatioScaleRule* given, float* multiply,
-                                   float* values, std::uint8_t* codes, std::uint8_t* served) {
+    static APSCOPE_INLINE void run(const std::uint32_t* maxima, std::size_t blocks, const RatioScaleRule* given, float* multiply, float* values,
+                                   std::uint8_t* codes, std::uint8_t* served) {
         const RatioScaleRule rule = *given;
         const float factor = rule.tensor_scale * (1.0f / rule.element_largest);
         for (std::size_t b = 0; b < blocks; ++b) {
@@ -251,7 +251,7 @@ struct RatioScales {
             multiply[b] = FLT_MAX < inverse ? FLT_MAX : inverse;
             codes[b] = static_cast<std::uint8_t>(movable_code<float>(rounded, rule.scale, 0));
             // No infinity or NaN among the elements, none on the way, no negative ratio.
-            const bool plain = (maxima[b] < infinity_bits<float>) & (bits_cast<std::uint32_t>(ratio) <= infinity_bits<float>);
+            const bool plain = (maxima[b] < infinity_bits<float>)&(bits_cast<std::uint32_t>(ratio) <= infinity_bits<float>);
             served[b] = static_cast<std::uint8_t>(plain & (bits_cast<std::uint32_t>(inverse) <= infinity_bits<float>));
         }
     }

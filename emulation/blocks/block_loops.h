@@ -15,8 +15,9 @@ void run_block_loop(const BlockJob<Real>& job, const Real* in, Out* out, std::si
     const BlockCast<Real>* cast = &job.cast;
     dispatch(job.encoder.projection.rounding, [&]<RoundingMode M>() {
         const auto run = [&]<bool Few, bool Ratio>() {
-            steps > 0 ? simd::run<RoundBlocksInSteps<M, Few, Ratio, Encodes, Real>>(in, out, count / (steps * block_step), steps, cast, &scales, drawn)
-                      : simd::run<RoundBlockElements<M, Few, Ratio, Encodes, Real>>(in, out, count, cast, &scales, drawn);
+            steps > 0
+                ? simd::run<RoundBlocksInSteps<M, Few, Ratio, Encodes, Real>>(in, out, count / (steps * block_step), steps, cast, &scales, drawn)
+                : simd::run<RoundBlockElements<M, Few, Ratio, Encodes, Real>>(in, out, count, cast, &scales, drawn);
         };
         const auto by_rule = [&]<bool Few>() {
             if constexpr (std::is_same_v<Real, float>) {
@@ -33,8 +34,8 @@ void run_block_loop(const BlockJob<Real>& job, const Real* in, Out* out, std::si
 }
 
 template <class Real>
-void round_block_elements(const BlockJob<Real>& job, const Real* in, Real* out, std::size_t count, std::size_t steps,
-                          const BlockScales<Real>& scales, const std::uint32_t* drawn) {
+void round_block_elements(const BlockJob<Real>& job, const Real* in, Real* out, std::size_t count, std::size_t steps, const BlockScales<Real>& scales,
+                          const std::uint32_t* drawn) {
     run_block_loop<false>(job, in, out, count, steps, scales, drawn);
 }
 template <class Real>

@@ -102,16 +102,9 @@ std::vector<double> value_table(const FloatFormat& format) {
 }  // namespace
 
 BlockEncoder::BlockEncoder(const BlockFormat& f, const Projection& p, const BlockSettings& given)
-    : format(f),
-      projection(p),
-      settings(given),
-      element(make_cast<double>(f.element, p)),
-      scale(make_cast<double>(f.scale, {RoundingMode::ties_to_even, Overflow::saturate})),
-      element_codec(make_codec(f.element)),
-      scale_codec(make_codec(f.scale)),
-      largest(static_cast<float>(f.element.largest())),
-      tensor_scale(1),
-      tensor_scale_inverse(1) {}
+    : format(f), projection(p), settings(given), element(make_cast<double>(f.element, p)),
+      scale(make_cast<double>(f.scale, {RoundingMode::ties_to_even, Overflow::saturate})), element_codec(make_codec(f.element)),
+      scale_codec(make_codec(f.scale)), largest(static_cast<float>(f.element.largest())), tensor_scale(1), tensor_scale_inverse(1) {}
 
 // S_enc = min(fl32(largest element * largest scale / amax), FLT_MAX).
 void BlockEncoder::set_tensor_scale(float amax) {
@@ -152,8 +145,7 @@ void encode_block_by_rule(const Real* in, std::uint8_t* codes, std::uint8_t* sca
         scales[place.scale] = static_cast<std::uint8_t>(encode_one(static_cast<float>(scale), e.scale_codec));
         for (std::size_t j = 0; j < elements.size(); ++j) {
             // Under a NaN scale no element counts: code 0.
-            codes[place.first + (begin + j) * place.stride] =
-                scale != scale ? std::uint8_t{0} : e.element_code(static_cast<float>(elements[j]));
+            codes[place.first + (begin + j) * place.stride] = scale != scale ? std::uint8_t{0} : e.element_code(static_cast<float>(elements[j]));
         }
     });
 }

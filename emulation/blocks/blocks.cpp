@@ -18,8 +18,8 @@ namespace {
 
 void check(bool agrees, const char* what, std::size_t given, std::size_t wanted) {
     if (agrees) return;
-    throw std::invalid_argument("the array of " + std::string(what) + " holds " + std::to_string(given) + ", the shape " +
-                                std::to_string(wanted) + "; they must agree");
+    throw std::invalid_argument("the array of " + std::string(what) + " holds " + std::to_string(given) + ", the shape " + std::to_string(wanted) +
+                                "; they must agree");
 }
 
 // The largest finite magnitude, in pieces over threads.
@@ -27,9 +27,7 @@ float finite_maximum(std::span<const float> in, int threads) {
     constexpr std::size_t piece = std::size_t{1} << 16;
     const std::size_t pieces = in.size() / piece + (in.size() % piece != 0);
     std::vector<std::uint32_t> maxima(pieces);
-    const auto run = [&](std::size_t p) {
-        simd::run<FiniteMaximum>(in.data() + p * piece, std::min(piece, in.size() - p * piece), &maxima[p]);
-    };
+    const auto run = [&](std::size_t p) { simd::run<FiniteMaximum>(in.data() + p * piece, std::min(piece, in.size() - p * piece), &maxima[p]); };
     if (pieces <= 1 || threads == 1) {
         for (std::size_t p = 0; p < pieces; ++p) run(p);
     } else {
@@ -75,8 +73,8 @@ void round_array(const BlockJob<Real>& job, const Real* in, Out* out, std::uint8
 }
 
 template <class Real>
-void quantize_array(std::span<const Real> in, std::span<Real> out, BlockShape shape, const BlockFormat& format,
-                    const Projection& projection, std::uint64_t seed, int threads, bool by_rule = false) {
+void quantize_array(std::span<const Real> in, std::span<Real> out, BlockShape shape, const BlockFormat& format, const Projection& projection,
+                    std::uint64_t seed, int threads, bool by_rule = false) {
     check(out.size() == shape.size(), "results", out.size(), shape.size());
     BlockJob<Real> job = make_job(in, shape, format, projection, {array_stream(seed, projection.random_bits), {}}, threads);
     if (by_rule) job.served = false;
@@ -139,12 +137,12 @@ void check_decoding(std::span<const std::uint8_t> codes, std::span<const std::ui
 
 }  // namespace
 
-void quantize_blocks(std::span<const float> in, std::span<float> out, BlockShape shape, const BlockFormat& format,
-                     const Projection& projection, std::uint64_t seed, int threads) {
+void quantize_blocks(std::span<const float> in, std::span<float> out, BlockShape shape, const BlockFormat& format, const Projection& projection,
+                     std::uint64_t seed, int threads) {
     quantize_array(in, out, shape, format, projection, seed, threads);
 }
-void quantize_blocks(std::span<const double> in, std::span<double> out, BlockShape shape, const BlockFormat& format,
-                     const Projection& projection, std::uint64_t seed, int threads) {
+void quantize_blocks(std::span<const double> in, std::span<double> out, BlockShape shape, const BlockFormat& format, const Projection& projection,
+                     std::uint64_t seed, int threads) {
     quantize_array(in, out, shape, format, projection, seed, threads);
 }
 float encode_blocks(std::span<const float> in, std::span<std::uint8_t> codes, std::span<std::uint8_t> scales, BlockShape shape,
@@ -185,8 +183,8 @@ bool blocks_have_loops(const BlockFormat& format, const Projection& projection) 
     return make_block_job<float>(BlockEncoder(format, projection, {array_stream(0, projection.random_bits), {}})).served;
 }
 
-void decode_blocks(std::span<const std::uint8_t> codes, std::span<const std::uint8_t> scales, float tensor_scale,
-                   std::span<float> out, BlockShape shape, const BlockFormat& format, int threads) {
+void decode_blocks(std::span<const std::uint8_t> codes, std::span<const std::uint8_t> scales, float tensor_scale, std::span<float> out,
+                   BlockShape shape, const BlockFormat& format, int threads) {
     check_decoding(codes, scales, out, shape, format);
     const ElementDecoder decode(format);
     const std::vector<double> values = scale_values(format);
@@ -220,8 +218,8 @@ void decode_blocks(std::span<const std::uint8_t> codes, std::span<const std::uin
     }, [] {});
 }
 
-void decode_blocks_by_rule(std::span<const std::uint8_t> codes, std::span<const std::uint8_t> scales, float tensor_scale,
-                           std::span<float> out, BlockShape shape, const BlockFormat& format) {
+void decode_blocks_by_rule(std::span<const std::uint8_t> codes, std::span<const std::uint8_t> scales, float tensor_scale, std::span<float> out,
+                           BlockShape shape, const BlockFormat& format) {
     check_decoding(codes, scales, out, shape, format);
     const FloatEnvironment environment;
     const std::vector<double> of_elements = element_values(format), of_scales = scale_values(format);

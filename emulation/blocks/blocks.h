@@ -34,11 +34,11 @@ struct BlockShape {
 
 // `out` is `in` or does not overlap it. Stochastic rounding draws element i's word (C order) of the
 // stream keyed by `seed`; threads = 0 takes all of the machine's and changes no bit.
-void quantize_blocks(std::span<const float> in, std::span<float> out, BlockShape shape, const BlockFormat& format,
-                     const Projection& projection, std::uint64_t seed = 0, int threads = 1);
+void quantize_blocks(std::span<const float> in, std::span<float> out, BlockShape shape, const BlockFormat& format, const Projection& projection,
+                     std::uint64_t seed = 0, int threads = 1);
 // fp64 values rounded once. Formats whose scale is a ratio compute it in fp32 and refuse fp64.
-void quantize_blocks(std::span<const double> in, std::span<double> out, BlockShape shape, const BlockFormat& format,
-                     const Projection& projection, std::uint64_t seed = 0, int threads = 1);
+void quantize_blocks(std::span<const double> in, std::span<double> out, BlockShape shape, const BlockFormat& format, const Projection& projection,
+                     std::uint64_t seed = 0, int threads = 1);
 
 // The tensor scale is returned, 1 for formats without one. decode_blocks gives back, bit for bit,
 // what quantize_blocks makes of the same array.
@@ -61,8 +61,8 @@ float encode_blocks(std::span<const double> in, std::span<std::uint8_t> codes, s
                     const BlockFormat& format, const Projection& projection, const BlockSettings& settings, int threads = 1);
 
 // Any codes are read, also those that no encoder writes; a code wider than the format is refused.
-void decode_blocks(std::span<const std::uint8_t> codes, std::span<const std::uint8_t> scales, float tensor_scale,
-                   std::span<float> out, BlockShape shape, const BlockFormat& format, int threads = 1);
+void decode_blocks(std::span<const std::uint8_t> codes, std::span<const std::uint8_t> scales, float tensor_scale, std::span<float> out,
+                   BlockShape shape, const BlockFormat& format, int threads = 1);
 
 // By the rule alone, block by block and element by element, for checking the lines above.
 void quantize_blocks_by_rule(std::span<const float> in, std::span<float> out, BlockShape shape, const BlockFormat& format,
@@ -73,8 +73,8 @@ float encode_blocks_by_rule(std::span<const float> in, std::span<std::uint8_t> c
                             const BlockFormat& format, const Projection& projection, const BlockSettings& settings);
 float encode_blocks_by_rule(std::span<const double> in, std::span<std::uint8_t> codes, std::span<std::uint8_t> scales, BlockShape shape,
                             const BlockFormat& format, const Projection& projection, const BlockSettings& settings);
-void decode_blocks_by_rule(std::span<const std::uint8_t> codes, std::span<const std::uint8_t> scales, float tensor_scale,
-                           std::span<float> out, BlockShape shape, const BlockFormat& format);
+void decode_blocks_by_rule(std::span<const std::uint8_t> codes, std::span<const std::uint8_t> scales, float tensor_scale, std::span<float> out,
+                           BlockShape shape, const BlockFormat& format);
 // Whether the loops serve most blocks of a format, or the rule all of them.
 bool blocks_have_loops(const BlockFormat& format, const Projection& projection);
 

@@ -11,16 +11,13 @@ struct PathText {
     std::string_view name, how, reason;
 };
 constexpr std::array<PathText, cast_path_count> texts = {{
-    {"addition",
-     "one addition and subtraction of 1.5 2^(max(exponent, emin) + f - m), f = 23 in fp32 and 52 in fp64, as vector code",
+    {"addition", "one addition and subtraction of 1.5 2^(max(exponent, emin) + f - m), f = 23 in fp32 and 52 in fp64, as vector code",
      "the sum's last place is the format's quantum, so the hardware's ties to even are the format's, and the other roundings take one "
      "quantum more or less where the difference, which is exact (Sterbenz), says so; a number beyond the largest is seen before its result is kept"},
-    {"split",
-     "from 2^emin on one integer addition to the bits, smaller numbers as a whole number of quanta and a fraction, as vector code",
+    {"split", "from 2^emin on one integer addition to the bits, smaller numbers as a whole number of quanta and a fraction, as vector code",
      "above 2^emin what is discarded are the low bits, below it the quotient by the quantum, a power of two, is exact in fp32, and so are "
      "its whole part and its fraction; both decide as the rule does"},
-    {"scaled",
-     "the number as an integer, its kept bits before 16 or 32 digits of the rest, plus the random integer, as vector code",
+    {"scaled", "the number as an integer, its kept bits before 16 or 32 digits of the rest, plus the random integer, as vector code",
      "the scale is a power of two, so the digits are exact; their sum with the random integer carries into the kept bits where the rule's does"},
     {"rule", "the rule on the bits of every element, as vector code",
      "it is the rule: kept and discarded bits of the significand, one decision, one addition in place"},
@@ -66,9 +63,13 @@ bool scaled_serves(const SplitCast& s) {
 std::string_view to_string(CastPath path) { return text_of(path).name; }
 
 template <class Real>
-std::string_view CastPlan<Real>::how() const { return text_of(path).how; }
+std::string_view CastPlan<Real>::how() const {
+    return text_of(path).how;
+}
 template <class Real>
-std::string_view CastPlan<Real>::reason() const { return text_of(path).reason; }
+std::string_view CastPlan<Real>::reason() const {
+    return text_of(path).reason;
+}
 
 template <class Real>
 CastPlan<Real> make_rule_plan(const FloatFormat& format, const Projection& projection) {

@@ -34,8 +34,7 @@ void for_pieces(std::size_t count, int threads, Work&& work) {
 
 void check_lengths(std::size_t in, std::size_t out) {
     if (in != out) {
-        throw std::invalid_argument("the output holds " + std::to_string(out) + " elements, the input " + std::to_string(in) +
-                                    "; they must agree");
+        throw std::invalid_argument("the output holds " + std::to_string(out) + " elements, the input " + std::to_string(in) + "; they must agree");
     }
 }
 
@@ -51,8 +50,8 @@ void check_words(const RandomSource& random, std::size_t count, const Projection
                                     "use 'stochastic' with random_bits, or a seed");
     }
     if (random.words->size() != count) {
-        throw std::invalid_argument("random holds " + std::to_string(random.words->size()) + " integers, the input " +
-                                    std::to_string(count) + " elements; they must agree");
+        throw std::invalid_argument("random holds " + std::to_string(random.words->size()) + " integers, the input " + std::to_string(count) +
+                                    " elements; they must agree");
     }
     if (projection.random_bits == 64) return;
     for (std::size_t i = 0; i < count; ++i) {
@@ -100,12 +99,12 @@ void quantize_array(std::span<const Real> in, std::span<Real> out, const FloatFo
 
 }  // namespace
 
-void quantize(std::span<const float> in, std::span<float> out, const FloatFormat& format, const Projection& projection,
-              const RandomSource& random, int threads) {
+void quantize(std::span<const float> in, std::span<float> out, const FloatFormat& format, const Projection& projection, const RandomSource& random,
+              int threads) {
     quantize_array(in, out, format, projection, random, threads);
 }
-void quantize(std::span<const double> in, std::span<double> out, const FloatFormat& format, const Projection& projection,
-              const RandomSource& random, int threads) {
+void quantize(std::span<const double> in, std::span<double> out, const FloatFormat& format, const Projection& projection, const RandomSource& random,
+              int threads) {
     quantize_array(in, out, format, projection, random, threads);
 }
 
@@ -211,8 +210,8 @@ void decode(std::span<const Code> in, std::span<Real> out, const FloatFormat& fo
         for (const Code code : in) all |= code;
         for (std::size_t i = 0; all >> bits != 0; ++i) {
             if (in[i] >> bits != 0) {
-                throw std::invalid_argument("code " + std::to_string(in[i]) + " at element " + std::to_string(i) + " is wider than " +
-                                            format.name() + ", which has " + std::to_string(bits) + " bits");
+                throw std::invalid_argument("code " + std::to_string(in[i]) + " at element " + std::to_string(i) + " is wider than " + format.name() +
+                                            ", which has " + std::to_string(bits) + " bits");
             }
         }
     }
@@ -231,9 +230,9 @@ void decode(std::span<const Code> in, std::span<Real> out, const FloatFormat& fo
     });
 }
 
-#define APSCOPE_CODES(Real, Code)                                                                                            \
-    template void encode(std::span<const Real>, std::span<Code>, const FloatFormat&, const Projection&,                      \
-                         std::optional<std::uint64_t>, const RandomSource&, int);                                            \
+#define APSCOPE_CODES(Real, Code)                                                                                                     \
+    template void encode(std::span<const Real>, std::span<Code>, const FloatFormat&, const Projection&, std::optional<std::uint64_t>, \
+                         const RandomSource&, int);                                                                                   \
     template void decode(std::span<const Code>, std::span<Real>, const FloatFormat&, bool, int);
 APSCOPE_CODES(float, std::uint8_t)
 APSCOPE_CODES(float, std::uint16_t)

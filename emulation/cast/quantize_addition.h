@@ -41,9 +41,8 @@ template <RoundingMode M, class Real>
 struct QuantizeByAddition {
     static APSCOPE_INLINE void run(const Real* in, Real* out, std::size_t count, const AdditionCast<Real>* given) {
         const AdditionCast<Real> a = *given;
-        round_buffers(in, out, count, a.cast.largest, [&]<bool Limited>(Real x) __attribute__((always_inline)) {
-            return bits_cast<Real>(rounded_by_addition<M, Limited>(x, a));
-        });
+        round_buffers(in, out, count, a.cast.largest,
+                      [&]<bool Limited>(Real x) __attribute__((always_inline)) { return bits_cast<Real>(rounded_by_addition<M, Limited>(x, a)); });
     }
 };
 

@@ -101,9 +101,8 @@ template <RoundingMode M, bool HasParts>
 struct QuantizeBySplit {
     static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count, const SplitCast* given) {
         const SplitCast s = *given;
-        round_buffers(in, out, count, s.cast.largest, [&]<bool Limited>(float x) __attribute__((always_inline)) {
-            return round_split<M, HasParts, Limited>(x, s);
-        });
+        round_buffers(in, out, count, s.cast.largest,
+                      [&]<bool Limited>(float x) __attribute__((always_inline)) { return round_split<M, HasParts, Limited>(x, s); });
     }
 };
 

@@ -20,8 +20,8 @@ namespace {
 // no draw of theirs overflows or saturates.
 template <class Real>
 struct AddMoments {
-    static APSCOPE_INLINE void run(const Real* row, std::size_t count, double scale, const Cast<double>* cast, BitsOf<Real> inside,
-                                   double* bias, double* variance, bool* defined) {
+    static APSCOPE_INLINE void run(const Real* row, std::size_t count, double scale, const Cast<double>* cast, BitsOf<Real> inside, double* bias,
+                                   double* variance, bool* defined) {
         const std::uint64_t least = static_cast<std::uint64_t>(cast->emin + 1023) << 52, m = static_cast<std::uint64_t>(cast->mantissa_bits) << 52;
         const std::uint64_t top = std::uint64_t{2046} << 52;
         const double largest = bits_cast<double>(cast->largest);
@@ -75,8 +75,7 @@ bool add_moments(const Real* row, std::size_t count, double scale, const Cast<do
     const bool serves = cast.rounding == RoundingMode::stochastic && cast.gap_high == 0 && cast.random_bits <= 48 && cast.mantissa_bits <= 23 &&
                         cast.emin - cast.mantissa_bits >= -149;
     if (serves) {
-        simd::run<AddMoments<Real>>(row, count, scale, &cast, largest_inside<Real>(bits_cast<double>(cast.largest), scale), bias,
-                                    variance, &defined);
+        simd::run<AddMoments<Real>>(row, count, scale, &cast, largest_inside<Real>(bits_cast<double>(cast.largest), scale), bias, variance, &defined);
         return defined;
     }
     for (std::size_t i = 0; i < count; ++i) {

@@ -27,10 +27,11 @@ struct DrawByRule {
 // fp32 numbers and at most 32 random bits: words first, a buffer at a time, then their use, both as vector code.
 template <RoundingMode M>
 struct DrawNarrowByRule {
-    static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count, const Cast<float>* given,
-                                   const RandomStream* stream, std::uint64_t first) {
+    static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count, const Cast<float>* given, const RandomStream* stream,
+                                   std::uint64_t first) {
         const Cast<float> cast = assume_plain<true>(*given);
-        for_drawn<std::uint32_t>(*stream, first, count, [&](std::size_t begin, std::size_t n, const std::uint32_t* drawn) __attribute__((always_inline)) {
+        for_drawn<std::uint32_t>(*stream, first, count,
+                                 [&](std::size_t begin, std::size_t n, const std::uint32_t* drawn) __attribute__((always_inline)) {
             for (std::size_t i = 0; i < n; ++i) out[begin + i] = round_to_format<M, float>(in[begin + i], cast, Word32{drawn[i]});
         });
     }
@@ -41,7 +42,8 @@ struct DrawBySplit {
     static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count, const SplitCast* given, const RandomStream* stream,
                                    std::uint64_t first) {
         const SplitCast s = *given;
-        for_drawn<std::uint32_t>(*stream, first, count, [&](std::size_t begin, std::size_t n, const std::uint32_t* drawn) __attribute__((always_inline)) {
+        for_drawn<std::uint32_t>(*stream, first, count,
+                                 [&](std::size_t begin, std::size_t n, const std::uint32_t* drawn) __attribute__((always_inline)) {
             const float* x = in + begin;
             float* rounded = out + begin;
             by_overflow(x, n, s.cast.largest, [&]<bool Limited>(std::size_t from, std::size_t length) __attribute__((always_inline)) {

@@ -35,14 +35,15 @@ void stochastic_piece_loop(const QuantizeJob<Real>& job, const Real* in, Real* o
             }
         } else if constexpr (is_stochastic(M)) {
             if (job.random.words) {
-                return simd::run<DrawByRule<M, Real, false>>(in, out, count, &job.plan.cast, job.random.words->data() + begin, 64 - job.plan.cast.random_bits);
+                return simd::run<DrawByRule<M, Real, false>>(in, out, count, &job.plan.cast, job.random.words->data() + begin,
+                                                             64 - job.plan.cast.random_bits);
             }
             if constexpr (std::is_same_v<Real, float> && is_narrow_draw<M, Word32>) {
                 if (job.plan.words_in_bulk) return draw_in_bulk<M>(job, in, out, count, first);
             }
             for_random_words(true, job.stream, first, count, [&](std::size_t at, std::size_t n, const std::uint64_t* words) {
                 is_plain(job.plan.cast) ? simd::run<DrawByRule<M, Real, true>>(in + at, out + at, n, &job.plan.cast, words, 0)
-                                   : simd::run<DrawByRule<M, Real, false>>(in + at, out + at, n, &job.plan.cast, words, 0);
+                                        : simd::run<DrawByRule<M, Real, false>>(in + at, out + at, n, &job.plan.cast, words, 0);
             });
         }
     });

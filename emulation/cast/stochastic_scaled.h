@@ -29,7 +29,11 @@ inline int top_exponent(const Cast<float>& cast) { return static_cast<int>(cast.
 inline ScaledCast make_scaled_cast(const SplitCast& s) {
     const auto exponent = [](int e) { return static_cast<std::uint32_t>(e + 127) << 23; };
     const auto places = static_cast<std::uint32_t>(s.cast.mantissa_bits);
-    return {s.cast, exponent(top_exponent(s.cast)), exponent(s.cast.emin), (127u + 127u + 16u + places) << 23, places << 23,
+    return {s.cast,
+            exponent(top_exponent(s.cast)),
+            exponent(s.cast.emin),
+            (127u + 127u + 16u + places) << 23,
+            places << 23,
             s.cast.random_bits <= 16 ? 0xFFFFu & ~std::uint32_t{0} << (16 - s.cast.random_bits) : 0u};
 }
 

@@ -21,8 +21,7 @@ int thread_count(int requested) {
     return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-void parallel_for(std::size_t count, int threads, const std::function<void(std::size_t)>& work,
-                  const std::function<void(std::size_t)>& progress) {
+void parallel_for(std::size_t count, int threads, const std::function<void(std::size_t)>& work, const std::function<void(std::size_t)>& progress) {
     std::atomic<std::size_t> next{0};
     std::atomic<bool> stop{false};
     std::exception_ptr failure;

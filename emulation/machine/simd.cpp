@@ -35,7 +35,8 @@ void refuse_fused_operations() {
         simd::run_at<ProductsLessOne>(level, in, out, x.size());
         for (const double y : found) {
             if (y != 0x1p-29) {
-                throw std::runtime_error("this build fuses multiplications with additions, which changes results; compile apscope with -ffp-contract=off");
+                throw std::runtime_error(
+                    "this build fuses multiplications with additions, which changes results; compile apscope with -ffp-contract=off");
             }
         }
     }
@@ -76,8 +77,7 @@ SimdLevel simd_level() { return level_in_use().load(std::memory_order_relaxed); 
 
 void set_simd_level(SimdLevel level) {
     if (level > best_simd_level()) {
-        throw std::invalid_argument("the instruction set '" + std::string(to_string(level)) +
-                                    "' is more than this machine has; its best is '" +
+        throw std::invalid_argument("the instruction set '" + std::string(to_string(level)) + "' is more than this machine has; its best is '" +
                                     std::string(to_string(best_simd_level())) + "'");
     }
     level_in_use().store(level, std::memory_order_relaxed);

@@ -29,8 +29,7 @@ SimdLevel parse_simd_level(std::string_view name);
 #if defined(__clang__)  // knows no vector width here, and would ignore the whole attribute
 #define APSCOPE_TARGET_AVX512 __attribute__((target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl,bmi,bmi2,lzcnt,popcnt")))
 #else
-#define APSCOPE_TARGET_AVX512 \
-    __attribute__((target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl,bmi,bmi2,lzcnt,popcnt,prefer-vector-width=512")))
+#define APSCOPE_TARGET_AVX512 __attribute__((target("avx512f,avx512bw,avx512cd,avx512dq,avx512vl,bmi,bmi2,lzcnt,popcnt,prefer-vector-width=512")))
 #endif
 #else
 #define APSCOPE_TARGET_SSE4
@@ -42,13 +41,21 @@ SimdLevel parse_simd_level(std::string_view name);
 // type with a static run().
 namespace apscope::detail::simd {
 template <class Kernel, class... Args>
-void run_portable(Args... args) { Kernel::run(args...); }
+void run_portable(Args... args) {
+    Kernel::run(args...);
+}
 template <class Kernel, class... Args>
-APSCOPE_TARGET_SSE4 void run_sse4(Args... args) { Kernel::run(args...); }
+APSCOPE_TARGET_SSE4 void run_sse4(Args... args) {
+    Kernel::run(args...);
+}
 template <class Kernel, class... Args>
-APSCOPE_TARGET_AVX2 void run_avx2(Args... args) { Kernel::run(args...); }
+APSCOPE_TARGET_AVX2 void run_avx2(Args... args) {
+    Kernel::run(args...);
+}
 template <class Kernel, class... Args>
-APSCOPE_TARGET_AVX512 void run_avx512(Args... args) { Kernel::run(args...); }
+APSCOPE_TARGET_AVX512 void run_avx512(Args... args) {
+    Kernel::run(args...);
+}
 
 template <class Kernel, class... Args>
 void run_at(SimdLevel level, Args... args) {
@@ -60,5 +67,7 @@ void run_at(SimdLevel level, Args... args) {
     }
 }
 template <class Kernel, class... Args>
-void run(Args... args) { run_at<Kernel>(simd_level(), args...); }
+void run(Args... args) {
+    run_at<Kernel>(simd_level(), args...);
+}
 }  // namespace apscope::detail::simd

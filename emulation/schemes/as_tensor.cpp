@@ -66,7 +66,8 @@ TensorScheme as_tensor_scheme(const FloatScheme& scheme) {
         theta.skipped = d.skipped;
         return theta;
     };
-    t.encode = [grid = scheme.grid, side = scheme.side_bits](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
+    t.encode = [grid = scheme.grid, side = scheme.side_bits](const TrainingStep& step, const Parameters& theta, std::span<const double> x,
+                                                             int worker) {
         const RandomStream stream = step.stream(worker, grid.projection.random_bits);
         Message m = encode_float_row(x, theta.common_scale(), grid, stream, step.packs);
         m.side_bits = side;

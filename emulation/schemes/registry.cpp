@@ -18,9 +18,9 @@ struct Family {
     std::string_view folder, label;
 };
 // In the order of lists. A folder that is not here comes last, under its own name.
-constexpr std::array families{Family{"baseline", "unscaled"},          Family{"aps", "APS"},         Family{"loss_scaling", "loss scaling"},
-                              Family{"recipes", "recipe"},             Family{"stochastic_grids", "stochastic"}, Family{"one_bit", "one bit"},
-                              Family{"transforms", "transform"}};
+constexpr std::array families{
+    Family{"baseline", "unscaled"},           Family{"aps", "APS"},         Family{"loss_scaling", "loss scaling"}, Family{"recipes", "recipe"},
+    Family{"stochastic_grids", "stochastic"}, Family{"one_bit", "one bit"}, Family{"transforms", "transform"}};
 
 struct Found {
     std::string_view folder;

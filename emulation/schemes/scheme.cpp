@@ -5,9 +5,7 @@
 
 namespace apscope::detail {
 
-std::uint64_t payload_bits(const FloatGrid& grid, std::size_t elements) {
-    return static_cast<std::uint64_t>(grid.format.storage_bits()) * elements;
-}
+std::uint64_t payload_bits(const FloatGrid& grid, std::size_t elements) { return static_cast<std::uint64_t>(grid.format.storage_bits()) * elements; }
 
 bool is_stochastic(const FloatGrid& grid) { return is_stochastic(grid.projection.rounding); }
 

@@ -131,8 +131,7 @@ void read_keys(const SchemeDefinition& definition, std::string_view spec, std::s
             refuse("scheme '" + std::string(spec) + "' has '" + std::string(text) + "' where key=value belongs");
         }
         if (!arguments.keys.contains(key)) {
-            refuse("scheme '" + std::string(definition.name) + "' has no key '" + key + "'" +
-                   instead_of(key, definition.keys, "; its keys are "));
+            refuse("scheme '" + std::string(definition.name) + "' has no key '" + key + "'" + instead_of(key, definition.keys, "; its keys are "));
         }
         if (!given.insert(key).second) refuse("scheme '" + std::string(spec) + "' has the key '" + key + "' twice");
         arguments.keys[key] = text.substr(equals + 1);
@@ -175,8 +174,8 @@ Scheme parse_scheme(std::string_view spec, const MadeSchemes* made) {
     if (definition.takes_format) {
         if (parts.head.empty()) refuse("scheme '" + name + "' needs a format, as in " + name + ":e4m3");
         if (parts.head.find('=') != std::string_view::npos) {
-            refuse("scheme '" + std::string(spec) + "' has the key '" + std::string(parts.head) + "' where its format belongs, as in " +
-                   name + ":e4m3," + std::string(parts.head));
+            refuse("scheme '" + std::string(spec) + "' has the key '" + std::string(parts.head) + "' where its format belongs, as in " + name +
+                   ":e4m3," + std::string(parts.head));
         }
         arguments.format = parse_format(parts.head);
         require_fp32(*arguments.format, "a scheme");
@@ -191,7 +190,8 @@ Scheme parse_scheme(std::string_view spec, const MadeSchemes* made) {
     scheme.spec = canonical_spec(definition, arguments);
     scheme.format = arguments.format ? arguments.format->name() : "";
     scheme.keys = arguments.keys;
-    scheme.family = arguments.inner ? arguments.inner->family : std::string(definition.family_of ? definition.family_of(arguments) : definition.family);
+    scheme.family =
+        arguments.inner ? arguments.inner->family : std::string(definition.family_of ? definition.family_of(arguments) : definition.family);
     scheme.note = arguments.inner ? arguments.inner->note : std::string(definition.note);
     return scheme;
 }

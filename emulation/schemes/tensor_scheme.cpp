@@ -14,8 +14,8 @@ namespace {
 
 void check_length(const Row& row, std::size_t length, const char* part) {
     if (row.size() == length) return;
-    throw std::logic_error(std::string("the scheme's ") + part + " gave " + std::to_string(row.size()) + " values where " +
-                           std::to_string(length) + " belong");
+    throw std::logic_error(std::string("the scheme's ") + part + " gave " + std::to_string(row.size()) + " values where " + std::to_string(length) +
+                           " belong");
 }
 
 bool are_finite(const Row& row) {
@@ -82,8 +82,7 @@ Row gathered_sum(const std::vector<Message>& sent) {
     return sum;
 }
 
-Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, State& state, Rows gradients,
-                       std::span<const Topology> topologies) {
+Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, State& state, Rows gradients, std::span<const Topology> topologies) {
     const FloatEnvironment environment;
     const std::size_t n = gradients.at(0).size();
     Exchange e;

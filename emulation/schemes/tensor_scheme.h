@@ -71,9 +71,7 @@ struct TrainingStep {
         return {key, static_cast<std::uint32_t>(worker), stage_and_hop(Stage::wire, hop), random_bits};
     }
     // Words that all workers share: signs of a rotation, a random start.
-    RandomStream shared_stream(int random_bits, std::uint32_t hop = 0) const {
-        return {key, 0, stage_and_hop(Stage::reduce, hop), random_bits};
-    }
+    RandomStream shared_stream(int random_bits, std::uint32_t hop = 0) const { return {key, 0, stage_and_hop(Stage::reduce, hop), random_bits}; }
 };
 
 // Of the tensor, by its shape.
@@ -138,8 +136,7 @@ Exchange exchange(const TensorScheme& scheme, const TrainingStep& step, State& s
                   std::span<const Topology> topologies = {});
 
 // The same on rows of fp64 values, all finite.
-Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, State& state, Rows gradients,
-                       std::span<const Topology> topologies = {});
+Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, State& state, Rows gradients, std::span<const Topology> topologies = {});
 
 // Sums in rank order: of fp64 values, and of values narrowed to fp32 with fp32 additions.
 Row exact_sum(const std::vector<Message>& sent);

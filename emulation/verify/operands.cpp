@@ -44,8 +44,22 @@ template <class Real>
 void Operands<Real>::list_boundaries() {
     const std::uint64_t top = format_.top_finite_code(), hidden = std::uint64_t{1} << format_.mantissa_bits;
     const std::uint64_t one = code_below(1.0);
-    std::vector<std::uint64_t> codes = {0, 1, 2, hidden / 2, hidden - 1, hidden, hidden + 1, one - std::min<std::uint64_t>(one, 1), one, one + 1,
-                                        one + hidden / 2, one + hidden, top - 1, top, top + 1, top + 2};
+    std::vector<std::uint64_t> codes = {0,
+                                        1,
+                                        2,
+                                        hidden / 2,
+                                        hidden - 1,
+                                        hidden,
+                                        hidden + 1,
+                                        one - std::min<std::uint64_t>(one, 1),
+                                        one,
+                                        one + 1,
+                                        one + hidden / 2,
+                                        one + hidden,
+                                        top - 1,
+                                        top,
+                                        top + 1,
+                                        top + 2};
     if (count_ < 3) {  // every binade's ends, up to 60 binades
         const std::uint64_t binades = top / hidden + 1, stride = (binades + 59) / 60;
         for (std::uint64_t binade = 1; binade < binades; binade += stride) {
@@ -129,8 +143,8 @@ template <class Real>
 std::array<Real, 3> Operands<Real>::near_cancellation(Draws& draws, bool of_format) const {
     std::array<Real, 3> x = {any(draws, of_format), any(draws, of_format), any(draws, of_format)};
     const double a = x[0], b = x[1];
-    const double ends[] = {format_.smallest_positive() / 2, format_.smallest_positive(), std::max(format_.smallest_normal(), format_.smallest_positive()),
-                           format_.largest()};
+    const double ends[] = {format_.smallest_positive() / 2, format_.smallest_positive(),
+                           std::max(format_.smallest_normal(), format_.smallest_positive()), format_.largest()};
     const double end = ends[draws.below(4)];
     switch (operation_) {
         case Operation::add: x[1] = near(-a, draws, of_format); break;
@@ -197,8 +211,8 @@ std::array<Real, 3> Operands<Real>::at_the_turn(Draws& draws, std::uint64_t word
     const Wide one = Wide{1} << std::numeric_limits<Real>::digits, least = part / one + 2;
     for (Wide divisor = least; divisor < least + 512 && divisor < one && step >= 0x1p-60; ++divisor) {
         if (part % divisor != 0 || part < divisor) continue;
-        return {static_cast<Real>(std::ldexp(static_cast<double>(part / divisor), unit)), static_cast<Real>(sign * static_cast<double>(divisor) * step),
-                static_cast<Real>(sign * low)};
+        return {static_cast<Real>(std::ldexp(static_cast<double>(part / divisor), unit)),
+                static_cast<Real>(sign * static_cast<double>(divisor) * step), static_cast<Real>(sign * low)};
     }
     return {static_cast<Real>(b), Real{1}, static_cast<Real>(a)};
 }

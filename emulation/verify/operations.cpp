@@ -77,8 +77,14 @@ public:
             if (bits_of(expected) == bits_of(out_[i])) continue;
             if (tally.mismatches++ > 0) continue;
             tally.first_place = first + i;
-            tally.first = {format_.name(), operation_, projection_, std::is_same_v<Real, double>,
-                           {bits_of(rows_[0][i]), bits_of(rows_[1][i]), bits_of(rows_[2][i])}, bits_of(expected), bits_of(out_[i]), random};
+            tally.first = {format_.name(),
+                           operation_,
+                           projection_,
+                           std::is_same_v<Real, double>,
+                           {bits_of(rows_[0][i]), bits_of(rows_[1][i]), bits_of(rows_[2][i])},
+                           bits_of(expected),
+                           bits_of(out_[i]),
+                           random};
         }
         return tally;
     }
@@ -99,10 +105,10 @@ OperationResult run(const FloatFormat& format, Operation operation, const Projec
     constexpr std::uint64_t chunk = 1 << 15;  // two pieces of arithmetic(), so that threads matter
     const Operands<Real> operands(format, operation, projection, options.exhaustive, options.seed);
     OperationResult result;
-    const OperationTally tally = in_chunks<OperationTally>(operands.listed() + options.samples, chunk, options.threads, progress, result.stopped, [&] {
-        return [&, worker = std::make_shared<Worker<Real>>(format, operation, projection, options, operands)](std::uint64_t first, std::uint64_t last) {
-            return (*worker)(first, last, first / chunk % 8 == 0 ? 2 : 1);
-        };
+    const OperationTally tally =
+        in_chunks<OperationTally>(operands.listed() + options.samples, chunk, options.threads, progress, result.stopped, [&] {
+        return [&, worker = std::make_shared<Worker<Real>>(format, operation, projection, options, operands)](
+                   std::uint64_t first, std::uint64_t last) { return (*worker)(first, last, first / chunk % 8 == 0 ? 2 : 1); };
     });
     result.cases = tally.cases;
     result.mismatches = tally.mismatches;
@@ -159,8 +165,8 @@ Real OperationOracle<Real>::result(Real a, Real b, Real c, std::uint64_t random)
 template class OperationOracle<float>;
 template class OperationOracle<double>;
 
-OperationResult verify_operation(const FloatFormat& format, Operation operation, const Projection& projection,
-                                 const OperationOptions& options, const Progress& progress) {
+OperationResult verify_operation(const FloatFormat& format, Operation operation, const Projection& projection, const OperationOptions& options,
+                                 const Progress& progress) {
     validate(format);
     validate(projection, format);
     OperationResult result;

@@ -26,8 +26,9 @@ struct OperationOptions {
     std::size_t samples = 100'000;
     std::uint64_t seed = 1;   // of the samples and of stochastic rounding
     // What is verified in place of arithmetic() on fp32 numbers: something with an error to be found.
-    std::function<void(Operation, std::span<const float>, std::span<const float>, std::span<const float>, std::span<float>,
-                       const FloatFormat&, const Projection&, std::uint64_t, int)> instead = {};
+    std::function<void(Operation, std::span<const float>, std::span<const float>, std::span<const float>, std::span<float>, const FloatFormat&,
+                       const Projection&, std::uint64_t, int)>
+        instead = {};
 };
 
 // What an operation should give: MPFR's exact result, cut off, and its projection.
@@ -73,8 +74,8 @@ struct OperationResult {
 // All operands: of roots in formats of up to 19 bits, of sums, products and quotients up to 8 bits, of
 // fma up to 4 bits. Beyond that the boundary operands crossed with each other. Then the samples.
 // std::invalid_argument where arithmetic() refuses the format or the projection.
-OperationResult verify_operation(const FloatFormat& format, Operation operation, const Projection& projection,
-                                 const OperationOptions& options = {}, const Progress& progress = {});
+OperationResult verify_operation(const FloatFormat& format, Operation operation, const Projection& projection, const OperationOptions& options = {},
+                                 const Progress& progress = {});
 
 // One line: operands, expected, got.
 std::string describe(const OperationMismatch& mismatch);

@@ -45,9 +45,7 @@ public:
     std::vector<Step> take() { return std::move(steps_); }
 
 private:
-    std::uint32_t result(std::uint32_t magnitude) const {
-        return bits_of(oracle_.project(std::bit_cast<float>(magnitude | sign_), 0));
-    }
+    std::uint32_t result(std::uint32_t magnitude) const { return bits_of(oracle_.project(std::bit_cast<float>(magnitude | sign_), 0)); }
     // Adds the steps of a stretch of magnitudes over which results are in order.
     void stretch(std::uint32_t first, std::uint32_t last) {
         const std::size_t before = steps_.size();
@@ -115,8 +113,8 @@ void Staircase::fill(std::uint32_t first, std::span<std::uint32_t> results) cons
     }
 }
 
-Tally arrays_against_steps(const FloatFormat& format, const Projection& projection, const Staircase& expected, int threads,
-                           const Progress& progress, bool& stopped) {
+Tally arrays_against_steps(const FloatFormat& format, const Projection& projection, const Staircase& expected, int threads, const Progress& progress,
+                           bool& stopped) {
     // Array paths round a buffer a second time where its largest magnitude asks for it (quantize_buffers.h): a run of
     // inputs stands behind a zero, and behind an infinity. On the machine's best instruction set every input goes through both loops, on others
     // runs take turns.

@@ -39,7 +39,7 @@ struct Staircase {
 
 // quantize(), and on the machine's best instruction set quantize_by_rule() where that is another loop, against the staircase of their
 // `format` and `projection`. `stopped` becomes true when progress says so.
-Tally arrays_against_steps(const FloatFormat& format, const Projection& projection, const Staircase& expected, int threads,
-                           const Progress& progress, bool& stopped);
+Tally arrays_against_steps(const FloatFormat& format, const Projection& projection, const Staircase& expected, int threads, const Progress& progress,
+                           bool& stopped);
 
 }  // namespace apscope::detail::oracle

@@ -53,10 +53,9 @@ public:
     using Bits = BitsOfReal<Real>;
     static constexpr bool fp64 = std::is_same_v<Real, double>;
 
-    Verifier(const FloatFormat& format, const Projection& projection, const VerifyOptions& options,
-             const Progress& progress)
-        : format_(format), projection_(projection), options_(options), progress_(progress),
-          cast_(make_cast<Real>(format, projection)), wide_(format.storage_bits() > full_storage_bits) {}
+    Verifier(const FloatFormat& format, const Projection& projection, const VerifyOptions& options, const Progress& progress)
+        : format_(format), projection_(projection), options_(options), progress_(progress), cast_(make_cast<Real>(format, projection)),
+          wide_(format.storage_bits() > full_storage_bits) {}
 
     VerifyResult run() {
         const std::vector<Real> inputs = selected_cases();
@@ -151,12 +150,10 @@ private:
     Tally array_against_rule(const std::vector<Real>& inputs) {
         Tally tally;
         const RandomStream words_of_seed = stream();
-        const auto compare = [&](const char* what, std::span<const Real> in, std::span<const Real> out,
-                                 std::span<const std::uint64_t> words) {
+        const auto compare = [&](const char* what, std::span<const Real> in, std::span<const Real> out, std::span<const std::uint64_t> words) {
             for (std::uint64_t i = 0; i < in.size(); ++i) {
                 const std::uint64_t random = !stochastic() ? 0 : words.empty() ? words_of_seed.at(i) : words[i];
-                tally.compare(inputs.size() + i, what, bits_of(in[i]),
-                              bits_of(round_one(in[i], cast_, random)), bits_of(out[i]), random);
+                tally.compare(inputs.size() + i, what, bits_of(in[i]), bits_of(round_one(in[i], cast_, random)), bits_of(out[i]), random);
             }
         };
         const RandomSource seeded{options_.seed};
@@ -215,7 +212,9 @@ private:
         return tally;
     }
 
-    Tally all_inputs() requires(!fp64) {
+    Tally all_inputs()
+        requires(!fp64)
+    {
         Tally tally;
         const bool has_steps = !wide_ && !stochastic();
         if (has_steps) {
@@ -227,7 +226,9 @@ private:
     }
 
     // The 2^32 bit patterns in chunks, each an array of its own: random words are counted from 0.
-    Tally all_inputs_against_rule() requires(!fp64) {
+    Tally all_inputs_against_rule()
+        requires(!fp64)
+    {
         constexpr std::uint64_t chunk = 1 << 14;  // three such arrays stay in the L2 cache
         return in_chunks<Tally>(std::uint64_t{1} << 32, chunk, options_.threads, progress_, stopped_, [&] {
             std::unique_ptr<MpfrOracle> mpfr;
@@ -243,8 +244,10 @@ private:
     }
 
     // `rule` is the rule as the compiler's loop; `single_calls` checks that loop itself.
-    Tally compare_chunk(std::uint64_t first, std::span<const float> in, std::span<const float> out,
-                        std::span<const float> rule, bool single_calls, MpfrOracle* mpfr) const requires(!fp64) {
+    Tally compare_chunk(std::uint64_t first, std::span<const float> in, std::span<const float> out, std::span<const float> rule, bool single_calls,
+                        MpfrOracle* mpfr) const
+        requires(!fp64)
+    {
         Tally tally;
         if (!single_calls && !mpfr && std::memcmp(out.data(), rule.data(), out.size_bytes()) == 0) {
             tally.cases = in.size();
@@ -257,8 +260,7 @@ private:
             float expected = rule[i];
             if (single_calls) {
                 expected = round_one(in[i], cast_, random);
-                tally.compare(place, "the rule as a loop against single calls", bits_of(in[i]), bits_of(expected),
-                              bits_of(rule[i]), random);
+                tally.compare(place, "the rule as a loop against single calls", bits_of(in[i]), bits_of(expected), bits_of(rule[i]), random);
             }
             tally.compare(place, "the array path against the rule", bits_of(in[i]), bits_of(expected), bits_of(out[i]), random);
             if (mpfr) {
@@ -293,8 +295,7 @@ private:
 
 }  // namespace
 
-VerifyResult verify(const FloatFormat& format, const Projection& projection, const VerifyOptions& options,
-                    const Progress& progress) {
+VerifyResult verify(const FloatFormat& format, const Projection& projection, const VerifyOptions& options, const Progress& progress) {
     validate(format);
     validate(projection, format);
     VerifyResult result;

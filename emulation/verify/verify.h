@@ -52,8 +52,7 @@ struct VerifyResult {
 // Called from the calling thread every now and then; false stops the work.
 using Progress = std::function<bool(std::uint64_t done, std::uint64_t total)>;
 
-VerifyResult verify(const FloatFormat& format, const Projection& projection,
-                    const VerifyOptions& options = {}, const Progress& progress = {});
+VerifyResult verify(const FloatFormat& format, const Projection& projection, const VerifyOptions& options = {}, const Progress& progress = {});
 
 // One line: input, expected, got, the two neighbours.
 std::string describe(const Mismatch& mismatch);

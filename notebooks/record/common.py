@@ -50,7 +50,11 @@ def train(model, optimizer, schedule, loss_function, batches_at, writer, steps, 
             record_whole_state(model, writer, step, all_data, loss_function)
         rate = optimizer.param_groups[0]["lr"]
         loss = backward_workers(
-            model, batches_at(step), loss_function, writer if recorded else None, step,
+            model,
+            batches_at(step),
+            loss_function,
+            writer if recorded else None,
+            step,
             activations=step in rich_steps,
         )
         if not math.isfinite(loss):

@@ -46,9 +46,7 @@ class Attention(nn.Module):
         self.register_buffer("future", torch.ones(CONTEXT, CONTEXT, dtype=torch.bool).triu(1))
 
     def forward(self, x):
-        query, key, value = (
-            part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, dim=-1)
-        )
+        query, key, value = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, dim=-1))
         scores = query @ key.transpose(-1, -2) / (WIDTH // HEADS) ** 0.5
         weights = scores.masked_fill(self.future, float("-inf")).softmax(dim=-1)
         return self.proj((weights @ value).transpose(1, 2).flatten(2))
@@ -103,11 +101,18 @@ def record(folder, text, workers=8, batch=2, steps=(0, 30, 150, 600, 1500, 3000)
     all_data = [windows(whole[first : first + 1024]) for first in range(0, len(whole), 1024)]
     size = sum(parameter.numel() for parameter in model.parameters())
     writer = TraceWriter(
-        folder, workers=workers, name=folder.name, model=f"character-level transformer, {size} parameters",
-        reduction="mean", roles=roles(model),
+        folder,
+        workers=workers,
+        name=folder.name,
+        model=f"character-level transformer, {size} parameters",
+        reduction="mean",
+        roles=roles(model),
         metadata=about(
-            "record_characters.py", SEED, data="Genesis, King James Version, from Debian's bible-kjv-text 4.38",
-            data_sha256=TEXT_SHA256, batch_per_worker=f"{batch} windows of {CONTEXT} characters",
+            "record_characters.py",
+            SEED,
+            data="Genesis, King James Version, from Debian's bible-kjv-text 4.38",
+            data_sha256=TEXT_SHA256,
+            batch_per_worker=f"{batch} windows of {CONTEXT} characters",
             optimizer="AdamW, betas 0.9 and 0.99, weight decay 0.01",
             full_batch_of=f"mean loss over the text cut into {len(whole)} windows",
         ),

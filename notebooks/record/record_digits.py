@@ -64,17 +64,23 @@ def record(folder, workers, batch, steps, rich_steps):
         return [(images[part], labels[part]) for part in parts]
 
     writer = TraceWriter(
-        folder, workers=workers, name=folder.name, model="convolutional network, 1906 parameters",
-        reduction="mean", roles=roles(model),
+        folder,
+        workers=workers,
+        name=folder.name,
+        model="convolutional network, 1906 parameters",
+        reduction="mean",
+        roles=roles(model),
         metadata=about(
-            "record_digits.py", SEED, data="scikit-learn load_digits (UCI, 1797 images of 8 x 8)",
-            batch_per_worker=str(batch), optimizer="SGD, momentum 0.9",
+            "record_digits.py",
+            SEED,
+            data="scikit-learn load_digits (UCI, 1797 images of 8 x 8)",
+            batch_per_worker=str(batch),
+            optimizer="SGD, momentum 0.9",
             full_batch_of="mean loss over all 1797 images",
         ),
     )
     with writer:
-        train(model, optimizer, schedule, loss_function, batches_at, writer, steps, rich_steps,
-              [(images, labels)])
+        train(model, optimizer, schedule, loss_function, batches_at, writer, steps, rich_steps, [(images, labels)])
 
 
 if __name__ == "__main__":

@@ -59,7 +59,9 @@ void add(const std::string& name, double bytes, Prepare prepare) {
 
 void add_casts() {
     add("memcpy", 8, [](const std::vector<float>& in) {
-        return [out = std::vector<float>(in.size())](const std::vector<float>& x) mutable { std::memcpy(out.data(), x.data(), x.size() * sizeof(float)); };
+        return [out = std::vector<float>(in.size())](const std::vector<float>& x) mutable {
+            std::memcpy(out.data(), x.data(), x.size() * sizeof(float));
+        };
     });
     const auto quantize_job = [](const char* name, RoundingMode mode, int bits) {
         std::string what = "quantize/" + std::string(name) + "/" + std::string(to_string(mode));
@@ -84,14 +86,17 @@ void add_casts() {
     });
     add("add/e4m3", 12, [e4m3](const std::vector<float>& in) {
         return [=, out = std::vector<float>(in.size())](const std::vector<float>& x) mutable {
-            arithmetic(Operation::add, std::span<const float>(x), std::span<const float>(x), std::span<const float>{}, std::span<float>(out), e4m3, {});
+            arithmetic(Operation::add, std::span<const float>(x), std::span<const float>(x), std::span<const float>{}, std::span<float>(out), e4m3,
+                       {});
         };
     });
 }
 
 // Lines of 1024 elements; "columns": blocks along the other axis.
 void add_blocks() {
-    const auto shape = [](std::size_t count, bool columns) { return columns ? BlockShape{1, count / 1024, 1024} : BlockShape{count / 1024, 1024, 1}; };
+    const auto shape = [](std::size_t count, bool columns) {
+        return columns ? BlockShape{1, count / 1024, 1024} : BlockShape{count / 1024, 1024, 1};
+    };
     const auto quantize_job = [&](const char* name, RoundingMode mode, bool columns) {
         const std::string what = "quantize_blocks/" + std::string(name) + "/" + std::string(to_string(mode)) + (columns ? "/columns" : "");
         add(what, 8, [=, f = parse_block_format(name), p = Projection{mode, Overflow::saturate, 16}](const std::vector<float>& in) {
@@ -100,7 +105,8 @@ void add_blocks() {
             };
         });
     };
-    for (const char* name : {"mxfp8_e4m3", "mxfp6_e2m3", "mxfp4", "mxint8", "nvfp4", "bfp:8:16"}) quantize_job(name, RoundingMode::ties_to_even, false);
+    for (const char* name : {"mxfp8_e4m3", "mxfp6_e2m3", "mxfp4", "mxint8", "nvfp4", "bfp:8:16"})
+        quantize_job(name, RoundingMode::ties_to_even, false);
     quantize_job("mxfp8_e4m3", RoundingMode::toward_zero, false);
     quantize_job("mxfp8_e4m3", RoundingMode::stochastic, false);
     quantize_job("mxfp8_e4m3", RoundingMode::ties_to_even, true);
@@ -109,15 +115,16 @@ void add_blocks() {
         const Projection p{RoundingMode::ties_to_even, Overflow::saturate};
         add("encode_blocks/" + std::string(name), 5 + 1.0 / f.block_size, [=](const std::vector<float>& in) {
             const BlockShape s = shape(in.size(), false);
-            return [=, codes = std::vector<std::uint8_t>(in.size()), scales = std::vector<std::uint8_t>(s.scales(f))](const std::vector<float>& x) mutable {
-                encode_blocks(std::span<const float>(x), codes, scales, s, f, p);
-            };
+            return [=, codes = std::vector<std::uint8_t>(in.size()), scales = std::vector<std::uint8_t>(s.scales(f))](
+                       const std::vector<float>& x) mutable { encode_blocks(std::span<const float>(x), codes, scales, s, f, p); };
         });
         add("decode_blocks/" + std::string(name), 5 + 1.0 / f.block_size, [=](const std::vector<float>& in) {
             const BlockShape s = shape(in.size(), false);
             std::vector<std::uint8_t> codes(in.size()), scales(s.scales(f));
             const float tensor_scale = encode_blocks(std::span<const float>(in), codes, scales, s, f, p);
-            return [=, out = std::vector<float>(in.size())](const std::vector<float>&) mutable { decode_blocks(codes, scales, tensor_scale, out, s, f); };
+            return [=, out = std::vector<float>(in.size())](const std::vector<float>&) mutable {
+                decode_blocks(codes, scales, tensor_scale, out, s, f);
+            };
         });
     }
 }

@@ -31,7 +31,20 @@ TOPOLOGIES = ["sequential", "ring", "tree", "hierarchical:4"]
 SCHEMES = ["none:e4m3", "none:e5m2", "loss_scaling:e4m3,scale=1024", "loss_scaling:e5m2,scale=1024", "aps:e4m3", "aps:e5m2"]
 TYPES = {"e4m3": ml_dtypes.float8_e4m3, "e5m2": ml_dtypes.float8_e5m2}
 KEYS = ["trace", "step", "tensor", "scheme", "stage", "topology"]
-WHOLE = ["workers", "count", "counted", "nonzero", "underflow", "subnormal", "saturated", "overflow", "nan", "infinite", "wire_bits", "scale_exponent"]
+WHOLE = [
+    "workers",
+    "count",
+    "counted",
+    "nonzero",
+    "underflow",
+    "subnormal",
+    "saturated",
+    "overflow",
+    "nan",
+    "infinite",
+    "wire_bits",
+    "scale_exponent",
+]
 EXACT = ["underflow_rate", "max_ulp"]
 SUMS = ["bias", "relative_bias", "variance", "expected_bias", "expected_variance", "mse", "nmse", "sqnr_db", "cosine", "sum_error",
         "sum_squared_error", "sum_squared_reference"]  # fmt: skip

@@ -40,7 +40,7 @@ public:
             case 1: return bits_cast<double>((bits & ~(std::uint64_t{0x7FF} << 52)) | (2043 + random_() % 4) << 52);    // nearly too large
             case 2: return std::ldexp(static_cast<double>(static_cast<std::int64_t>(bits) >> (random_() % 60)), -30);     // few bits
             case 3: return specials_[bits % specials_.size()];
-            case 4: return bits_cast<double>((bits & ~(std::uint64_t{0x7FF} << 52)) | (500 + random_() % 60) << 52);    // products near the subnormals
+            case 4: return bits_cast<double>((bits & ~(std::uint64_t{0x7FF} << 52)) | (500 + random_() % 60) << 52);  // products near the subnormals
             case 5: return bits_cast<double>(bits);
             default: return bits_cast<double>((bits & ~(std::uint64_t{0x7FF} << 52)) | (1020 + random_() % 8) << 52);
         }
@@ -84,16 +84,17 @@ TEST(WideArithmetic, Fp64ResultsAreTheProcessorsInEveryDirection) {
     expect_the_processor_s_results<RoundingMode::toward_negative>(FE_DOWNWARD);
 }
 
-constexpr RoundingMode all_counted_modes[] = {
-    RoundingMode::ties_to_even,     RoundingMode::ties_to_away, RoundingMode::ties_to_zero, RoundingMode::toward_zero,  RoundingMode::toward_positive,
-    RoundingMode::toward_negative,  RoundingMode::away_from_zero, RoundingMode::to_odd,     RoundingMode::stochastic,   RoundingMode::stochastic_b,
-    RoundingMode::stochastic_c,     RoundingMode::stochastic_equal};
+constexpr RoundingMode all_counted_modes[] = {RoundingMode::ties_to_even,   RoundingMode::ties_to_away,    RoundingMode::ties_to_zero,
+                                              RoundingMode::toward_zero,    RoundingMode::toward_positive, RoundingMode::toward_negative,
+                                              RoundingMode::away_from_zero, RoundingMode::to_odd,          RoundingMode::stochastic,
+                                              RoundingMode::stochastic_b,   RoundingMode::stochastic_c,    RoundingMode::stochastic_equal};
 
 // Operands around 1, and around the smallest values, where some formats have an irregular gap: sums of
 // one sign too, which carry.
 TEST(WideArithmetic, NarrowPathsAndWideNumbersAgreeOnFp32Operands) {
     Operands draw;
-    for (const char* name : {"e4m3", "bf16", "fp32", "tf32", "dlfloat16", "hfp8_forward", "e5m2ub10nosub", "e4m3b3sub-3", "e4m3finiteb20sub-20", "binary8p1uf"}) {
+    for (const char* name :
+         {"e4m3", "bf16", "fp32", "tf32", "dlfloat16", "hfp8_forward", "e5m2ub10nosub", "e4m3b3sub-3", "e4m3finiteb20sub-20", "binary8p1uf"}) {
         const int low = std::ilogb(parse_format(name).smallest_normal());
         for (const RoundingMode mode : all_counted_modes) {
             const Cast<double> cast = make_cast<double>(parse_format(name), {mode, Overflow::ieee, 12});
@@ -103,10 +104,12 @@ TEST(WideArithmetic, NarrowPathsAndWideNumbersAgreeOnFp32Operands) {
                     const auto fp32 = [&](int exponent) {
                         const double significand = 1 + std::ldexp(static_cast<double>(draw.bits() >> (40 + draw.bits() % 20)), -24);
                         const double sign = draw.bits() % 2 == 0 ? 1 : -1;
-                        return static_cast<double>(static_cast<float>(std::ldexp(sign * significand, exponent + static_cast<int>(draw.bits() % 6) - 4)));
+                        return static_cast<double>(
+                            static_cast<float>(std::ldexp(sign * significand, exponent + static_cast<int>(draw.bits() % 6) - 4)));
                     };
                     const int near = i % 2 == 0 ? 0 : low;
-                    const double a = fp32(near), b = fp32(i % 4 < 2 ? near : 0), c = i % 3 == 0 ? fp32(near) : -static_cast<double>(static_cast<float>(a * b));
+                    const double a = fp32(near), b = fp32(i % 4 < 2 ? near : 0),
+                                 c = i % 3 == 0 ? fp32(near) : -static_cast<double>(static_cast<float>(a * b));
                     const std::uint64_t random = draw.bits() & ~std::uint64_t{0} << 52;
                     const auto check = [&]<Operation Op>(double x) {
                         const double odd = round_to_format<M, double>(to_odd<Op>(x, b, c, M == RoundingMode::toward_negative), cast, random);
@@ -139,7 +142,7 @@ TEST(WideArithmetic, QuotientsBarelyPastAMiddleRoundUp) {
         std::uint64_t a = 1;
         for (int k = 0; k < 116; ++k) a = a % 2 == 0 ? a / 2 : (a + b) / 2;
         if (a <= b / 2) continue;  // the quotient's unit is 2^-53, eta 2^63 the last 63 bits of q
-        std::uint64_t q = 0;       // the last 64 bits of the quotient
+        std::uint64_t q = 0;  // the last 64 bits of the quotient
         Wide rest = a;
         for (int k = 0; k < 116; ++k) {
             rest *= 2;
@@ -151,7 +154,8 @@ TEST(WideArithmetic, QuotientsBarelyPastAMiddleRoundUp) {
         const std::uint64_t count = (q >> 1 & ((std::uint64_t{1} << bits) - 1)) + 1, first_up = (std::uint64_t{1} << bits) - count;
         even_counts += count % 2 == 1;  // the one below is even: a tie would stay there
         const auto divide = [&](std::uint64_t random) {
-            return operate_wide<Operation::divide, RoundingMode::stochastic_c>(static_cast<double>(a), static_cast<double>(b), 0, cast, random << (64 - bits));
+            return operate_wide<Operation::divide, RoundingMode::stochastic_c>(static_cast<double>(a), static_cast<double>(b), 0, cast,
+                                                                               random << (64 - bits));
         };
         if (first_up == 0) continue;
         ASSERT_EQ(bits_cast<std::uint64_t>(divide(first_up)), bits_cast<std::uint64_t>(divide(first_up - 1)) + 1) << a << " / " << b;

@@ -59,7 +59,8 @@ bool report(const std::string& what, const std::vector<T>& expected, const std::
         if (wrong++ == 0) first = i;
     }
     std::printf("%s: %zu values, %zu mismatches", what.c_str(), expected.size(), wrong);
-    if (wrong != 0) std::printf(", the first at %zu: %.17g expected, %.17g found", first, static_cast<double>(expected[first]), static_cast<double>(got[first]));
+    if (wrong != 0)
+        std::printf(", the first at %zu: %.17g expected, %.17g found", first, static_cast<double>(expected[first]), static_cast<double>(got[first]));
     std::puts("");
     std::fflush(stdout);
     return wrong == 0;

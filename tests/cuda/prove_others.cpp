@@ -85,7 +85,8 @@ bool prove_statistics() {
             const ErrorStatistics got = quantize_statistics_on_device(x.get(), out.get(), in.size(), f, p, 1.0, seed, nullptr);
             const auto list = [](const ErrorStatistics& s) {
                 std::vector<double> all(s.sums.begin(), s.sums.end());
-                for (const std::uint64_t count : {s.count, s.counted, s.nonzero, s.underflow, s.subnormal, s.saturated, s.overflow, s.nan, s.infinite}) {
+                for (const std::uint64_t count :
+                     {s.count, s.counted, s.nonzero, s.underflow, s.subnormal, s.saturated, s.overflow, s.nan, s.infinite}) {
                     all.push_back(static_cast<double>(count));
                 }
                 all.push_back(s.max_ulp);
@@ -117,7 +118,9 @@ bool prove_all_reduce() {
                 all_reduce(in, workers, expected, f, options);
                 const Array<double> out(n);
                 all_reduce_on_device(x.get(), workers, out.get(), n, f, options, {}, nullptr);
-                right = report("all-reduce of " + std::to_string(workers) + ", " + topology + ", " + std::string(to_string(mode)), expected, out.read()) && right;
+                right = report("all-reduce of " + std::to_string(workers) + ", " + topology + ", " + std::string(to_string(mode)), expected,
+                               out.read()) &&
+                        right;
             }
         }
     }
@@ -145,7 +148,8 @@ bool prove_blocks() {
                 const Array<float> out(in.size()), decoded(in.size());
                 const Array<std::uint8_t> device_codes(codes.size()), device_scales(scales.size());
                 quantize_blocks_on_device(x.get(), out.get(), shape, row.format, p, seed, nullptr);
-                const float device_tensor = encode_blocks_on_device(x.get(), device_codes.get(), device_scales.get(), shape, row.format, p, seed, nullptr);
+                const float device_tensor =
+                    encode_blocks_on_device(x.get(), device_codes.get(), device_scales.get(), shape, row.format, p, seed, nullptr);
                 decode_blocks_on_device(device_codes.get(), device_scales.get(), device_tensor, decoded.get(), shape, row.format, nullptr);
                 const std::string what = std::string(row.name) + ", " + std::string(to_string(mode)) + ", inner " + std::to_string(shape.inner);
                 right = report("blocks " + what, expected, out.read()) && right;
@@ -179,7 +183,8 @@ bool prove_matmul() {
                 const Array<float> out(expected.size());
                 matmul_on_device(left.get(), right_factor.get(), out.get(), batches, rows, terms, columns, options, nullptr);
                 right = report(std::string("matmul ") + order + ", product " + (*product ? product : "exact") + ", " + std::string(to_string(mode)),
-                               expected, out.read()) && right;
+                               expected, out.read()) &&
+                        right;
             }
         }
     }

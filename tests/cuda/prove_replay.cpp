@@ -108,8 +108,10 @@ bool prove_replay() {
                 }
                 const std::vector<std::span<const float>> given(rows.begin(), rows.end());
                 const double divisor = workers == 3 ? 1.0 : static_cast<double>(workers);
-                right = report("replay of " + std::to_string(workers) + " workers, " + std::to_string(n) + (with_edges ? " edge numbers" : " numbers"),
-                               numbers(host.run(given, divisor, tasks)), numbers(device->run(given, divisor, tasks))) && right;
+                right =
+                    report("replay of " + std::to_string(workers) + " workers, " + std::to_string(n) + (with_edges ? " edge numbers" : " numbers"),
+                           numbers(host.run(given, divisor, tasks)), numbers(device->run(given, divisor, tasks))) &&
+                    right;
             }
         }
     }

@@ -22,7 +22,8 @@ void beside_copy(const std::string& what, double bytes, const std::function<void
     const auto copy = [&] { APSCOPE_CUDA(cudaMemcpyAsync(to.get(), from.get(), half, cudaMemcpyDeviceToDevice)); };
     const double before = median_seconds(copy), seconds = median_seconds(call), after = median_seconds(copy);
     const double floor = (before + after) / 2;
-    std::printf("%-44s %9.3f ms %8.0f GB/s   copy %8.3f ms   ratio %.2f\n", what.c_str(), seconds * 1e3, bytes / seconds * 1e-9, floor * 1e3, seconds / floor);
+    std::printf("%-44s %9.3f ms %8.0f GB/s   copy %8.3f ms   ratio %.2f\n", what.c_str(), seconds * 1e3, bytes / seconds * 1e-9, floor * 1e3,
+                seconds / floor);
     std::fflush(stdout);
 }
 
@@ -60,8 +61,8 @@ void print_timings() {
         for (const int random_bits : {16, 32}) {
             if (random_bits == 16 && mode != RoundingMode::stochastic) continue;
             const Projection p{mode, Overflow::ieee, random_bits};
-            beside_copy("quantize e4m3, " + std::string(to_string(mode)) + (is_stochastic(mode) ? ", " + std::to_string(random_bits) + " bits" : ""), 8 * size,
-                        [&] { quantize_on_device(x.get(), y.get(), n, f, p, 1, nullptr); });
+            beside_copy("quantize e4m3, " + std::string(to_string(mode)) + (is_stochastic(mode) ? ", " + std::to_string(random_bits) + " bits" : ""),
+                        8 * size, [&] { quantize_on_device(x.get(), y.get(), n, f, p, 1, nullptr); });
         }
     }
     beside_copy("encode e4m3", 5 * size, [&] { encode_on_device(x.get(), codes.get(), n, f, {}, std::nullopt, 1, nullptr); });
@@ -70,10 +71,10 @@ void print_timings() {
     for (const char* name : {"mxfp8_e4m3", "nvfp4"}) {
         const BlockFormat blocks = parse_block_format(name);
         const Projection p{RoundingMode::ties_to_even, Overflow::saturate};
-        beside_copy(std::string("quantize ") + name, 8 * size, [&] { quantize_blocks_on_device(x.get(), y.get(), {1, n, 1}, blocks, p, 1, nullptr); });
-        beside_copy(std::string("encode ") + name, 5 * size, [&] {
-            encode_blocks_on_device(x.get(), codes.get(), scales.get(), {1, n, 1}, blocks, p, 1, nullptr);
-        });
+        beside_copy(std::string("quantize ") + name, 8 * size,
+                    [&] { quantize_blocks_on_device(x.get(), y.get(), {1, n, 1}, blocks, p, 1, nullptr); });
+        beside_copy(std::string("encode ") + name, 5 * size,
+                    [&] { encode_blocks_on_device(x.get(), codes.get(), scales.get(), {1, n, 1}, blocks, p, 1, nullptr); });
     }
     for (const char* topology : {"ring", "tree", "sequential+kahan"}) {
         AllReduceOptions options;
@@ -91,7 +92,8 @@ void print_timings() {
             options.order = parse_sum_order(order);
             options.format = parse_format("fp16");
             if (*product != '\0') options.product = parse_format(product);
-            const double seconds = median_seconds([&] { matmul_on_device(x.get(), x.get() + side * side, y.get(), 1, side, side, side, options, nullptr); }, 5);
+            const double seconds =
+                median_seconds([&] { matmul_on_device(x.get(), x.get() + side * side, y.get(), 1, side, side, side, options, nullptr); }, 5);
             const double rate = static_cast<double>(side) * side * side / seconds;
             std::printf("matmul 2048^3, fp16, %s, product %s: %.3f ms, %.3f 10^12 steps a second, 1/%.0f of the multiply-adds\n", order,
                         *product ? product : "exact", seconds * 1e3, rate * 1e-12, peak / rate);

@@ -19,9 +19,7 @@ def main() -> int:
     does = parser.add_subparsers(dest="does", required=True)
     walker = does.add_parser("walk", help="compare on all 2^32 inputs; exits with 1 if a difference has no known reason")
     walker.add_argument("peers", nargs="*", metavar="PEER", help="names, with * and ?; all that are here if none")
-    walker.add_argument(
-        "--json", type=Path, metavar="FILE", help="the record, such as tests/peers/recorded.json; keeps entries of other PEERs"
-    )
+    walker.add_argument("--json", type=Path, metavar="FILE", help="the record, such as tests/peers/recorded.json; keeps entries of other PEERs")
     walker.add_argument("--processes", type=int, default=2, metavar="N")
     writer = does.add_parser("page", help="put the record's tables into the page")
     writer.add_argument("--json", type=Path, default=record.RECORD, metavar="FILE", help="the record")

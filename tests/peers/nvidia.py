@@ -44,9 +44,7 @@ def include_folder() -> Path:
     for folder in folders:
         if all((folder / name).is_file() for name in NEEDED):
             return folder
-    raise Missing(
-        "the CUDA headers are not here; install CUDA 13, or the wheels nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl"
-    )
+    raise Missing("the CUDA headers are not here; install CUDA 13, or the wheels nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl")
 
 
 @functools.cache

@@ -23,13 +23,13 @@ std::uint16_t code_of(__nv_bfloat16 b) { return static_cast<__nv_bfloat16_raw>(b
 
 }  // namespace
 
-#define SMALL_FORMAT(NAME, FROM, CALL)                                                                     \
-    extern "C" void NAME(const FROM* x, std::uint8_t* codes, std::size_t n, int first, int second) {       \
-        convert_all(x, codes, n, [=](FROM v) { return CALL; });                                            \
+#define SMALL_FORMAT(NAME, FROM, CALL)                                                               \
+    extern "C" void NAME(const FROM* x, std::uint8_t* codes, std::size_t n, int first, int second) { \
+        convert_all(x, codes, n, [=](FROM v) { return CALL; });                                      \
     }
-#define HALF_FORMAT(NAME, FROM)                                                                            \
-    extern "C" void apscope_##NAME(const FROM* x, std::uint16_t* codes, std::size_t n) {                   \
-        convert_all(x, codes, n, [](FROM v) { return code_of(NAME(v)); });                                 \
+#define HALF_FORMAT(NAME, FROM)                                                          \
+    extern "C" void apscope_##NAME(const FROM* x, std::uint16_t* codes, std::size_t n) { \
+        convert_all(x, codes, n, [](FROM v) { return code_of(NAME(v)); });               \
     }
 
 // The two integers are the enumerators that the function takes, in its order.
@@ -61,10 +61,11 @@ extern "C" int enumerator(const char* name) {
         const char* name;
         int value;
     } all[] = {
-        {"__NV_NOSAT", __NV_NOSAT},           {"__NV_SATFINITE", __NV_SATFINITE},   {"__NV_E4M3", __NV_E4M3},
-        {"__NV_E5M2", __NV_E5M2},             {"__NV_E2M3", __NV_E2M3},             {"__NV_E3M2", __NV_E3M2},
-        {"__NV_E2M1", __NV_E2M1},             {"cudaRoundNearest", cudaRoundNearest}, {"cudaRoundZero", cudaRoundZero},
-        {"cudaRoundPosInf", cudaRoundPosInf},
+        {"__NV_NOSAT", __NV_NOSAT},       {"__NV_SATFINITE", __NV_SATFINITE},
+        {"__NV_E4M3", __NV_E4M3},         {"__NV_E5M2", __NV_E5M2},
+        {"__NV_E2M3", __NV_E2M3},         {"__NV_E3M2", __NV_E3M2},
+        {"__NV_E2M1", __NV_E2M1},         {"cudaRoundNearest", cudaRoundNearest},
+        {"cudaRoundZero", cudaRoundZero}, {"cudaRoundPosInf", cudaRoundPosInf},
     };
     for (const auto& e : all)
         if (std::strcmp(e.name, name) == 0) return e.value;

@@ -88,10 +88,7 @@ def _how_many(count: int, of: int) -> str:
 
 
 def _float64(record: dict[str, Any]) -> str:
-    rows = [
-        f"`{e['name']}` | {e['version']} | {e['inputs']} | {e['zeros']} | {e['negative']} | {e['others']}"
-        for e in record["float64"]
-    ]
+    rows = [f"`{e['name']}` | {e['version']} | {e['inputs']} | {e['zeros']} | {e['negative']} | {e['others']}" for e in record["float64"]]
     return (
         "Casts from double, on a sample: every value and midpoint of the format and its two double neighbours, "
         "exponents over the whole range, both signs. Zeros and negative numbers differ into E8M0, for the reasons above.\n\n"

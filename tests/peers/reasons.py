@@ -6,10 +6,7 @@ from fnmatch import fnmatchcase
 
 from .compare import Interval
 
-ABSOLUTE = (
-    "the format has no sign: NVIDIA documents a cast of the absolute value, "
-    "for apscope a negative number lies below the format"
-)
+ABSOLUTE = "the format has no sign: NVIDIA documents a cast of the absolute value, for apscope a negative number lies below the format"
 # The first row that fits: names of peers, kind of input, sign (None: both), why.
 REASONS = (
     ("ml_dtypes.float[46]_*", "NaN", None,

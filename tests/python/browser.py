@@ -30,9 +30,21 @@ class Browser:
         self._receive, to_write = os.pipe()
         # The browser reads commands from descriptor 3 and writes answers to 4.
         command = f'exec "{CHROMIUM}" "$@" 3<&{to_read} 4>&{to_write}'
-        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--remote-debugging-pipe",
-                 "--disable-dev-shm-usage", "--hide-scrollbars", f"--user-data-dir={self.profile}", "about:blank"]
-        self.process = subprocess.Popen(["bash", "-c", command, "bash", *flags], pass_fds=(to_read, to_write), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        flags = [
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-background-networking",
+            "--no-first-run",
+            "--remote-debugging-pipe",
+            "--disable-dev-shm-usage",
+            "--hide-scrollbars",
+            f"--user-data-dir={self.profile}",
+            "about:blank",
+        ]
+        self.process = subprocess.Popen(
+            ["bash", "-c", command, "bash", *flags], pass_fds=(to_read, to_write), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         os.close(to_read)
         os.close(to_write)
         self._numbers, self._pending, self._session = itertools.count(1), b"", None
@@ -131,7 +143,14 @@ class Browser:
 
     def press(self, key: str, code: int) -> None:
         for kind in ("keyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, text="\r" if key == "Enter" and kind == "keyDown" else "")
+            self.call(
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key=key,
+                code=key,
+                windowsVirtualKeyCode=code,
+                text="\r" if key == "Enter" and kind == "keyDown" else "",
+            )
 
     def picture(self, whole: bool = False) -> bytes:
         """The window, or the whole page, as PNG."""

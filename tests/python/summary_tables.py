@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from apscope._results import pooling
 from apscope import Results
+from apscope._results import pooling
 
 TOPOLOGIES = ("exact", "ring", "sequential")
 MIXED = "hybrid(last=qsgd;else=aps:e4m3)"
@@ -68,7 +68,9 @@ def table():
                     elif scheme.startswith("aps") and tensor == "norm":
                         given = LOST
                     elif scheme.startswith("none") and step == 7 and tensor == "head" and trace != "wire only":
-                        given = {"overflow": 2} | ({"sum_squared_reference": 0.0, "sum_squared_error": 0.0, "cosine": np.nan} if trace == "second" else {})
+                        given = {"overflow": 2} | (
+                            {"sum_squared_reference": 0.0, "sum_squared_error": 0.0, "cosine": np.nan} if trace == "second" else {}
+                        )
                     rows.append(row(random, trace, step, tensor, scheme, "wire", "", **given))
                     if trace == "wire only":
                         continue
@@ -79,7 +81,21 @@ def table():
                         mine = ("exact", "vote" if tensor == "head" else "gather")
                     rows += [row(random, trace, step, tensor, scheme, "reduced", t, **given) for t in mine]
     frame = pd.DataFrame(rows)
-    integers = ["step", "workers", "count", "counted", "nonzero", "underflow", "subnormal", "saturated", "overflow", "nan", "infinite", "wire_bits", "side_bits"]
+    integers = [
+        "step",
+        "workers",
+        "count",
+        "counted",
+        "nonzero",
+        "underflow",
+        "subnormal",
+        "saturated",
+        "overflow",
+        "nan",
+        "infinite",
+        "wire_bits",
+        "side_bits",
+    ]
     return frame.astype(dict.fromkeys(integers, "Int64"))
 
 

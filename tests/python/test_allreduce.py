@@ -10,8 +10,16 @@ from tests.reference.formats import FORMATS
 
 MODES = ["ties_to_even", "ties_to_away", "toward_zero", "toward_positive", "toward_negative", "to_odd", "stochastic"]
 TOPOLOGIES = [
-    "exact", "sequential", "ring", "tree", "hierarchical:1", "hierarchical:2", "hierarchical:3", "hierarchical:8",
-    "sequential+kahan", "hierarchical:3+kahan",
+    "exact",
+    "sequential",
+    "ring",
+    "tree",
+    "hierarchical:1",
+    "hierarchical:2",
+    "hierarchical:3",
+    "hierarchical:8",
+    "sequential+kahan",
+    "hierarchical:3+kahan",
 ]
 MAX = np.finfo(np.float32).max
 

@@ -21,9 +21,17 @@ def formats(draw, widest=(11, 52)):
     zeros = ["single"] + ["both_signs"] * is_signed + ["none"] * (not is_signed and not subnormals)
     zero = draw(st.sampled_from(zeros))
     return Format(
-        e, m, bias, is_signed, subnormals, 1 - bias - (subnormals and draw(st.booleans())), zero,
-        draw(st.sampled_from([0, 1, 2, 3, (1 << m) - 1])), draw(st.booleans()),
-        is_signed and zero == "single" and draw(st.booleans()), m == 0 and draw(st.booleans()),
+        e,
+        m,
+        bias,
+        is_signed,
+        subnormals,
+        1 - bias - (subnormals and draw(st.booleans())),
+        zero,
+        draw(st.sampled_from([0, 1, 2, 3, (1 << m) - 1])),
+        draw(st.booleans()),
+        is_signed and zero == "single" and draw(st.booleans()),
+        m == 0 and draw(st.booleans()),
     )
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from apscope._traces.trace import KINDS, open_trace
 from apscope._traces.trace_info import check
 
@@ -32,8 +33,7 @@ def test_all_traces_together_are_at_most_12_megabytes():
     [
         ("digits", 8, (*range(40), *LATE), 1906, {"conv", "norm", "head", "bias"}),
         ("digits_w64", 64, (10, 500), 1906, {"conv", "norm", "head", "bias"}),
-        ("characters", 8, (0, 30, 150, 600, 1500, 3000), 17180,
-         {"embedding", "norm", "attention", "linear", "head", "bias"}),
+        ("characters", 8, (0, 30, 150, 600, 1500, 3000), 17180, {"embedding", "norm", "attention", "linear", "head", "bias"}),
     ],
 )
 def test_steps_workers_and_roles(name, workers, steps, parameters, roles):
@@ -88,8 +88,5 @@ def test_8_and_64_workers_share_the_global_mini_batch():
     """The same images at step 10: the mean gradients agree up to fp32 rounding of the training."""
     few, many = open_trace(DATA / "digits"), open_trace(DATA / "digits_w64")
     for tensor in few.tensors:
-        means = [
-            sum(t.read(10, tensor, w).astype(np.float64) for w in range(t.workers)) / t.workers
-            for t in (few, many)
-        ]
+        means = [sum(t.read(10, tensor, w).astype(np.float64) for w in range(t.workers)) / t.workers for t in (few, many)]
         assert np.abs(means[0] - means[1]).max() < 1e-5 * np.abs(means[0]).max()

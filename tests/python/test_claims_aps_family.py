@@ -147,7 +147,9 @@ def overflowing(f, q, limit, most, encode=None):
     return [W for W in range(1, most + 1) if math.isinf(sequential((encode or f.nearest)(limit / W), W, q)[-1])]
 
 
-@pytest.mark.parametrize("e, m, most, expected", [(5, 2, 256, [3, 5, 9, 10, 11, 12]), (3, 2, 32, [3, 5, 9, 10, 11, 12]), (4, 3, 256, 13), (5, 10, 256, 122)])
+@pytest.mark.parametrize(
+    "e, m, most, expected", [(5, 2, 256, [3, 5, 9, 10, 11, 12]), (3, 2, 32, [3, 5, 9, 10, 11, 12]), (4, 3, 256, 13), (5, 10, 256, 122)]
+)
 @pytest.mark.parametrize("scheme", SCALES)
 def test_A1p_the_spare_binade_is_needed(scheme, e, m, most, expected):
     """rule=tight, H amax up to M: sums overflow at these W, in rank order."""
@@ -220,7 +222,10 @@ def test_A1pp_sums_that_may_round_up_overflow(e, m, first):
     assert [W for W in powers if W in found] == [W for W in powers if W >= first]
     if (e, m) == (5, 2):
         assert found == [13, 14, *range(16, 65)]
-    got = [np.isinf(apscope.exchange(f"aps:{f.name},hop_rounding=toward_positive", np.full((W, 1), 1.0 / W, np.float32)).reduced[0]) for W in (first // 2, first)]
+    got = [
+        np.isinf(apscope.exchange(f"aps:{f.name},hop_rounding=toward_positive", np.full((W, 1), 1.0 / W, np.float32)).reduced[0])
+        for W in (first // 2, first)
+    ]
     assert got == [False, True]
 
 

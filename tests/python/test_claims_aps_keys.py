@@ -24,7 +24,9 @@ def steps(amaxes, spec, W=2):
     return shifts
 
 
-@pytest.mark.parametrize("keys", ["", ",headroom=one", ",rule=tight", ",rounding=stochastic,random_bits=5", ",accumulate=fp32", ",hop_rounding=stochastic"])
+@pytest.mark.parametrize(
+    "keys", ["", ",headroom=one", ",rule=tight", ",rounding=stochastic,random_bits=5", ",accumulate=fp32", ",hop_rounding=stochastic"]
+)
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_a_unit_of_the_whole_tensor_gives_the_same_bits(keys, topology):
     g = np.random.default_rng(1).standard_normal((5, 300)).astype(np.float32)

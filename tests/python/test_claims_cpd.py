@@ -93,7 +93,10 @@ def test_the_cast_is_the_described_one_and_differs_from_the_right_one_only_as_de
     rng = np.random.default_rng(7)
     anywhere = rng.integers(0, 2**32, 10000, dtype=np.uint32).view(np.float32)
     bias = 2 ** (e - 1) - 1
-    near = np.ldexp(np.float32(1) + (rng.integers(0, 2**m * 4, 10000) / 2 ** (m + 2)).astype(np.float32), rng.choice([*range(max(-m - 2 - bias, -126), 2 - bias), bias], 10000)).astype(np.float32)
+    near = np.ldexp(
+        np.float32(1) + (rng.integers(0, 2**m * 4, 10000) / 2 ** (m + 2)).astype(np.float32),
+        rng.choice([*range(max(-m - 2 - bias, -126), 2 - bias), bias], 10000),
+    ).astype(np.float32)
     near = (near.view(np.uint32) + rng.integers(0, 3, 10000).astype(np.uint32) - np.uint32(1)).view(np.float32)
     halves = np.arange(2**16, dtype=np.uint16).view(np.float16).astype(np.float32)
     top = np.float32(2.0**bias * (2 - 2.0 ** -(m + 1))) * np.float32([1, -1, 1 + 2.0**-20])
@@ -191,7 +194,9 @@ def test_bf16_is_unusable_below_one_and_e7_far_below():
     assert not np.isfinite(apscope.exchange("cpd:e7m2", np.float32([[2.0**-65]])).reduced).any()
 
 
-@pytest.mark.parametrize("k, ulps", [(4, 1), (-5, 1), (10, 2), (-10, 2), (20, 5), (-20, 5), (40, 11), (-40, 11), (65, 22), (-65, 22), (3, 0), (-4, 0), (0, 0)])
+@pytest.mark.parametrize(
+    "k, ulps", [(4, 1), (-5, 1), (10, 2), (-10, 2), (20, 5), (-20, 5), (40, 11), (-40, 11), (65, 22), (-65, 22), (3, 0), (-4, 0), (0, 0)]
+)
 def test_the_exponent_is_that_of_a_logarithm_in_fp32(k, ulps):
     """Up to so many units above 2^k the rounded logarithm is k; the exact rule of `aps` gives k + 1 at once."""
     at = np.float32(2.0**k).view(np.uint32)

@@ -34,7 +34,9 @@ def test_H1_a_hybrid_of_one_scheme_is_that_scheme_bit_for_bit(trace, spec):
     plain = apscope.replay(trace, spec, topology=["ring"]).frame
     for made in (hybrid.last_layer(spec, spec), hybrid.first_and_last(spec, spec), hybrid.warmup(2, spec, spec)):
         mixed = apscope.replay(trace, made, topology=["ring"]).frame
-        assert mixed.drop(columns=["scheme", "format", "keys"], errors="ignore").equals(plain.drop(columns=["scheme", "format", "keys"], errors="ignore"))
+        assert mixed.drop(columns=["scheme", "format", "keys"], errors="ignore").equals(
+            plain.drop(columns=["scheme", "format", "keys"], errors="ignore")
+        )
 
 
 def test_the_presets_serve_whom_they_say(trace):

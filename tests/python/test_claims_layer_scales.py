@@ -66,7 +66,9 @@ def test_AL2_the_tests_of_its_code():
         assert apscope.studies.activation_scales.layer_scale([[1.0]], [[1.0]], element_wise=True, u_min=wanted) == power
     for wanted, power in ((0.23, 0.125), (0.25, 0.25), (0.9, 0.5)):
         assert apscope.studies.activation_scales.layer_scale([[65504.0]], [[1.0 / wanted]], element_wise=True) == power
-    assert apscope.studies.activation_scales.layer_scale([[0.0]], [[1.0]]) == 1 and apscope.studies.activation_scales.layer_scale([[1.0]], [[0.0]]) == 1
+    assert (
+        apscope.studies.activation_scales.layer_scale([[0.0]], [[1.0]]) == 1 and apscope.studies.activation_scales.layer_scale([[1.0]], [[0.0]]) == 1
+    )
 
 
 def chain(folder, layers, magnitude):

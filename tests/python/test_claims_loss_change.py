@@ -101,8 +101,14 @@ def test_L3_the_change_under_a_scheme_is_the_change_and_the_damage(spec, topolog
         eta = next(s.learning_rate for s in trace.manifest.steps if s.number == row.step)
         g = reference(trace, row.step, row.tensor)
         assert row.change == pytest.approx(-eta * float(sum(x * x for x in g)), rel=1e-12)
-        got = apscope.exchange(spec, np.stack([trace.read(row.step, row.tensor, w) for w in range(8)]), topology=topology,
-                               step=row.step, tensor=row.tensor, role=row.role).reduced.ravel()
+        got = apscope.exchange(
+            spec,
+            np.stack([trace.read(row.step, row.tensor, w) for w in range(8)]),
+            topology=topology,
+            step=row.step,
+            tensor=row.tensor,
+            role=row.role,
+        ).reduced.ravel()
         damage = eta * float(sum(x * (x - Fraction(float(y)) / 8) for x, y in zip(g, got)))
         assert row.damage == pytest.approx(damage, rel=1e-9, abs=1e-15)
         assert row.helping == sum(x != 0 for x in g) / len(g)
@@ -118,7 +124,10 @@ def test_L3_the_sign_is_that_of_harm(tmp_path):
     factors = {"half": 0.5, "twice": 2.0}
     for name, factor in factors.items():
         apscope.schemes.define(f"loss_{name}", "none:e4m3", encode=lambda step, theta, x, worker, f=factor: f * x)
-    damage = {s: apscope.studies.attribution.loss_change(tmp_path / "t", s, topology="ring").damage.iloc[0] for s in ("loss_half", "loss_twice", "none:fp32")}
+    damage = {
+        s: apscope.studies.attribution.loss_change(tmp_path / "t", s, topology="ring").damage.iloc[0]
+        for s in ("loss_half", "loss_twice", "none:fp32")
+    }
     square = 4.0 * (1 + 4 + 16)
     assert damage == {"loss_half": 0.5 * 0.5 * square, "loss_twice": -0.5 * square, "none:fp32": 0.0}
     helping = apscope.studies.attribution.loss_change(tmp_path / "t", "loss_half")
@@ -169,7 +178,10 @@ def test_a_share_is_of_the_steps_damage():
     frame = apscope.studies.attribution.loss_change(DATA / "digits", "aps:e3m0", steps="0:2")
     for _, step in frame.groupby("step"):
         np.testing.assert_allclose(step.damage_share, step.damage.abs() / step.damage.abs().sum(), rtol=1e-12)
-    assert apscope.studies.attribution.loss_change(DATA / "digits", "none:fp32", steps=[0], topology="ring", tensors="norm.bias").damage.abs().max() < 1e-6
+    assert (
+        apscope.studies.attribution.loss_change(DATA / "digits", "none:fp32", steps=[0], topology="ring", tensors="norm.bias").damage.abs().max()
+        < 1e-6
+    )
 
 
 def test_not_finite_elements_are_left_out(tmp_path):

@@ -243,7 +243,10 @@ def test_F1_e5m2_is_fp16_without_eight_binades_of_subnormals(trace):
     for k in (0, 5, 10):
         ours, theirs = (apscope.exchange(f"loss_scaling:{n},scale={2**e}", g).sent == 0 for n, e in (("e5m2", k + 8), ("fp16", k)))
         assert np.array_equal(ours, theirs) and ours.any()
-    a, b = apscope.studies.weight_updates.underflow_curve(g, "e5m2", exponents=range(8, 33)), apscope.studies.weight_updates.underflow_curve(g, "fp16", exponents=range(25))
+    a, b = (
+        apscope.studies.weight_updates.underflow_curve(g, "e5m2", exponents=range(8, 33)),
+        apscope.studies.weight_updates.underflow_curve(g, "fp16", exponents=range(25)),
+    )
     assert a.zeros.tolist() == b.zeros.tolist()
 
 
@@ -296,7 +299,9 @@ def test_F3_stochastic_rounding_is_unbiased_with_the_variance_of_its_bracket():
 
 
 @pytest.mark.parametrize("scheme", ["dynamic_loss_scaling", "deepspeed_loss_scaling", "enhanced_loss_scaling"])
-@pytest.mark.parametrize("name, first", [("fp16", 16), ("e5m2", 16), ("bf16", 16), ("fp32", 16), ("e4m3fn", 9), ("e4m3", 8), ("e3m4", 4), ("e3m0", 4), ("e2m1fn", 3)])
+@pytest.mark.parametrize(
+    "name, first", [("fp16", 16), ("e5m2", 16), ("bf16", 16), ("fp32", 16), ("e4m3fn", 9), ("e4m3", 8), ("e3m4", 4), ("e3m0", 4), ("e2m1fn", 3)]
+)
 def test_a_loss_scale_starts_just_below_what_the_format_holds(tmp_path, scheme, name, first):
     """2^(E+1) at most 2^16: torch's start for fp16; in every format a gradient of 1/2 passes. The key takes any other."""
     with TraceWriter(tmp_path / "t", workers=2) as writer:

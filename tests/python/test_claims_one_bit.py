@@ -34,7 +34,12 @@ def odd_rows():
     rng = np.random.default_rng(3)
     wild = np.ldexp(rng.standard_normal(300), rng.integers(-60, 60, 300)).astype(np.float32)
     wild[::7] = 0
-    return [("wild", wild[None]), ("zeros and one", np.float32([[0, 0, 3, 0]])), ("one", np.float32([[-0.7]])), ("equal", np.full((2, 33), -0.1, np.float32))]
+    return [
+        ("wild", wild[None]),
+        ("zeros and one", np.float32([[0, 0, 3, 0]])),
+        ("one", np.float32([[-0.7]])),
+        ("equal", np.full((2, 33), -0.1, np.float32)),
+    ]
 
 
 @pytest.mark.parametrize("padding", ["none", "workers"])
@@ -64,7 +69,7 @@ def test_closed_form_7_error_of_scaled_signs(trace, padding):
                     continue
                 with localcontext() as context:
                     context.prec = 60
-                    number = lambda q: Decimal(q.numerator) / Decimal(q.denominator)  # noqa: E731
+                    number = lambda q: Decimal(q.numerator) / Decimal(q.denominator)
                     root = (number(squares) / d).sqrt()
                     assert abs(number(s) - root) <= number(slack) * root
                     off = number(error) - (2 * number(squares) - 2 * root * number(absolute))
@@ -94,7 +99,7 @@ def test_SG1_a_sign_is_wrong_with_probability_phi_of_minus_the_signal_to_noise_r
 
 def test_SG1_unimodal_symmetric_noise_stays_under_the_bound_and_uniform_noise_reaches_it():
     """2 / (9 S^2) above S = 2 / sqrt(3), else 1/2 - S / (2 sqrt(3)); uniform noise has the latter exactly."""
-    bound = lambda s: 2 / (9 * s * s) if s > 2 / math.sqrt(3) else 0.5 - s / (2 * math.sqrt(3))  # noqa: E731
+    bound = lambda s: 2 / (9 * s * s) if s > 2 / math.sqrt(3) else 0.5 - s / (2 * math.sqrt(3))
     for s in np.linspace(0.01, 6, 300):
         assert PHI(-s) <= bound(s) and 0.5 * math.exp(-math.sqrt(2) * s) <= bound(s)  # normal, Laplace
     for snr in (0.2, 1.0):

@@ -28,7 +28,9 @@ def results(request):
     data = request.config.rootpath / "notebooks/data"
     formats = {"digits": FORMATS, "digits_w64": ("e5m2", "e4m3"), "characters": FORMATS}
     return {
-        name: apscope.replay(data / name, [scheme(f) for f in chosen for scheme in (aps, loss_scaling)], topology=TOPOLOGIES if name == "digits_w64" else ["ring"])
+        name: apscope.replay(
+            data / name, [scheme(f) for f in chosen for scheme in (aps, loss_scaling)], topology=TOPOLOGIES if name == "digits_w64" else ["ring"]
+        )
         for name, chosen in formats.items()
     }
 
@@ -93,7 +95,11 @@ def test_at_e3m4_the_mean_over_steps_says_what_pooling_hides(results):
     cosine = results["digits"].frame.query("topology == 'ring' and stage == 'reduced'").groupby("scheme").cosine.agg(["mean", "size", "count"])
     assert printed(cosine.loc[aps("e3m4"), "mean"], ".9991") and printed(cosine.loc[loss_scaling("e3m4"), "mean"], ".9645")
     whole = cosine["mean"] * cosine["count"] / cosine["size"]
-    assert printed(one.layer_cosine, ".9991") and rival.layer_cosine == pytest.approx(whole[loss_scaling("e3m4")], rel=1e-12) and rival.layer_cosine < 0.92
+    assert (
+        printed(one.layer_cosine, ".9991")
+        and rival.layer_cosine == pytest.approx(whole[loss_scaling("e3m4")], rel=1e-12)
+        and rival.layer_cosine < 0.92
+    )
     assert found.index.get_loc((aps("e3m4"), "ring")) < found.index.get_loc((loss_scaling("e3m4"), "ring"))
     assert rival.worst_nmse > 1
 

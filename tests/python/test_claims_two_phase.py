@@ -111,7 +111,7 @@ def test_OB_single_answers_say_little_their_sum_says_much():
     """What is asked holds 0.9 of the last answer, whose error the next one takes back: measured on one recorded tensor, a
     step's answer has no correlation with what was asked and 0.46 with the exact momentum; sums over steps get to 0.96."""
     trace = apscope.open_trace(DATA / "digits")
-    cosine = lambda a, b: (a * b).sum() / math.sqrt((a * a).sum() * (b * b).sum())  # noqa: E731
+    cosine = lambda a, b: (a * b).sum() / math.sqrt((a * a).sum() * (b * b).sum())
     state, answers, given, momentum, found = {}, 0.0, 0.0, 0.0, []
     for step in trace.steps:
         g = gradients(trace, step, "conv2.weight")
@@ -238,5 +238,7 @@ def test_B3_bits_that_leave_a_node(nodes, gpus):
     assert leaving(grouped.payload_bits[0], lane) == (Fraction(n * (nodes - 1), nodes * gpus),) * 2
     # The members' payloads are their node's signs, in order; all members stand for the same signs.
     for first in range(0, workers, gpus):
-        signs = np.concatenate([bits_of(p, b) for p, b in zip(grouped.payload[first : first + gpus], grouped.payload_bits[first : first + gpus], strict=True)])
+        signs = np.concatenate(
+            [bits_of(p, b) for p, b in zip(grouped.payload[first : first + gpus], grouped.payload_bits[first : first + gpus], strict=True)]
+        )
         assert (grouped.sent[first : first + gpus] == 2.0 * signs - 1).all()

@@ -133,7 +133,11 @@ def test_Z2_no_variance_where_every_element_is_a_level():
             levels, variance = vars(apscope.studies.levels.optimal_levels(x, k, method)).values()
             assert levels.tolist() == [-1, 0, 3] and variance == 0
     assert np.array_equal(apscope.exchange("zipml:levels=3", x[None]).sent[0], x)
-    for bad, error, words in [(np.float32([]), ValueError, "no element"), (np.float32([1, np.nan]), ValueError, r"x\[1\]"), (np.ones(3), TypeError, "float64")]:
+    for bad, error, words in [
+        (np.float32([]), ValueError, "no element"),
+        (np.float32([1, np.nan]), ValueError, r"x\[1\]"),
+        (np.ones(3), TypeError, "float64"),
+    ]:
         with pytest.raises(error, match=words):
             apscope.studies.levels.optimal_levels(bad, 4)
 

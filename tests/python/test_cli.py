@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 
-
 import pytest
 
 import apscope
@@ -154,7 +153,6 @@ def test_a_shape_that_disagrees_is_named(capsys, digits, tmp_path):
             tensor["shape"] = tensor["shape"][::-1]
     (trace / "manifest.json").write_text(json.dumps(manifest))
     assert "head.weight" in replay_refused(capsys, trace, tmp_path)
-
 
 
 def test_an_output_place_that_is_a_file_is_refused(capsys, digits, tmp_path):

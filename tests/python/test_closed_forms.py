@@ -50,7 +50,9 @@ def test_the_largest_relative_variance(name):
     assert draws([worst], name)[2][0] / float(worst) ** 2 == pytest.approx(omega, rel=1e-6)
 
 
-@pytest.mark.parametrize("name, nearest, drawn", [("e7m0", 0.03820, 0.08202), ("e7m1", 0.04289, 0.08764), ("e7m2", 0.04449, 0.08948), ("e7m3", 0.04493, 0.08999)])
+@pytest.mark.parametrize(
+    "name, nearest, drawn", [("e7m0", 0.03820, 0.08202), ("e7m1", 0.04289, 0.08764), ("e7m2", 0.04449, 0.08948), ("e7m3", 0.04493, 0.08999)]
+)
 def test_mean_squared_relative_error_of_log_uniform_significands(name, nearest, drawn):
     """In units of u^2; for both roundings, the constants to their last digit."""
     x = log_uniform(200000, 4)

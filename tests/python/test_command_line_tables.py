@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 import apscope
+from apscope._results.csv_table import read_csv
 from apscope.cli import main
 from apscope.cli._table import print_table
-from apscope._results.csv_table import read_csv
 from apscope.record import TraceWriter
 
 SCHEMES = ["none:fp32", "aps:e4m3", "loss_scaling:e4m3,scale=best", "qsgd"]
@@ -115,7 +115,23 @@ def test_a_terminal_leaves_out_what_it_has_no_place_for(capsys, monkeypatch):
     assert "2000" in capsys.readouterr().out
 
 
-FORMULAS = ["=cmd|' /C calc'!A0", "+1", "-2.5", "@SUM(A1)", "\t=1", "\r=1", "'=1", "''-x", "＝1+1", "it's", "'quoted", "a=b", "", 'say "no", twice', "12"]
+FORMULAS = [
+    "=cmd|' /C calc'!A0",
+    "+1",
+    "-2.5",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    "'=1",
+    "''-x",
+    "＝1+1",
+    "it's",
+    "'quoted",
+    "a=b",
+    "",
+    'say "no", twice',
+    "12",
+]
 
 
 def test_a_name_is_no_formula_in_a_spreadsheet_and_reads_back(request, tmp_path):

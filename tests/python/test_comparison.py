@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
+from summary_tables import LAYERS, LOSS_SCALING, MIXED, OWN_ONLY, cosine, loss, mean, random_results, ratio_of, rows_of, same, table, underflow
 
 import apscope
 from apscope._results import comparison
-from summary_tables import LAYERS, LOSS_SCALING, MIXED, OWN_ONLY, cosine, loss, mean, random_results, ratio_of, rows_of, same, table, underflow
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,9 @@ def test_every_number_of_a_comparison_is_that_of_plain_loops(results, a, b, topo
         names = ("wire", "wire") if trace == "wire only" else used
         assert set(zip(part.topology_a, part.topology_b)) == {names}
         for i, one in enumerate(part.to_dict("records")):
-            by_hand = compared(results.frame, trace, a, b, "wire" if trace == "wire only" else "+".join(dict.fromkeys(names)), one["layer"] if i else None)
+            by_hand = compared(
+                results.frame, trace, a, b, "wire" if trace == "wire only" else "+".join(dict.fromkeys(names)), one["layer"] if i else None
+            )
             for column, value in by_hand.items():
                 assert same(one[column], value), (trace, one["layer"], column, one[column], value)
     assert results.compare(a, b, topology, layers=False).equals(found[~found.duplicated("trace")].reset_index(drop=True))
@@ -103,7 +105,9 @@ def test_a_comparison_is_the_reverse_of_its_reverse(results):
 
 
 def test_any_spelling_of_a_scheme_is_taken_and_an_absent_one_told(results):
-    assert results.compare("aps:e4m3,headroom=workers", apscope.schemes.LossScaling("e4m3", scale="best")).equals(results.compare("aps:e4m3", LOSS_SCALING))
+    assert results.compare("aps:e4m3,headroom=workers", apscope.schemes.LossScaling("e4m3", scale="best")).equals(
+        results.compare("aps:e4m3", LOSS_SCALING)
+    )
     assert len(results.compare("mine(1)", "aps:e4m3"))  # no scheme of this process
     with pytest.raises(ValueError, match="the results hold no scheme 'aps:e4m2'; did you mean 'aps:e4m3'"):
         results.compare("aps:e4m2", "aps:e4m3")

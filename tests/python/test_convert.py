@@ -4,11 +4,12 @@ import argparse
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
+
+from apscope import open_trace
 from apscope.cli import _convert as convert_verb
 from apscope.cli import _info as info_verb
 from apscope.record._convert import DEFAULT_PATTERNS, convert
-from apscope import open_trace
-from safetensors.numpy import save_file
 
 TENSORS = {"conv.weight": (2, 1, 3, 3), "fc.bias": (5,)}
 
@@ -146,8 +147,9 @@ def test_pickled_arrays_are_refused(tmp_path):
     assert "worker_2/fc.bias.npy cannot be read" in refusal(tmp_path, folder)
 
 
-@pytest.mark.parametrize("save, name", [(save_npz, "step_2/worker_0.npz"), (save_npy, "step_2/worker_0/fc.bias.npy"),
-                                        (save_flat_safetensors, "step2_rank0.safetensors")])
+@pytest.mark.parametrize(
+    "save, name", [(save_npz, "step_2/worker_0.npz"), (save_npy, "step_2/worker_0/fc.bias.npy"), (save_flat_safetensors, "step2_rank0.safetensors")]
+)
 def test_truncated_files_are_refused_by_name(tmp_path, save, name):
     folder = dump(tmp_path / "dump", save)
     path = folder / name

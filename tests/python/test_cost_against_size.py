@@ -18,7 +18,22 @@ def docs(request, tmp_path, monkeypatch):
 def test_cost_against_size_measures_draws_and_writes(docs, tmp_path, capsys):
     script = runpy.run_path(str(docs / "cost_against_size.py"))
     before = (tmp_path / "performance.md").read_text()
-    small = ["--largest", "10000", "--schemes", "2", "--workers", "4", "--values", "8000", "--elements", "100", "--seconds", "0.01", "--tensor", "262144"]
+    small = [
+        "--largest",
+        "10000",
+        "--schemes",
+        "2",
+        "--workers",
+        "4",
+        "--values",
+        "8000",
+        "--elements",
+        "100",
+        "--seconds",
+        "0.01",
+        "--tensor",
+        "262144",
+    ]
     script["main"]([str(tmp_path), *small])
     found = json.loads((tmp_path / "cost_against_size.json").read_text())
     assert [p["values"] for p in found["points"]["elements"]] == [1000, 10000]

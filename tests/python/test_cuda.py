@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import apscope
-from apscope._results.folders import FILES
 from apscope import _core, cuda
 from apscope._arrays import device_arrays
 from apscope._arrays.device_arrays import device_view
+from apscope._results.folders import FILES
 from apscope.cli import main
 
 
@@ -243,7 +243,14 @@ def test_on_a_gpu_the_bits_are_those_of_the_cpu():
 # Replays ----------------------------------------------------------------------------------------------
 
 TRACES = ("digits", "digits_w64", "characters")
-SCHEMES = ["aps:e4m3", "aps:e5m2,rounding=stochastic", "loss_scaling:fp16,scale=1000", "stochastic:bf16,random_bits=8", "qsgd", "error_feedback(sign)"]
+SCHEMES = [
+    "aps:e4m3",
+    "aps:e5m2,rounding=stochastic",
+    "loss_scaling:fp16,scale=1000",
+    "stochastic:bf16,random_bits=8",
+    "qsgd",
+    "error_feedback(sign)",
+]
 
 
 @pytest.fixture
@@ -252,7 +259,9 @@ def digits(request):
 
 
 def test_a_replay_without_the_module_says_so(digits, no_module, capsys, tmp_path):
-    with pytest.raises(RuntimeError, match="device='cuda' asks for a GPU, and this apscope was built without its CUDA module; .*, or use device='cpu'$"):
+    with pytest.raises(
+        RuntimeError, match="device='cuda' asks for a GPU, and this apscope was built without its CUDA module; .*, or use device='cpu'$"
+    ):
         apscope.replay(digits, "aps:e4m3", device="cuda")
     assert main(["replay", digits, "-o", str(tmp_path / "out"), "--device", "cuda"]) == 2
     said = capsys.readouterr().err

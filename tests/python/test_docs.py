@@ -40,7 +40,7 @@ def broken(page: Path) -> list[str]:
     for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]+`", "", markdown(page))):
         name, _, anchor = link.partition("#")
         target = (page.parent / name).resolve() if name else page
-        if not link.startswith("https://") and (not target.is_file() or anchor and anchor not in anchors(target)):
+        if not link.startswith("https://") and (not target.is_file() or (anchor and anchor not in anchors(target))):
             found.append(link)
     return found
 
@@ -92,8 +92,24 @@ def test_sphinx_makes_it_without_a_warning(tmp_path):
     """Notebooks are not run here: they are run by their own test."""
     for module in ("sphinx", "furo", "myst_nb"):
         pytest.importorskip(module)
-    command = [sys.executable, "-m", "sphinx", "--builder", "html", "--conf-dir", ROOT / "docs", "--doctree-dir", tmp_path / "pages",
-               "--fail-on-warning", "--keep-going", "--quiet", "--define", "nb_execution_mode=off", ROOT, tmp_path / "site"]
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "--builder",
+        "html",
+        "--conf-dir",
+        ROOT / "docs",
+        "--doctree-dir",
+        tmp_path / "pages",
+        "--fail-on-warning",
+        "--keep-going",
+        "--quiet",
+        "--define",
+        "nb_execution_mode=off",
+        ROOT,
+        tmp_path / "site",
+    ]
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     pages = sorted((tmp_path / "site").rglob("*.html"))

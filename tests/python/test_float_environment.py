@@ -19,9 +19,9 @@ import pandas as pd
 import pytest
 
 import apscope
+from apscope import _core
 from apscope._results import comparison
 from apscope._results.pooling import pool
-from apscope import _core
 
 torch = pytest.importorskip("torch")
 
@@ -76,7 +76,14 @@ SPECS = [
     "delayed_scaling:e5m2", "current_scaling:e4m3,agree=local", "fp8_allreduce:e4m3", "cpd:e5m2", "adaptive_loss_scaling:fp16", "hfp8:e5m2",
     "error_feedback(aps:e3m0),decay=0.9", "zero_blocks",
 ]  # fmt: skip
-REPLAYED = [*SPECS, "loss_scaling:e4m3,scale=best", "dynamic_loss_scaling:fp16", "deepspeed_loss_scaling:e5m2", "enhanced_loss_scaling:e5m2", "hybrid(last=none:fp16;else=aps:e4m3)"]
+REPLAYED = [
+    *SPECS,
+    "loss_scaling:e4m3,scale=best",
+    "dynamic_loss_scaling:fp16",
+    "deepspeed_loss_scaling:e5m2",
+    "enhanced_loss_scaling:e5m2",
+    "hybrid(last=none:fp16;else=aps:e4m3)",
+]
 
 
 def casts() -> list:
@@ -142,14 +149,24 @@ def observers() -> list:
     results = apscope.replay(trace, ["aps:e4m3", "stochastic:e4m3"], steps="0:2", topology="ring")
     levels = apscope.studies.levels.optimal_levels
     made: list = [*vars(levels(TINY.ravel(), 5)).values(), *vars(levels(USUAL.ravel(), 5, "exact")).values()]
-    made += [apscope.studies.weight_updates.underflow_curve(TINY, "fp16", exponents=range(100, 160, 5)), apscope.studies.weight_updates.underflow_curve(DOUBLES[:200], "fp64", exponents=range(25))]
+    made += [
+        apscope.studies.weight_updates.underflow_curve(TINY, "fp16", exponents=range(100, 160, 5)),
+        apscope.studies.weight_updates.underflow_curve(DOUBLES[:200], "fp64", exponents=range(25)),
+    ]
     made += [apscope.cost.step_time(results), vars(apscope.cost.collective("ring", 1e6 / 3, 8)), pool(results.frame, ["scheme", "stage"])]
     made += [results.summary(), results.compare("aps:e4m3", "stochastic:e4m3"), comparison.ratios(results, "aps:e4m3", "stochastic:e4m3")]
     made += [comparison.compare_steps(results, "aps:e4m3", "stochastic:e4m3"), results.pool(["scheme", "tensor"])]
     made += list(vars(apscope.studies.double_sampling.gradients(USUAL, THIRDS[0], THIRDS[:, 0], LEVELS)).values())
     made += [apscope.studies.unit_scaling.unit_scales([7, 3, 5], 11), apscope.studies.fractrain.relative_cost([3, 5], [4, 4], [7, 8])]
-    made += [apscope.studies.activation_scales.layer_scale(TINY, USUAL, u_min=2.0**-140), apscope.studies.activation_scales.join_scales([2.0, 8.0], [1e-39, 1e-40])]
-    made += [apscope.studies.activation_scales.layer_scales(trace, 0), apscope.studies.unit_scaling.layer_deviations(trace, 0), apscope.studies.weight_updates.update_underflow(trace, "bf16")]
+    made += [
+        apscope.studies.activation_scales.layer_scale(TINY, USUAL, u_min=2.0**-140),
+        apscope.studies.activation_scales.join_scales([2.0, 8.0], [1e-39, 1e-40]),
+    ]
+    made += [
+        apscope.studies.activation_scales.layer_scales(trace, 0),
+        apscope.studies.unit_scaling.layer_deviations(trace, 0),
+        apscope.studies.weight_updates.update_underflow(trace, "bf16"),
+    ]
     made += [vars(apscope.studies.weight_updates.weight_residual(w, u)) for w, u in ((USUAL[0], THIRDS[1:]), (TINY[0], TINY[1:]))]
     made += list(vars(apscope.studies.weight_updates.sgd_updates(trace, "conv2.weight")).values())
     made += [apscope.studies.attribution.loss_change(trace, "aps:e4m3", steps="0:2")]

@@ -159,7 +159,9 @@ def two_factors(k):
     return None
 
 
-@pytest.mark.parametrize(("mode", "n"), [("stochastic", 64), ("stochastic", 53), ("stochastic_b", 62), ("stochastic_c", 62), ("stochastic_equal", 64)])
+@pytest.mark.parametrize(
+    ("mode", "n"), [("stochastic", 64), ("stochastic", 53), ("stochastic_b", 62), ("stochastic_c", 62), ("stochastic_equal", 64)]
+)
 def test_the_last_random_bit_counts(mode, n):
     """1 + a b in fp64, where a b lies within a few 2^-(N + 2) of the fraction that the element's word decides on."""
     a, b = [], []
@@ -240,7 +242,13 @@ def test_exact_sums_see_the_smallest_number_beside_the_largest():
 
 
 ORDERS = ["sequential", "pairwise", "chunked:3", "kahan", "exact"]
-MIXED = [("fp64", None, None), ("e11m30", None, "fp64"), ("e9m23", "e11m30", "e10m52"), ("bf16", "fp32", "fp64"), ("e11m4b1070nosub", "e11m51nosub", None)]
+MIXED = [
+    ("fp64", None, None),
+    ("e11m30", None, "fp64"),
+    ("e9m23", "e11m30", "e10m52"),
+    ("bf16", "fp32", "fp64"),
+    ("e11m4b1070nosub", "e11m51nosub", None),
+]
 
 
 @pytest.mark.parametrize("order", ORDERS)

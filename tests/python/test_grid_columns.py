@@ -118,7 +118,9 @@ def test_local_scales_have_their_counters_and_no_common_unit(tmp_path):
     assert three[GRID].iloc[0].notna().all() and three.max_ulp.iloc[1:].isna().all() and three.scale_exponent.isna().all()
 
 
-@pytest.mark.parametrize("spec", ["onebit_adam:warmup=1,warmup_format=fp16", "bit_centering", "residual(aps:e4m3)", "qsgd:code=elias", "sign", "powersgd:rank=1"])
+@pytest.mark.parametrize(
+    "spec", ["onebit_adam:warmup=1,warmup_format=fp16", "bit_centering", "residual(aps:e4m3)", "qsgd:code=elias", "sign", "powersgd:rank=1"]
+)
 def test_other_grids_have_none(tmp_path, spec):
     frame = rows(record(tmp_path / "t", [{"x": values(6)}, {"x": values(7)}]), spec)
     assert frame[GRID].isna().all(axis=None)

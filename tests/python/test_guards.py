@@ -36,7 +36,10 @@ def test_a_foreign_file_in_the_results_folder_stays(capsys, digits, tmp_path, na
     assert main(["replay", digits, *QUICK, "-o", str(ours)]) == 0
     capsys.readouterr()
     for words in (["replay", digits, *QUICK], ["merge", ours]):
-        assert refused(capsys, *words, "-o", out) == f"{out / name} is there already and is not of a replay; give another folder, or --force to replace it"
+        assert (
+            refused(capsys, *words, "-o", out)
+            == f"{out / name} is there already and is not of a replay; give another folder, or --force to replace it"
+        )
         assert [p.name for p in out.iterdir()] == [name] and (out / name).read_text() == '{"mine": 1}'
     with pytest.raises(ValueError, match="not of a replay"):
         apscope.Results.open(ours).save(out)
@@ -91,7 +94,13 @@ def test_a_folder_that_may_not_be_read_is_called_unreadable(capsys, digits, tmp_
     shut.chmod(mode)
     try:
         with an_ordinary_user():
-            for words in (["info", shut], ["report", shut, "-o", "/tmp/never.html"], ["summary", shut], ["compare", shut, "a", "b"], ["merge", shut, "-o", "/tmp/never"]):
+            for words in (
+                ["info", shut],
+                ["report", shut, "-o", "/tmp/never.html"],
+                ["summary", shut],
+                ["compare", shut, "a", "b"],
+                ["merge", shut, "-o", "/tmp/never"],
+            ):
                 assert refused(capsys, *words) == f"{shut} cannot be read: permission denied"
             with pytest.raises(ValueError, match="cannot be read: permission denied"):
                 apscope.open_trace(shut)

@@ -1,6 +1,5 @@
 """identify: every named format is found from its values, and near misses are told apart."""
 
-
 import ml_dtypes
 import numpy as np
 import pytest

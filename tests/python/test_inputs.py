@@ -28,7 +28,13 @@ def test_a_dtype_is_the_format_that_its_table_of_values_says(dtype):
 
 @pytest.mark.parametrize(
     "dtype, name",
-    [(np.float16, "fp16"), (np.dtype(">f4"), "fp32"), (ml_dtypes.bfloat16, "bf16"), (torch.float8_e4m3fn, "e4m3fn"), (ml_dtypes.float4_e2m1fn, "e2m1fn")],
+    [
+        (np.float16, "fp16"),
+        (np.dtype(">f4"), "fp32"),
+        (ml_dtypes.bfloat16, "bf16"),
+        (torch.float8_e4m3fn, "e4m3fn"),
+        (ml_dtypes.float4_e2m1fn, "e2m1fn"),
+    ],
 )
 def test_dtypes_are_taken_wherever_a_format_is(dtype, name):
     np.testing.assert_array_equal(apscope.quantize(X, dtype), apscope.quantize(X, name))
@@ -89,7 +95,9 @@ def test_refused_dtypes_are_told_the_accepted_ones():
 )  # fmt: skip
 def test_a_tensor_that_requires_grad_is_not_detached_without_a_word(call):
     x = torch.ones(4, requires_grad=True)
-    with pytest.raises(ValueError, match=r"(x|a|out) requires grad, which no result here would carry on; give (x|a|out)\.detach\(\), or call under torch\.no_grad"):
+    with pytest.raises(
+        ValueError, match=r"(x|a|out) requires grad, which no result here would carry on; give (x|a|out)\.detach\(\), or call under torch\.no_grad"
+    ):
         call(x)
     with torch.no_grad():
         call(x)
@@ -103,7 +111,9 @@ def test_series_and_frames_keep_their_labels():
     pd.testing.assert_series_equal(codes, pd.Series(apscope.encode(X, "e4m3"), index=list("abcd"), name="gradient"))
     pd.testing.assert_series_equal(apscope.decode(codes, "e4m3"), apscope.quantize(series, "e4m3"))
     frame = pd.DataFrame(X.reshape(2, 2), index=["step 0", "step 1"], columns=["fc", "conv"])
-    pd.testing.assert_frame_equal(apscope.quantize(frame, "e4m3"), pd.DataFrame(apscope.quantize(X.reshape(2, 2), "e4m3"), index=frame.index, columns=frame.columns))
+    pd.testing.assert_frame_equal(
+        apscope.quantize(frame, "e4m3"), pd.DataFrame(apscope.quantize(X.reshape(2, 2), "e4m3"), index=frame.index, columns=frame.columns)
+    )
     assert isinstance(apscope.sum(frame, "e4m3", axis=0), np.ndarray)
 
 

@@ -12,7 +12,13 @@ from scheme_cases import cases
 import apscope
 from apscope.record import TraceWriter
 
-OWN = {"sign_vote:momentum=0.9,tie=zero", "onebit_adam", "onebit_adam:beta1=0.5,warmup=2,warmup_format=fp16", "birder", "birder:beta=0.5,amsgrad=true,group=2"}
+OWN = {
+    "sign_vote:momentum=0.9,tie=zero",
+    "onebit_adam",
+    "onebit_adam:beta1=0.5,warmup=2,warmup_format=fp16",
+    "birder",
+    "birder:beta=0.5,amsgrad=true,group=2",
+}
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +88,12 @@ def test_rescaled_nmse_is_the_least_nmse_over_factors_and_keeps_its_digits(tmp_p
         with TraceWriter(tmp_path / name, workers=1, reduction="sum") as writer:
             writer.add(0, 0, "w", row)
             writer.end_step(0)
-    for spec, least, most in [("none:e4m3", 1e-5, 1e-2), ("none:fp16", 1e-9, 1e-6), ("loss_scaling:fp32,scale=3", 1e-17, 1e-13), ("sign:scale=one", 0.1, 1)]:
+    for spec, least, most in [
+        ("none:e4m3", 1e-5, 1e-2),
+        ("none:fp16", 1e-9, 1e-6),
+        ("loss_scaling:fp32,scale=3", 1e-17, 1e-13),
+        ("sign:scale=one", 0.1, 1),
+    ]:
         row = apscope.replay(tmp_path / "w", spec).frame.iloc[0]
         y = apscope.exchange(spec, x[None], tensor="w").sent[0] if "loss" not in spec else np.float32(3.0 * x.astype(np.float64)) / 3.0
         a, b = ([Fraction(float(v)) for v in v] for v in (x, y))

@@ -51,7 +51,7 @@ def saturate(x, low: Fraction, high: Fraction, saturation: str, mode: str, signe
     if saturation == "SatFinite":
         return low if x < low else high
     if saturation == "SatPropagate":
-        if x == INF and extended or x == -INF and extended and signed:
+        if (x == INF and extended) or (x == -INF and extended and signed):
             return x
         return low if x < low else high
     if version == "v4.0" and not extended:

@@ -62,7 +62,9 @@ def test_a_public_module_says_what_it_is_and_offers_what_it_names(name):
 
 
 def test_import_as_gives_the_module():
-    lines = [f"import {name} as m; assert type(m) is types.ModuleType and m.__name__ == '{name}', m" for name in sorted(PUBLIC) if "torch" not in name]
+    lines = [
+        f"import {name} as m; assert type(m) is types.ModuleType and m.__name__ == '{name}', m" for name in sorted(PUBLIC) if "torch" not in name
+    ]
     done = run("\n".join(["import types", *lines]))
     assert done.returncode == 0, done.stderr
 
@@ -87,7 +89,7 @@ def test_no_module_of_the_package_calls_its_own_sum_sum():
     """`apscope.sum` is the contract's name; a module that imported it so would sum otherwise than its reader thinks."""
     for path in PACKAGE.rglob("*.py"):
         found = re.findall(r"^\s*from [\w.]*sums import (.*)$", path.read_text(), re.MULTILINE)
-        assert path.name == "__init__.py" and path.parent == PACKAGE or not any("sum" in names for names in found), path
+        assert (path.name == "__init__.py" and path.parent == PACKAGE) or not any("sum" in names for names in found), path
 
 
 def public():

@@ -11,9 +11,6 @@ import pandas as pd
 import pytest
 
 import apscope
-from apscope.cli import main
-from apscope._results.comparison import compare
-from apscope.record import TraceWriter
 from apscope._report import answer, page, words
 from apscope._report.against import changes
 from apscope._report.document import _rows
@@ -21,6 +18,9 @@ from apscope._report.fit import NEEDED, fitted
 from apscope._report.payload import base64_of, pack
 from apscope._report.script import script
 from apscope._report.text import percent
+from apscope._results.comparison import compare
+from apscope.cli import main
+from apscope.record import TraceWriter
 
 SCHEMES = ["none:fp32", "none:bf16", "none:fp16", "none:e4m3", "loss_scaling:e4m3,scale=best", "aps:e4m3", "loss_scaling:e3m4,scale=best", "aps:e3m4",
            "loss_scaling:e3m4,scale=best,rule=tight", "loss_scaling:e5m2,scale=best", "aps:e5m2", "stochastic:e3m4", "dynamic_loss_scaling:e4m3", "qsgd", "zero_blocks"]  # fmt: skip
@@ -109,7 +109,7 @@ def test_an_incomplete_shard_is_said_first(trace):
 def test_the_page_is_one_file_and_the_same_results_give_the_same(results):
     text = page(results)
     assert text == page(results)
-    markup = re.sub(r'<script.*?</script>', "", text, flags=re.S)
+    markup = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
     assert not re.search(r'(src|href)="(?!#|data:)', markup) and "@import" not in markup
     ids = re.findall(r'\sid="([^"]+)"', markup)
     assert len(ids) == len(set(ids))
@@ -125,9 +125,9 @@ def test_labels_are_specs(results):
 
 def test_modules_know_each_other_by_names_that_exist():
     text = script()
-    assert "import " not in re.sub(r'"[^"]*"|//.*|await import\(address\)', "", text) and not re.search(r"^export ", text, re.M)
+    assert "import " not in re.sub(r'"[^"]*"|//.*|await import\(address\)', "", text) and not re.search(r"^export ", text, re.MULTILINE)
     exports = {}
-    for module, body in re.findall(r'^modules\["(.*?)"\] = \(\(\) => \{\n(.*?)^\}\)\(\);$', text, re.S | re.M):
+    for module, body in re.findall(r'^modules\["(.*?)"\] = \(\(\) => \{\n(.*?)^\}\)\(\);$', text, re.DOTALL | re.MULTILINE):
         exports[module] = set(re.findall(r"\w+", body.splitlines()[-1])) - {"return"}
     used = re.findall(r'const \{(.*)\} = modules\["(.*)"\];', text)
     assert len(exports) > 12 and len(used) > 20
@@ -224,7 +224,9 @@ def large(layers=400, steps=50, schemes=25, seed=0):
     random = np.random.default_rng(seed)
     topologies = ["", "exact", "sequential", "ring", "tree", "hierarchical:4"]
     count = steps * layers * schemes * len(topologies)
-    step, layer, scheme, topology = (a.ravel() for a in np.meshgrid(np.arange(steps), np.arange(layers), np.arange(schemes), np.arange(len(topologies)), indexing="ij"))
+    step, layer, scheme, topology = (
+        a.ravel() for a in np.meshgrid(np.arange(steps), np.arange(layers), np.arange(schemes), np.arange(len(topologies)), indexing="ij")
+    )
 
     def text(codes, names):
         return pd.Categorical.from_codes(codes, names)
@@ -254,7 +256,11 @@ def test_three_million_rows_fit_into_15_mb_and_what_does_not_is_said():
     assert "columns of results.parquet are not in this page: workers, count," in said and "sequential, tree, hierarchical:4" in said
     held = int(re.search(r"evenly chosen: (\d+) of 50 of large", said)[1])
     assert held == tables["rows"]["step"].nunique() >= 8
-    assert {0, 49} <= set(tables["rows"]["step"]) and tables["rows"]["tensor"].nunique() == 400 and set(tables["rows"]["topology"]) == {"", "exact", "ring"}
+    assert (
+        {0, 49} <= set(tables["rows"]["step"])
+        and tables["rows"]["tensor"].nunique() == 400
+        and set(tables["rows"]["topology"]) == {"", "exact", "ring"}
+    )
 
 
 def test_what_fits_is_left_alone(results):

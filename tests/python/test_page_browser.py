@@ -55,7 +55,7 @@ def text(results):
     return page(results)
 
 
-@pytest.fixture()
+@pytest.fixture
 def opened(browser, text, tmp_path):
     shown(browser, text, tmp_path)
     return browser
@@ -90,7 +90,9 @@ def test_the_aggregation_gives_the_numbers_of_summary(opened, results):
 
 def test_layers_of_a_pair_are_those_of_compare(opened, results):
     a, b = "aps:e3m4", "loss_scaling:e3m4,scale=best"
-    opened.run(f"Object.assign(apscopePage.state, {{a: {a!r}, b: {b!r}, trace: 'digits', topology: 'ring'}}); apscopePage.update(); apscopePage.drawAll()")
+    opened.run(
+        f"Object.assign(apscopePage.state, {{a: {a!r}, b: {b!r}, trace: 'digits', topology: 'ring'}}); apscopePage.update(); apscopePage.drawAll()"
+    )
     table = results.compare(a, b, topology="ring")
     table = table[(table["trace"] == "digits") & (table["layer"] != "all")].set_index("layer")
     cells = opened.run("[...document.querySelectorAll('#versus tbody tr')].map((tr) => [...tr.children].map((c) => c.textContent))")
@@ -116,7 +118,9 @@ def test_a_click_on_a_layer_and_on_a_cell_opens_it(opened):
     opened.wait("document.querySelector('#versus .detail').children.length == 0")
     # With the mouse, in the middle of a cell of the map.
     opened.run("document.querySelector('#versus .plot').scrollIntoView({block: 'center'})")
-    place = opened.run("(() => { const r = document.querySelectorAll('#versus .plot svg:last-of-type g[aria-label=cell] rect')[3].getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()")
+    place = opened.run(
+        "(() => { const r = document.querySelectorAll('#versus .plot svg:last-of-type g[aria-label=cell] rect')[3].getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
+    )
     opened.click(*place)
     opened.wait("document.querySelector('#versus .detail h4')")
     assert ", step " in opened.run("document.querySelector('#versus .detail h4').textContent")
@@ -143,9 +147,13 @@ def test_a_filter_changes_every_part_within_50_ms(opened):
 
 
 def test_a_layer_filter_recomputes_the_numbers(opened, results):
-    opened.run("document.querySelector('#filters select[aria-label=layers]').value = 'layer norm.bias'; document.querySelector('#filters select[aria-label=layers]').dispatchEvent(new Event('change'))")
+    opened.run(
+        "document.querySelector('#filters select[aria-label=layers]').value = 'layer norm.bias'; document.querySelector('#filters select[aria-label=layers]').dispatchEvent(new Event('change'))"
+    )
     frame = results.frame
-    one = apscope.Results(frame[(frame["trace"] == "digits") & (frame["tensor"] == "norm.bias")].reset_index(drop=True), results.histograms, results.provenance)
+    one = apscope.Results(
+        frame[(frame["trace"] == "digits") & (frame["tensor"] == "norm.bias")].reset_index(drop=True), results.histograms, results.provenance
+    )
     wanted = one.summary().set_index(["scheme", "topology"])["step_nmse"]
     for record in opened.run("apscopePage.view().records.map((r) => [r.scheme, r.topology, r.step_nmse])"):
         if tuple(record[:2]) in wanted.index:
@@ -168,7 +176,9 @@ def test_the_table_has_nine_columns_and_more_on_demand(opened):
     assert opened.run("document.querySelectorAll('#schemes thead th').length") == 9
     opened.run("document.querySelector('#schemes .menu input[value=\"pooled NMSE\"]').click()")
     assert opened.run("document.querySelectorAll('#schemes thead th').length") == 10
-    opened.run("document.querySelector('#schemes input[type=search]').value = 'aps'; document.querySelector('#schemes input[type=search]').dispatchEvent(new Event('input'))")
+    opened.run(
+        "document.querySelector('#schemes input[type=search]').value = 'aps'; document.querySelector('#schemes input[type=search]').dispatchEvent(new Event('input'))"
+    )
     assert all("aps" in name for name in opened.run("[...document.querySelectorAll('#schemes tbody th')].map((th) => th.title || th.textContent)"))
 
 
@@ -220,7 +230,7 @@ def test_every_figure_says_what_it_shows(opened):
     assert len(labels) >= 6 and all(len(label) > 30 for label in labels)
 
 
-HOSTILE = ["$\\w{$", "<img src=x onerror=document.title='hurt'>", "=cmd|' /C calc'!A0", "勾配・重み", "n" * 3000, 'a"b\'c`d</script><!--']
+HOSTILE = ["$\\w{$", "<img src=x onerror=document.title='hurt'>", "=cmd|' /C calc'!A0", "勾配・重み", "n" * 3000, "a\"b'c`d</script><!--"]
 
 
 def test_names_of_any_kind_are_harmless(browser, results, tmp_path):
@@ -237,7 +247,9 @@ def test_names_of_any_kind_are_harmless(browser, results, tmp_path):
     assert set(browser.run("apscopePage.view().layers")) == set(HOSTILE)
     browser.run("document.querySelectorAll('#versus tbody button')[0].click()")
     assert browser.messages == []
-    browser.run("(() => { const make = URL.createObjectURL; URL.createObjectURL = (blob) => { window.saved = blob; return make.call(URL, blob); }; })()")
+    browser.run(
+        "(() => { const make = URL.createObjectURL; URL.createObjectURL = (blob) => { window.saved = blob; return make.call(URL, blob); }; })()"
+    )
     browser.run("[...document.querySelectorAll('#versus .tools button')].find((b) => b.textContent.startsWith('CSV')).click()")
     lines = browser.run("saved.text()").lstrip("\ufeff").split("\r\n")
     assert lines[0].startswith("layer,wins,losses,median_ratio") and any(line.startswith("'=cmd|") for line in lines)

@@ -273,7 +273,7 @@ def test_too_many_intervals_are_counted():
 
 
 def test_the_walk_in_processes_finds_what_one_process_finds():
-    (name, found, _), = walk.walk(["numpy.float16"], processes=1, end=2**21, task=2**19)
+    ((name, found, _),) = walk.walk(["numpy.float16"], processes=1, end=2**21, task=2**19)
     assert name == "numpy.float16" and found == walk.stretch(everyone.find(name), 0, 2**21)
     assert isinstance(found, Found) and found.inputs == 2**21
 

@@ -1,6 +1,5 @@
 """`apscope.plan`: the path that the code takes, and words that say why it is exact."""
 
-
 import pytest
 
 import apscope

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 
 import apscope
 from apscope import plots
-from apscope.plots._style import _spread
 from apscope._results.pooling import headline_rows, headline_topology, pool
+from apscope.plots._style import _spread
 
 SCHEMES = ["none:e4m3", "loss_scaling:e4m3,scale=best,headroom=one", "dynamic_loss_scaling:e4m3", "aps:e4m3", "aps:e5m2", "qsgd"]
 
@@ -50,14 +50,26 @@ def changed(results, **changes):
     return apscope.Results(frame.drop(columns=changes.get("drop", [])), results.histograms, results.provenance)
 
 
-ERRORS = ["underflow_rate", "bias", "relative_bias", "variance", "mse", "nmse", "sqnr_db", "cosine", "sum_error",
-          "sum_squared_error", "sum_squared_reference"]
+ERRORS = [
+    "underflow_rate",
+    "bias",
+    "relative_bias",
+    "variance",
+    "mse",
+    "nmse",
+    "sqnr_db",
+    "cosine",
+    "sum_error",
+    "sum_squared_error",
+    "sum_squared_reference",
+]
 COUNTS = ["counted", "nonzero", "underflow", "overflow", "nan", "infinite"]
 
 
 def skipping_all(results, scheme):
-    return changed(results, where=lambda f: f["scheme"] == scheme,
-                   values={"skipped": True} | dict.fromkeys(ERRORS, np.nan) | dict.fromkeys(COUNTS, pd.NA))
+    return changed(
+        results, where=lambda f: f["scheme"] == scheme, values={"skipped": True} | dict.fromkeys(ERRORS, np.nan) | dict.fromkeys(COUNTS, pd.NA)
+    )
 
 
 def test_the_callers_settings_and_pyplot_are_left_alone(results):
@@ -167,8 +179,13 @@ def test_a_single_step_and_zero_tensors_are_drawn(results):
     step = changed(results, drop=[])
     step.frame = step.frame[step.frame["step"] == 0].reset_index(drop=True)
     assert draws(step) == 7 * len(SCHEMES) + 6
-    nothing = changed(step, where=lambda f: f["step"] == 0, values=dict.fromkeys(ERRORS, 0.0) | {"nonzero": 0, "underflow": 0} | {
-        "underflow_rate": np.nan, "nmse": np.nan, "sqnr_db": np.nan, "cosine": np.nan})
+    nothing = changed(
+        step,
+        where=lambda f: f["step"] == 0,
+        values=dict.fromkeys(ERRORS, 0.0)
+        | {"nonzero": 0, "underflow": 0}
+        | {"underflow_rate": np.nan, "nmse": np.nan, "sqnr_db": np.nan, "cosine": np.nan},
+    )
     assert draws(nothing) == 7 * len(SCHEMES) + 6
 
 

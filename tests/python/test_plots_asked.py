@@ -203,7 +203,14 @@ def test_accumulation_by_layer_is_reduced_minus_exact(results):
     assert any(x == pytest.approx(abs(difference), rel=1e-9) for x in drawn)
 
 
-NAMES = {"conv1.weight": r"$\w{$", "conv2.weight": "层.重み", "norm.weight": "n" * 3000, "norm.bias": "<b>&a\n\tb", "head.weight": "\u0e01\U000e0001", "head.bias": "=cmd|1"}
+NAMES = {
+    "conv1.weight": r"$\w{$",
+    "conv2.weight": "层.重み",
+    "norm.weight": "n" * 3000,
+    "norm.bias": "<b>&a\n\tb",
+    "head.weight": "\u0e01\U000e0001",
+    "head.bias": "=cmd|1",
+}
 
 
 def test_names_of_any_kind_are_drawn_without_a_warning(results, recwarn):
@@ -231,7 +238,10 @@ def test_names_are_shortened_in_the_middle_and_keep_their_ends():
     assert shown("blocks.0." + "x" * 3000 + ".weight", 20).startswith("blocks.0.") and len(shown("x" * 3000, 20)) == 20
     assert shown("blocks.0." + "x" * 3000 + ".weight", 20).endswith(".weight")
     assert shown("a\nb") == "a\\nb"
-    assert wrapped("loss_scaling:e4m3,scale=best,headroom=one,rounding=stochastic") == "loss_scaling:e4m3,scale=best,\nheadroom=one,\nrounding=stochastic"
+    assert (
+        wrapped("loss_scaling:e4m3,scale=best,headroom=one,rounding=stochastic")
+        == "loss_scaling:e4m3,scale=best,\nheadroom=one,\nrounding=stochastic"
+    )
 
 
 def test_colours_mean_families(results):
@@ -251,7 +261,9 @@ def test_labels_are_specs(results):
     for plot in (plots.nmse_by_layer, plots.variance_over_steps, plots.sqnr_against_bits, plots.accumulation_error):
         written = texts(plot(results)).replace("\n", "")
         assert all(spec in written for spec in SPECS if spec != "none:bf16" or plot is not plots.sqnr_against_bits), plot.__name__
-    assert texts(plots.underflow_heat_map(results, "aps:e3m4")).startswith("aps:e3m4") or "aps:e3m4" in texts(plots.underflow_heat_map(results, "aps:e3m4"))
+    assert texts(plots.underflow_heat_map(results, "aps:e3m4")).startswith("aps:e3m4") or "aps:e3m4" in texts(
+        plots.underflow_heat_map(results, "aps:e3m4")
+    )
 
 
 def test_a_trace_of_reduced_gradients_is_drawn_from_the_wire(results):

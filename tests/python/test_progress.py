@@ -28,7 +28,17 @@ def told(digits, schemes, threads=1, shard=(0, 1)):
     trace = apscope.open_trace(digits)
     calls = []
     _core.replay(
-        trace.core, schemes, ["ring"], list(range(len(trace.steps))), list(range(len(trace.tensors))), trace.workers, 0, threads, *shard, 1, {},
+        trace.core,
+        schemes,
+        ["ring"],
+        list(range(len(trace.steps))),
+        list(range(len(trace.tensors))),
+        trace.workers,
+        0,
+        threads,
+        *shard,
+        1,
+        {},
         lambda done, total: calls.append((done, total)),
     )
     return calls
@@ -83,5 +93,7 @@ def test_the_command_line_shows_the_rate_and_the_time_left(digits, tmp_path):
 
 
 def test_nothing_is_shown_where_nobody_looks(digits, tmp_path):
-    done = subprocess.run([sys.executable, "-m", "apscope", "replay", digits, "-o", str(tmp_path / "r"), "--scheme", "none:e4m3"], capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "apscope", "replay", digits, "-o", str(tmp_path / "r"), "--scheme", "none:e4m3"], capture_output=True
+    )
     assert done.returncode == 0 and done.stderr == b""

@@ -40,9 +40,14 @@ CALLS = {
 def test_it_is_a_value():
     p = Projection("stochastic", overflow="saturate", random_bits=8)
     assert p == Projection(rounding="stochastic", random_bits=8, overflow="saturate") != Projection("stochastic")
-    assert len({p, eval(repr(p)), pickle.loads(pickle.dumps(p)), Projection.from_json(p.to_json()), Projection(**json.loads(json.dumps(p.to_dict())))}) == 1
+    assert (
+        len({p, eval(repr(p)), pickle.loads(pickle.dumps(p)), Projection.from_json(p.to_json()), Projection(**json.loads(json.dumps(p.to_dict())))})
+        == 1
+    )
     assert repr(p) == "Projection('stochastic', overflow='saturate', random_bits=8)" and repr(Projection()) == "Projection('ties_to_even')"
-    assert str(p) == "stochastic, 8 random bits, overflow saturate" and str(Projection(underflow="flush_both", keep_payload=True)).endswith("underflow flush_both, payloads of NaN kept")
+    assert str(p) == "stochastic, 8 random bits, overflow saturate" and str(Projection(underflow="flush_both", keep_payload=True)).endswith(
+        "underflow flush_both, payloads of NaN kept"
+    )
     assert dataclasses.replace(p, random_bits=16).random_bits == 16
     with pytest.raises(dataclasses.FrozenInstanceError):
         p.rounding = "to_odd"
@@ -76,9 +81,15 @@ def test_wrong_parts_are_refused_in_a_sentence(parts, error, words):
 @pytest.mark.parametrize("name", CALLS)
 def test_whole_or_in_parts_it_does_the_same(name):
     call, known = CALLS[name], inspect.signature(getattr(apscope, name)).parameters
-    for projection in (ODD, Projection("stochastic", random_bits=5), Projection("toward_zero", overflow="propagate", underflow="flush_result", keep_payload=True)):
+    for projection in (
+        ODD,
+        Projection("stochastic", random_bits=5),
+        Projection("toward_zero", overflow="propagate", underflow="flush_result", keep_payload=True),
+    ):
         # Parts that this function does not know stay as they are.
-        projection = dataclasses.replace(projection, **{part: known_default for part, known_default in (("underflow", "gradual"), ("keep_payload", False)) if part not in known})
+        projection = dataclasses.replace(
+            projection, **{part: known_default for part, known_default in (("underflow", "gradual"), ("keep_payload", False)) if part not in known}
+        )
         parts = {part: value for part, value in projection.to_dict().items() if part in known}
         np.testing.assert_array_equal(call(projection=projection, seed=3), call(seed=3, **parts))
     assert not np.array_equal(call(projection=ODD), call(rounding="toward_zero"), equal_nan=True)
@@ -141,7 +152,7 @@ def test_what_others_give_and_take(tmp_path):
     assert found.projection == ODD and found.preset == f"e4m3, {ODD}"
     assert apscope.plan("quantize", "e4m3", projection=ODD) == apscope.plan("quantize", "e4m3", rounding="to_odd", overflow="saturate")
     conformance.write(tmp_path / "pack", ["e2m1fn"])
-    cast = lambda x: apscope.quantize(x, "e2m1fn", projection=ODD)  # noqa: E731
+    cast = lambda x: apscope.quantize(x, "e2m1fn", projection=ODD)
     assert conformance.check(tmp_path / "pack", cast, format="e2m1fn", projection=ODD).differing == 0
     (result,) = machine.verify("e2m1fn", projection=Projection("stochastic", random_bits=3), samples=50)
     assert result.rounding == "stochastic" and result.mismatches == 0

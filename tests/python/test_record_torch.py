@@ -5,8 +5,9 @@ import sys
 
 import numpy as np
 import pytest
-from apscope.record import TraceWriter
+
 from apscope import open_trace
+from apscope.record import TraceWriter
 
 torch = pytest.importorskip("torch")
 from apscope.record.torch_layers import roles, to_numpy  # noqa: E402

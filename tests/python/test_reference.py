@@ -19,7 +19,6 @@ from tests.reference.statistics import fixed_shape_sum
 from tests.reference.topologies import reduce
 
 
-
 @pytest.mark.parametrize(
     "counter, key, words",
     [
@@ -103,8 +102,14 @@ def test_casts_of_integers_are_rounded_once(mode):
 
 @pytest.mark.parametrize(
     "name, dtype",
-    [("fp16", np.float16), ("bf16", ml_dtypes.bfloat16), ("e5m2", ml_dtypes.float8_e5m2), ("e4m3", ml_dtypes.float8_e4m3),
-     ("e4m3fnuz", ml_dtypes.float8_e4m3fnuz), ("e3m4", ml_dtypes.float8_e3m4)],
+    [
+        ("fp16", np.float16),
+        ("bf16", ml_dtypes.bfloat16),
+        ("e5m2", ml_dtypes.float8_e5m2),
+        ("e4m3", ml_dtypes.float8_e4m3),
+        ("e4m3fnuz", ml_dtypes.float8_e4m3fnuz),
+        ("e3m4", ml_dtypes.float8_e3m4),
+    ],
 )
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 def test_casts_are_the_librarys(name, dtype):

@@ -13,8 +13,15 @@ from apscope.cli import main
 from apscope.record import TraceWriter
 
 TRACES = ["notebooks/data/digits", "notebooks/data/digits_w64", "notebooks/data/characters"]
-SCHEMES = ["aps:e4m3", "aps:e5m2,rounding=stochastic", "loss_scaling:fp16,scale=1000", "stochastic:bf16,random_bits=8", "qsgd",
-           "none:hfp8_forward", "aps:e3m0,rounding=to_odd,accumulate=fp32"]
+SCHEMES = [
+    "aps:e4m3",
+    "aps:e5m2,rounding=stochastic",
+    "loss_scaling:fp16,scale=1000",
+    "stochastic:bf16,random_bits=8",
+    "qsgd",
+    "none:hfp8_forward",
+    "aps:e3m0,rounding=to_odd,accumulate=fp32",
+]
 TOPOLOGIES = ["sequential", "ring", "tree", "hierarchical:3", "sequential+kahan"]
 LEVELS = ["portable", "sse4", "avx2", "avx512"]
 

@@ -65,10 +65,7 @@ SCHEMES = [
 
 
 def read(trace, steps, tensors):
-    return {
-        step: {name: np.stack([trace.read(step, name, w).ravel() for w in range(trace.workers)]) for name in tensors}
-        for step in steps
-    }
+    return {step: {name: np.stack([trace.read(step, name, w).ravel() for w in range(trace.workers)]) for name in tensors} for step in steps}
 
 
 def record(folder, tensors, reduction="mean", steps=1, growth=1.0):
@@ -225,9 +222,7 @@ def test_sampled_expectations_of_a_gathering_scheme(tmp_path):
     g, scheme = gradients[0]["w"], Scheme.parse(spec)
     scale, _ = scales(scheme, gradients)[0, "w"]
     x = rank_order_sum(g) / 3
-    y = np.array([
-        rank_order_sum(encode_floats(g, scale, scheme, replay_key(seed, "w", 0, d))[0] / scale, np.float32) / 3 for d in range(draws)
-    ])
+    y = np.array([rank_order_sum(encode_floats(g, scale, scheme, replay_key(seed, "w", 0, d))[0] / scale, np.float32) / 3 for d in range(draws)])
     bias = (y - x).mean(axis=1)
     left_out = np.array([np.delete(y, d, 0).var(axis=0, ddof=1).mean() for d in range(draws)])
     row = apscope.replay(trace, spec, seed=seed, draws=draws).frame.iloc[2]
@@ -235,9 +230,7 @@ def test_sampled_expectations_of_a_gathering_scheme(tmp_path):
     assert row.expected_bias == pytest.approx(bias.mean(), rel=1e-9)
     assert row.expected_bias_error == pytest.approx(bias.std(ddof=1) / math.sqrt(draws), rel=1e-9)
     assert row.expected_variance == pytest.approx(y.var(axis=0, ddof=1).mean(), rel=1e-9)
-    assert row.expected_variance_error == pytest.approx(
-        math.sqrt((draws - 1) / draws * ((left_out - left_out.mean()) ** 2).sum()), rel=1e-9
-    )
+    assert row.expected_variance_error == pytest.approx(math.sqrt((draws - 1) / draws * ((left_out - left_out.mean()) ** 2).sum()), rel=1e-9)
 
 
 def test_the_references_decibels_are_those_of_libm():

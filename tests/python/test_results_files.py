@@ -18,7 +18,9 @@ def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("saved") / "out"
     results = apscope.replay("notebooks/data/characters", SCHEMES, topology=["ring"], workers=2, tensors="norm|token")
     # What a table can hold beside what this replay gives.
-    for row, (column, value) in enumerate([("sqnr_db", np.inf), ("nmse", 5e-324), ("mse", 1.7976931348623157e308), ("note", 'a "quoted", note'), ("skipped", True)]):
+    for row, (column, value) in enumerate(
+        [("sqnr_db", np.inf), ("nmse", 5e-324), ("mse", 1.7976931348623157e308), ("note", 'a "quoted", note'), ("skipped", True)]
+    ):
         results.frame.loc[row, column] = value
     results.save(folder)
     return results, folder

@@ -20,7 +20,6 @@ import doctest
 import importlib
 import io
 import json
-import os
 import re
 import subprocess
 import sys
@@ -39,8 +38,11 @@ PRELUDE = f'set -euo pipefail; apscope() {{ "{sys.executable}" -m apscope "$@"; 
 def samples(page: Path) -> list[tuple[str, str, str, int]]:
     """A page's fences: language, what else stands behind it, text, number of its first line."""
     text = page.read_text()
-    return [(language, remark.strip(), code, text[: m.start()].count("\n") + 2)
-            for m in FENCE.finditer(text) for (language, _, remark), code in [(m[2].partition(" "), m[3])]]
+    return [
+        (language, remark.strip(), code, text[: m.start()].count("\n") + 2)
+        for m in FENCE.finditer(text)
+        for (language, _, remark), code in [(m[2].partition(" "), m[3])]
+    ]
 
 
 def run_program(code: str, names: dict, where: str) -> None:

@@ -51,7 +51,12 @@ def gradients(workers=WORKERS, n=50, seed=0):
 
 def also(case, x):
     """What the case needs beside gradients."""
-    more = {"weights": lambda: np.linspace(-1, 1, x[0].size, dtype=np.float32).reshape(x.shape[1:]), "full_batch": lambda: x[0], "loss": lambda: 1.5, "learning_rate": lambda: 0.1}
+    more = {
+        "weights": lambda: np.linspace(-1, 1, x[0].size, dtype=np.float32).reshape(x.shape[1:]),
+        "full_batch": lambda: x[0],
+        "loss": lambda: 1.5,
+        "learning_rate": lambda: 0.1,
+    }
     return {name: more[name]() for name in case.needs}
 
 

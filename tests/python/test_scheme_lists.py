@@ -15,7 +15,13 @@ def test_main_has_the_baselines_and_the_rivals_at_four_exponent_widths():
         assert {f"none:{f}", f"loss_scaling:{f},scale=best", f"aps:{f}", f"aps:{f},rounding=stochastic", f"stochastic:{f}"} < set(specs)
     assert {apscope.FloatFormat(s.format).exponent_bits for s in apscope.schemes.main_schemes() if s.format} == {8, 5, 4, 3}
     assert {s.family for s in apscope.schemes.main_schemes()} == {"baseline", "unscaled", "loss scaling", "APS", "stochastic"}
-    assert {"qsgd", "qsgd:levels=127", "aps:e3m4,headroom=one", "loss_scaling:e3m4,scale=best,headroom=one", "loss_scaling:e3m4,scale=best,rule=tight"} < set(specs)
+    assert {
+        "qsgd",
+        "qsgd:levels=127",
+        "aps:e3m4,headroom=one",
+        "loss_scaling:e3m4,scale=best,headroom=one",
+        "loss_scaling:e3m4,scale=best,rule=tight",
+    } < set(specs)
 
 
 def test_all_begins_with_main_and_has_every_scheme_of_the_registry():

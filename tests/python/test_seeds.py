@@ -29,7 +29,9 @@ CALLS = {
     "encode_blocks": lambda seed: apscope.encode_blocks(X * np.float32(1.01), "mxfp4", seed=seed, **STOCHASTIC).codes,
     "cast_statistics": lambda seed: np.array([apscope.cast_statistics(X, "e4m3", seed=seed, **STOCHASTIC).sum_error]),
     "exchange": lambda seed: apscope.exchange("stochastic:e3m0", ROWS, seed=seed).sent,
-    "double_sampling": lambda seed: apscope.studies.double_sampling.gradients(ROWS, X.astype(float), np.ones(3), np.linspace(0, 3, 4), seed=seed).unbiased,
+    "double_sampling": lambda seed: (
+        apscope.studies.double_sampling.gradients(ROWS, X.astype(float), np.ones(3), np.linspace(0, 3, 4), seed=seed).unbiased
+    ),
 }
 
 
@@ -80,7 +82,9 @@ def test_copies_go_on_and_threads_share():
     assert sorted(taken) == sorted(alone.next() for _ in range(2000)) and len(set(taken)) == 2000
 
 
-@pytest.mark.parametrize("bad, error", [({"seed": -1}, ValueError), ({"seed": 2**64}, ValueError), ({"seed": 1.5}, TypeError), ({"calls": -1}, ValueError)])
+@pytest.mark.parametrize(
+    "bad, error", [({"seed": -1}, ValueError), ({"seed": 2**64}, ValueError), ({"seed": 1.5}, TypeError), ({"calls": -1}, ValueError)]
+)
 def test_wrong_numbers_are_refused(bad, error):
     with pytest.raises(error):
         apscope.Draws(**bad)

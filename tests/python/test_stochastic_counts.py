@@ -85,9 +85,7 @@ def test_exactly_the_largest_count_integers_round_up(name, mode):
             with np.errstate(over="ignore"):
                 fp32 = x.astype(np.float32) == x
             expected = expected[fp32].astype(np.float32)
-            got = apscope.quantize(
-                repeated[fp32].astype(np.float32), name, rounding=mode, overflow=overflow, random_bits=bits, random=random[fp32]
-            )
+            got = apscope.quantize(repeated[fp32].astype(np.float32), name, rounding=mode, overflow=overflow, random_bits=bits, random=random[fp32])
             np.testing.assert_array_equal(got.view(np.uint32), expected.view(np.uint32), f"fp32, {bits} bits, {overflow}")
 
 

@@ -6,14 +6,29 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from summary_tables import (
+    LAYERS,
+    LOSS_SCALING,
+    MIXED,
+    OWN_ONLY,
+    SCHEMES,
+    STEPS,
+    TOPOLOGIES,
+    cosine,
+    held,
+    loss,
+    mean,
+    random_results,
+    ratio_of,
+    rows_of,
+    same,
+    table,
+    underflow,
+)  # fmt: skip
 
 import apscope
-from apscope import cost
+from apscope import Results, cost
 from apscope._results import summary
-from apscope import Results
-from summary_tables import (
-    LAYERS, LOSS_SCALING, MIXED, OWN_ONLY, SCHEMES, STEPS, TOPOLOGIES, cosine, held, loss, mean, random_results, ratio_of, rows_of, same, table, underflow,
-)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +46,11 @@ def summed_up(frame, trace, scheme, topology):
     worst = (math.nan, None, None) if unknown or not cells else max(cells, key=lambda cell: cell[0])
     squares = math.fsum(r["sum_squared_reference"] for r in rows)
     signed = math.fsum(-r["sum_absolute_reference"] if r["skipped"] else r["sum_signed_error"] for r in rows)
-    spread = math.fsum(r["expected_variance"] * r["counted"] for r in rows if not r["skipped"] and not (held(r["counted"]) and r["counted"] == 0) and held(r["counted"]))
+    spread = math.fsum(
+        r["expected_variance"] * r["counted"]
+        for r in rows
+        if not r["skipped"] and not (held(r["counted"]) and r["counted"] == 0) and held(r["counted"])
+    )
     return {
         "step_nmse": mean(loss(part) for part in by_step),
         "layer_cosine": mean(cosine(r) for r in rows),
@@ -51,7 +70,11 @@ def test_every_number_of_a_summary_is_that_of_plain_loops(results):
     found = results.summary()
     assert tuple(found.columns) == summary.COLUMNS
     wanted = [(t, s, p) for t in ("first", "second") for s in SCHEMES for p in TOPOLOGIES if not (s == "qsgd" or s == OWN_ONLY)]
-    wanted += [("first", "qsgd", "exact"), ("first", "qsgd", "gather"), *((t, OWN_ONLY, p) for t in ("first", "second") for p in ("exact", "gather+vote"))]
+    wanted += [
+        ("first", "qsgd", "exact"),
+        ("first", "qsgd", "gather"),
+        *((t, OWN_ONLY, p) for t in ("first", "second") for p in ("exact", "gather+vote")),
+    ]
     wanted += [("wire only", s, "") for s in SCHEMES]
     assert sorted(zip(found.trace, found.scheme, found.topology)) == sorted(wanted)
     for one in found.to_dict("records"):
@@ -141,7 +164,13 @@ def test_pooled_errors_of_a_skipped_row_are_those_of_a_lost_gradient(results):
 def test_pooling_takes_the_rows_that_rank_unless_told_otherwise(results):
     frame = results.frame
     by_stage = results.pool(["stage", "trace", "scheme"])
-    assert set(zip(by_stage.stage, by_stage.trace)) == {("wire", "first"), ("wire", "second"), ("wire", "wire only"), ("reduced", "first"), ("reduced", "second")}
+    assert set(zip(by_stage.stage, by_stage.trace)) == {
+        ("wire", "first"),
+        ("wire", "second"),
+        ("wire", "wire only"),
+        ("reduced", "first"),
+        ("reduced", "second"),
+    }
     reduced = by_stage[by_stage.stage == "reduced"].drop(columns="stage").reset_index(drop=True)
     assert reduced.equals(results.pool(["trace", "scheme"]).pipe(lambda t: t[t.trace != "wire only"]).reset_index(drop=True))
     with_topology = results.pool(["scheme", "topology", "trace"])

@@ -166,7 +166,9 @@ def test_a_scheme_of_the_users_sends_what_its_parts_say(trace):
     """Compensated, the base's sums; encoded anew, its own bits in a gather."""
     memory = apscope.schemes.define("volume_memory", "aps:e4m3,accumulate=fp16", compensate=lambda step, state, x: x / 2)
     assert volumes(trace, memory)["ring"][0] == pytest.approx(0.5 + 1 / (4 * N), rel=1e-12)
-    signs = apscope.schemes.define("volume_signs", "terngrad", encode=lambda step, theta, x, worker: np.sign(x), reduce=lambda step, state, theta, v: v.sum(axis=0), bits=2)
+    signs = apscope.schemes.define(
+        "volume_signs", "terngrad", encode=lambda step, theta, x, worker: np.sign(x), reduce=lambda step, state, theta, v: v.sum(axis=0), bits=2
+    )
     assert volumes(trace, signs)["code_sum"][0] == pytest.approx(2 / 32, rel=1e-12)
 
 

@@ -67,7 +67,11 @@ def replay(gradients, spec: str, topologies: list[str], reduction: str = "mean",
             reference = rank_order_sum(x)[None] / (len(x) if reduction == "mean" else 1)
             for row in tensor_rows(g, scheme, scale, replay_key(seed, name, step), topologies, reduction):
                 row = with_volumes(row, scheme, *g.shape)
-                kept = {k: v for k, v in row.items() if k in UNTOUCHED} | of_the_reference(x if row["stage"] == "wire" else reference) if skipped else row
+                kept = (
+                    {k: v for k, v in row.items() if k in UNTOUCHED} | of_the_reference(x if row["stage"] == "wire" else reference)
+                    if skipped
+                    else row
+                )
                 rows.append({"step": step, "tensor": name, "scheme": spec, "skipped": skipped} | dict.fromkeys(row) | kept)
     return rows
 
@@ -136,8 +140,14 @@ def with_volumes(row: dict, scheme: Scheme, workers: int, n: int) -> dict:
     f = scheme.f if accumulate == "format" and not scheme.gathers else FORMATS.get(accumulate)
     wide = f and f.is_signed + f.exponent_bits + f.mantissa_bits
     volume, intra = volumes(row["topology"], workers, n, row["wire_bits"], row["side_bits"], wide, scheme.name != "qsgd")
-    return row | {"volume": volume, "volume_tolerance": 1e-13 * (volume or 0), "intra_volume": intra, "intra_volume_tolerance": 1e-13 * (intra or 0),
-                  "own_nmse": None, "own_cosine": None}
+    return row | {
+        "volume": volume,
+        "volume_tolerance": 1e-13 * (volume or 0),
+        "intra_volume": intra,
+        "intra_volume_tolerance": 1e-13 * (intra or 0),
+        "own_nmse": None,
+        "own_cosine": None,
+    }
 
 
 def extras(x, decoded, codes, scale: float, scheme: Scheme) -> dict:

@@ -12,9 +12,7 @@ from fractions import Fraction
 
 TWO = Fraction(2)
 HALF = Fraction(1, 2)
-DETERMINISTIC = (
-    "ties_to_even ties_to_away ties_to_zero toward_zero toward_positive toward_negative away_from_zero to_odd".split()
-)
+DETERMINISTIC = "ties_to_even ties_to_away ties_to_zero toward_zero toward_positive toward_negative away_from_zero to_odd".split()
 COUNTED = ["stochastic", "stochastic_b", "stochastic_c", "stochastic_equal"]  #: up if count + R >= 2^N
 STOCHASTIC = [*COUNTED, "stochastic_exact"]
 MODES = [*DETERMINISTIC, *STOCHASTIC]
@@ -167,7 +165,11 @@ def round_magnitude(x: Fraction, f: Format, mode: str, negative: bool, random: R
 
 
 def project(
-    x: float | int, f: Format, mode: str = "ties_to_even", overflow: str = "ieee", random: Random | None = None,
+    x: float | int,
+    f: Format,
+    mode: str = "ties_to_even",
+    overflow: str = "ieee",
+    random: Random | None = None,
     underflow: str = "gradual",
 ) -> float:
     """x as the format holds it; an integer may have more digits than a float."""
@@ -182,9 +184,7 @@ def project(
     return project_magnitude(exact, negative, f, mode, overflow, random, underflow)
 
 
-def project_magnitude(
-    exact: Fraction, negative: bool, f: Format, mode: str, overflow: str, random: Random | None, underflow: str
-) -> float:
+def project_magnitude(exact: Fraction, negative: bool, f: Format, mode: str, overflow: str, random: Random | None, underflow: str) -> float:
     """A magnitude and a sign as the format holds them."""
     if f.zero == "none" and exact == 0:
         return math.nan if f.has_nan and not clamps(overflow) else float(f.value(0))

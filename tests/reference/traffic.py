@@ -75,7 +75,9 @@ def busiest(sent: Sent, partial: float, result: float) -> float:
 COLLECTIVES: dict[str, Callable[[int], Sent]] = {"ring": ring, "tree": tree, "gather": gather}
 
 
-def volumes(topology: str, workers: int, n: int, wire_bits: int, side_bits: int, sum_bits: int | None, agreed: bool) -> tuple[float | None, float | None]:
+def volumes(
+    topology: str, workers: int, n: int, wire_bits: int, side_bits: int, sum_bits: int | None, agreed: bool
+) -> tuple[float | None, float | None]:
     """The columns volume and intra_volume of a float scheme or qsgd; sum_bits: of a value of a partial sum, None for exact ones."""
     name, _, group = topology.partition("+")[0].partition(":")
     if workers == 1 or n == 0 or name not in ("ring", "tree", "hierarchical", "gather") or (name != "gather" and sum_bits is None):

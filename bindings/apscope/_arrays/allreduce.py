@@ -78,8 +78,16 @@ def allreduce(
     shape = a.shape[1:]
     result = np.empty(shape, np.float64)
     _core.allreduce(
-        a.reshape(a.shape[0], -1), result.reshape(-1), f, text("topology", topology), s.rounding, s.overflow,
-        None if accumulate is None else as_format(accumulate), hop_rounding, bool(input_cast), *s[3:6],
+        a.reshape(a.shape[0], -1),
+        result.reshape(-1),
+        f,
+        text("topology", topology),
+        s.rounding,
+        s.overflow,
+        None if accumulate is None else as_format(accumulate),
+        hop_rounding,
+        bool(input_cast),
+        *s[3:6],
     )
     exact = _core.parse_topology(topology) == "exact"
     return _like(x, result if exact else _narrow(result))

@@ -11,7 +11,16 @@ from .. import _core
 from .._core import FloatFormat
 from .checks import flag, integer
 from .inputs import (
-    _as_array, _input, _is_torch, _on_gpu, _run, _torch_to_numpy, _widened, _without_gradient, as_format, beyond_float64,
+    _as_array,
+    _input,
+    _is_torch,
+    _on_gpu,
+    _run,
+    _torch_to_numpy,
+    _widened,
+    _without_gradient,
+    as_format,
+    beyond_float64,
 )  # fmt: skip
 from .options import CastOptions, Options, Settings
 
@@ -141,9 +150,7 @@ def _code_dtype(f: FloatFormat) -> np.dtype:
 
 
 @ENCODE
-def encode(
-    x: Any, format: FloatFormat | str, *, random: Any = None, nan: int | None = None, out: Any = None, **options: Unpack[CastOptions]
-) -> Any:
+def encode(x: Any, format: FloatFormat | str, *, random: Any = None, nan: int | None = None, out: Any = None, **options: Unpack[CastOptions]) -> Any:
     """Round every element to a format and give the codes.
 
     Parameters

@@ -20,9 +20,7 @@ def module(why: str = "the array is in a GPU's memory", instead: str = "give an 
     try:
         from .. import _cuda
     except ImportError as error:
-        raise RuntimeError(
-            f"{why}, and this apscope was built without its CUDA module; build it with -DAPSCOPE_CUDA=ON, or {instead}"
-        ) from error
+        raise RuntimeError(f"{why}, and this apscope was built without its CUDA module; build it with -DAPSCOPE_CUDA=ON, or {instead}") from error
     return _cuda
 
 

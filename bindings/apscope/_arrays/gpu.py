@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from . import device_arrays
 from .._core import BlockFormat, FloatFormat
+from . import device_arrays
 from .checks import flag, integer, text
 from .device_arrays import DeviceArray, DeviceView, device_view
 from .inputs import _is_torch, _on_gpu, _without_gradient
@@ -113,7 +113,7 @@ def quantize(x: Any, f: FloatFormat, s: Settings, random: Any, out: Any) -> Any:
 def encode(x: Any, f: FloatFormat, s: Settings, random: Any, nan: int | None, dtype: np.dtype, out: Any) -> Any:
     """`apscope.encode`."""
     view, device = _prepared(x, f, random)
-    if view.dtype == np.float64 and dtype == np.uint64 or dtype.itemsize <= 4:
+    if (view.dtype == np.float64 and dtype == np.uint64) or dtype.itemsize <= 4:
         result, address = _result(x, view, device, view.shape, dtype, out)
     else:
         raise TypeError(f"{f.name} has codes of {f.storage_bits} bits; give x as float64")
@@ -147,7 +147,9 @@ def decode(codes: Any, f: FloatFormat, keep_payload: Any, out: Any) -> Any:
     device = _located(view, "codes")
     device_arrays.module().require_device(device)
     result, address = _result(codes, view, device, view.shape, dtype, out)
-    device_arrays.module().decode(view.address, address, view.size, view.dtype.itemsize, dtype.itemsize, f.name, flag("keep_payload", keep_payload), device, view.stream)
+    device_arrays.module().decode(
+        view.address, address, view.size, view.dtype.itemsize, dtype.itemsize, f.name, flag("keep_payload", keep_payload), device, view.stream
+    )
     return result
 
 
@@ -157,7 +159,9 @@ def cast_statistics(x: Any, f: FloatFormat, s: Settings, out: Any) -> dict[str, 
     device = _located(view)
     device_arrays.module().require_device(device)
     address = 0 if out is None else _result(x, view, device, view.shape, view.dtype, out)[1]
-    return device_arrays.module().cast_statistics(view.address, address, view.size, f.name, s.rounding, s.overflow, s.seed, s.random_bits, device, view.stream)
+    return device_arrays.module().cast_statistics(
+        view.address, address, view.size, f.name, s.rounding, s.overflow, s.seed, s.random_bits, device, view.stream
+    )
 
 
 def allreduce(x: Any, f: FloatFormat, topology: str, s: Settings, accumulate: FloatFormat | None, hop_rounding: str | None, input_cast: bool) -> Any:
@@ -225,7 +229,9 @@ def encode_blocks(x: Any, f: BlockFormat, around: Any, scale_shape: Any, axis: i
     device_arrays.module().require_device(device)
     codes, code_address = _result(x, view, device, view.shape, np.uint8)
     scales, scale_address = _result(x, view, device, scale_shape(view.shape, at, f), np.uint8)
-    tensor = device_arrays.module().encode_blocks(view.address, code_address, scale_address, shape, f.name, s.rounding, s.overflow, s.seed, s.random_bits, device, view.stream)
+    tensor = device_arrays.module().encode_blocks(
+        view.address, code_address, scale_address, shape, f.name, s.rounding, s.overflow, s.seed, s.random_bits, device, view.stream
+    )
     return codes, scales, tensor
 
 
@@ -242,7 +248,9 @@ def decode_blocks(codes: Any, scales: Any, f: BlockFormat, around: Any, scale_sh
     device = _located(view, "codes")
     device_arrays.module().require_device(device)
     result, address = _result(codes, view, device, view.shape, np.float32, out)
-    device_arrays.module().decode_blocks(view.address, of_scales.address, 1.0 if tensor_scale is None else tensor_scale, address, shape, f.name, device, view.stream)
+    device_arrays.module().decode_blocks(
+        view.address, of_scales.address, 1.0 if tensor_scale is None else tensor_scale, address, shape, f.name, device, view.stream
+    )
     return result
 
 

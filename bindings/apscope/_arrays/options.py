@@ -114,7 +114,9 @@ class Options:
         for name in options:
             if name not in self.known:
                 near = difflib.get_close_matches(name, self.known, n=1)
-                raise TypeError(f"unexpected keyword argument '{name}'; {f'did you mean {near[0]}?' if near else 'there are ' + ', '.join(self.known)}")
+                raise TypeError(
+                    f"unexpected keyword argument '{name}'; {f'did you mean {near[0]}?' if near else 'there are ' + ', '.join(self.known)}"
+                )
         threads = options.pop("threads", 1)
         p = self._projection(options.pop("projection", None), options)
         threads = integer("threads", threads, 0, 2**20)
@@ -129,7 +131,9 @@ class Options:
             raise ValueError(f"projection and {next(iter(parts))} are both given, but one is a part of the other; leave one out")
         for name in FIELDS:
             if name not in self.known and getattr(projection, name) != self.defaults[name]:
-                raise ValueError(f"the projection has {name}={getattr(projection, name)!r}, which this function does not know; leave it at {self.defaults[name]!r}")
+                raise ValueError(
+                    f"the projection has {name}={getattr(projection, name)!r}, which this function does not know; leave it at {self.defaults[name]!r}"
+                )
         return projection
 
     def __call__(self, function: Function) -> Function:
@@ -151,14 +155,21 @@ class Options:
             entries += inspect.cleandoc(Projection.__doc__ or "").partition("----------\n")[2].partition("\n\n")[0].split("\n")
         else:
             words = [name for name in fields if name in ("rounding", "overflow", "underflow")]
-            entries += [f"{', '.join(words)} : str", f"    As for `Projection`; by default {', '.join(f'``{self.defaults[name]}``' for name in words)}."]
+            entries += [
+                f"{', '.join(words)} : str",
+                f"    As for `Projection`; by default {', '.join(f'``{self.defaults[name]}``' for name in words)}.",
+            ]
             for name in fields:
                 if name not in words:
                     entries += [f"{name} : {_TYPES[name]}", "    As for `Projection`."]
         if remark:
             entries[2:2] = ["    " + line for line in remark.split("\n")]
         if "seed" in self.known:
-            entries += _SEED.split("\n") if self.in_full else ["seed : int or Draws", "    Of stochastic rounding, the same at every call unless it is a `Draws`: as for `quantize`."]
+            entries += (
+                _SEED.split("\n")
+                if self.in_full
+                else ["seed : int or Draws", "    Of stochastic rounding, the same at every call unless it is a `Draws`: as for `quantize`."]
+            )
         if "threads" in self.known:
             entries += _THREADS.split("\n")
         return "".join(f"{indent}{line}\n" for line in entries)

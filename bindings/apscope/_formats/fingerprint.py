@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from .._core import FloatFormat
 from .._arrays.casts import decode, quantize
 from .._arrays.inputs import as_format
 from .._arrays.projection import Projection
-from .blackbox import cast_of, run_cast, same
+from .._core import FloatFormat
 from ..conformance import EDGES, ROUNDINGS, describe, inputs_of
+from .blackbox import cast_of, run_cast, same
 from .formats import named_formats
 from .lattice import infer_format, is_lattice
 
@@ -222,9 +222,7 @@ def _ranked(candidates: list[FloatFormat], x: np.ndarray, got: np.ndarray) -> li
     return [preset for _, _, preset in sorted(ranking, key=lambda row: row[:2])]
 
 
-def _words(
-    f: FloatFormat, x: np.ndarray, got: np.ndarray, rounding: str, overflow: str, changed: np.ndarray
-) -> dict[str, str]:
+def _words(f: FloatFormat, x: np.ndarray, got: np.ndarray, rounding: str, overflow: str, changed: np.ndarray) -> dict[str, str]:
     """Region by region: between normal values, past the largest, below the smallest normal."""
     with np.errstate(invalid="ignore"):  # signalling NaNs
         size = np.abs(x.astype(np.float64))

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from .._core import FloatFormat
 from .._arrays.casts import decode
-from .blackbox import name_of, same
 from .._arrays.dtypes import dtype_bits, is_dtype, is_torch_dtype, numpy_dtype
+from .._core import FloatFormat
+from .blackbox import name_of, same
 from .formats import named_formats
 
 __all__ = ["identify", "table_of"]
@@ -204,8 +204,4 @@ def _nearest(table: np.ndarray, bits: int) -> str:
         widths = sorted({f.storage_bits for f in named_formats().values() if f.storage_bits <= WIDEST})
         return f"no named format has {bits} bits, they have {', '.join(map(str, widths))}"
     count, name, code, value = near
-    return (
-        f"the nearest named one is {name}, which differs at {count} codes, first at code {code:#x}: "
-        f"{value:g} there, {table[code]:g} here"
-    )
-
+    return f"the nearest named one is {name}, which differs at {count} codes, first at code {code:#x}: {value:g} there, {table[code]:g} here"

@@ -104,7 +104,7 @@ def bench(
     )  # fmt: skip
     if peers:
         rows += [r for r in _peers(rounds, visit_seconds) if only in r["name"]]
-    created = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     return Bench(_machine(), created, [_summary(r, rows) for r in rows])
 
 

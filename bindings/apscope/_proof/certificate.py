@@ -46,7 +46,7 @@ def certificate(results: Sequence[Verification], command: Sequence[str] = ()) ->
         "version": VERSION,
         "apscope": _core.__version__,
         "command": list(command),
-        "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "machine": {
             "processor": platform.machine(),
             "system": platform.system(),

@@ -158,10 +158,7 @@ def verify(
     if _oracle is None:
         if exhaustive or oracle or operations != ("quantize",):
             asked = "exhaustive" if exhaustive else f"oracle={oracle!r}" if oracle else f"operation={operations[0]!r}"
-            raise ValueError(
-                f"{asked} needs the oracle module, and apscope was built without MPFR; "
-                "install libmpfr-dev and build again"
-            )
+            raise ValueError(f"{asked} needs the oracle module, and apscope was built without MPFR; install libmpfr-dev and build again")
         return [_compare_paths(name, mode, random_bits, threads, seed) for mode in modes]
 
     _oracle.set_simd_level(_core.simd_level())
@@ -170,7 +167,12 @@ def verify(
         for mode in modes:
             if op != "quantize" and mode == "stochastic_exact" and rounding == "all":
                 continue
-            shared = {"rounding": mode, "random_bits": _bits(mode, random_bits) if rounding == "all" else random_bits, "threads": threads, "seed": seed}
+            shared = {
+                "rounding": mode,
+                "random_bits": _bits(mode, random_bits) if rounding == "all" else random_bits,
+                "threads": threads,
+                "seed": seed,
+            }
             if progress is not None:
                 shared["progress"] = lambda done, total, words=f"{op} {mode}": progress(words, done, total)
             prove = _casts(name, exhaustive, oracle, samples) if op == "quantize" else _arithmetic(name, op, exhaustive, samples)
@@ -207,7 +209,12 @@ def _casts(name: str, exhaustive: bool, oracle: str | None, samples: int | None)
         for overflow in _oracle.overflow_rules(name):
             first = overflow == "ieee"
             yield _oracle.verify(
-                name, overflow=overflow, exhaustive=exhaustive and first, exhaustive_oracle=oracle == "mpfr", thinning=some if first else rest, **shared
+                name,
+                overflow=overflow,
+                exhaustive=exhaustive and first,
+                exhaustive_oracle=oracle == "mpfr",
+                thinning=some if first else rest,
+                **shared,
             )
         for underflow in _core.underflow_modes()[1:] if f.smallest_normal > 0 else []:
             yield _oracle.verify(name, underflow=underflow, thinning=rest, **shared)

@@ -53,7 +53,16 @@ def check_client(client: Any) -> None:
 
 
 def run_shard(
-    path: str, version: str, trace_hash: str, arguments: Arguments, threads: int, shard: tuple[int, int], draws: int, states: dict, topic: str | None, device: str
+    path: str,
+    version: str,
+    trace_hash: str,
+    arguments: Arguments,
+    threads: int,
+    shard: tuple[int, int],
+    draws: int,
+    states: dict,
+    topic: str | None,
+    device: str,
 ) -> tuple[dict, dict, dict]:
     """What one Dask worker does: open the trace where it is, replay a shard of it."""
     from distributed import get_worker

@@ -6,16 +6,16 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from .._arrays.checks import integer, text
-from .progress import Bar
-from ..record._writer import json_number
 from .._results.results import Results, frame_of, in_order
 from .._schemes.lists import schemes_of
 from .._schemes.scheme import Scheme
 from .._traces.trace import Trace, open_trace
+from ..record._writer import json_number
+from .progress import Bar
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -32,7 +32,7 @@ def _as_list(value: Any) -> list[Any]:
     return list(value)
 
 
-def _parse_steps(steps: Union[slice, str, Iterable[int], None]) -> Union[slice, list[int], None]:
+def _parse_steps(steps: slice | str | Iterable[int] | None) -> slice | list[int] | None:
     """A range A:B (half open) as a slice, else step numbers in ascending order."""
     if steps is None or isinstance(steps, slice):
         return steps
@@ -48,14 +48,14 @@ def _parse_steps(steps: Union[slice, str, Iterable[int], None]) -> Union[slice, 
     return numbers
 
 
-def _steps_text(steps: Union[slice, list[int]]) -> str:
+def _steps_text(steps: slice | list[int]) -> str:
     """What the command line takes for the same steps; numbers count from 0, so a negative bound is 0."""
     if isinstance(steps, slice):
         return ":".join("" if bound is None else str(max(int(bound), 0)) for bound in (steps.start, steps.stop))
     return f"{steps[0]}:{steps[0] + 1}" if len(steps) == 1 else ",".join(map(str, steps))
 
 
-def _select_steps(trace: Trace, steps: Union[slice, list[int], None]) -> list[int]:
+def _select_steps(trace: Trace, steps: slice | list[int] | None) -> list[int]:
     """Indices of the recorded steps that the selection names."""
     numbers = list(trace.steps)
     if not numbers:
@@ -133,12 +133,12 @@ def _check_shard(shard: Sequence[int] | None) -> tuple[int, int]:
 
 
 def replay(
-    traces: Union[Trace, str, os.PathLike[str], Sequence[Union[Trace, str, os.PathLike[str]]]],
-    schemes: Union[Scheme, str, Sequence[Union[Scheme, str]], None] = None,
+    traces: Trace | str | os.PathLike[str] | Sequence[Trace | str | os.PathLike[str]],
+    schemes: Scheme | str | Sequence[Scheme | str] | None = None,
     *,
-    topology: Union[str, Sequence[str]] = DEFAULT_TOPOLOGIES,
+    topology: str | Sequence[str] = DEFAULT_TOPOLOGIES,
     workers: int | None = None,
-    steps: Union[slice, str, Iterable[int], None] = None,
+    steps: slice | str | Iterable[int] | None = None,
     tensors: str | None = None,
     seed: int = 0,
     threads: int = 0,

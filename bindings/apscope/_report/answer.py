@@ -12,8 +12,8 @@ import pandas as pd
 
 from .._results.comparison import compare_both
 from .._results.pooling import headline_topology, is_own
-from .._schemes.scheme import as_scheme
 from .._results.summary import family_of, headline
+from .._schemes.scheme import as_scheme
 from .text import gap
 
 __all__ = ["LEVEL", "best_of_families", "bits_of", "duels", "headline", "with_variance"]
@@ -36,7 +36,10 @@ def bits_of(frame: pd.DataFrame) -> dict[str, int]:
     sums = pd.DataFrame({"scheme": wire["scheme"], "bits": bits, "elements": wire["count"].to_numpy(float) / wire["workers"].to_numpy(float)})
     sums = sums.dropna().groupby("scheme", sort=False)[["bits", "elements"]].sum()
     # 1 % above a width is padding of a bucket, not another width.
-    widths = {scheme: next((c for c in CLASSES if row.bits <= 1.01 * c * row.elements), CLASSES[-1]) for scheme, row in zip(sums.index, sums.itertuples(), strict=True)}
+    widths = {
+        scheme: next((c for c in CLASSES if row.bits <= 1.01 * c * row.elements), CLASSES[-1])
+        for scheme, row in zip(sums.index, sums.itertuples(), strict=True)
+    }
     return {scheme: widths.get(scheme, CLASSES[-1]) for scheme in dict.fromkeys(frame["scheme"])}
 
 
@@ -119,7 +122,7 @@ def pairs(schemes: list[str], rows: pd.DataFrame, bits: dict[str, int]) -> list[
             if family not in ("loss scaling", "stochastic") or (b := as_scheme(other)).format != a.format:
                 continue
             shared = set(a.keys) & set(b.keys) - {"rule"}
-            if (all(a.keys[k] == b.keys[k] for k in shared) if one_scale(other) else plain):
+            if all(a.keys[k] == b.keys[k] for k in shared) if one_scale(other) else plain:
                 found.append((one, other))
     if found:
         return sorted(found, key=lambda pair: (family_of(pair[1]) == "stochastic", not one_scale(pair[1])))

@@ -61,7 +61,11 @@ def page(results: Any, against: Any = None, *, most_bytes: int = MOST_BYTES) -> 
     tables, left_out = fitted(_rows(frame), _histograms(results.histograms), topology, most_bytes)
     payload = pack(tables, **_facts(frame, summary, bits, topology, sections))
     environment = Environment(loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"code": _code, "breakable": _breakable, **{f.__name__: f for f in (text.figure, text.percent, text.seconds, clip, text.count_of)}}
+    environment.filters |= {
+        "code": _code,
+        "breakable": _breakable,
+        **{f.__name__: f for f in (text.figure, text.percent, text.seconds, clip, text.count_of)},
+    }
     return environment.get_template("template.html").render(
         sections=sections, overview=overview, topology=topology, provenance=results.provenance, words=glossary.WORDS, schemes=len(bits), rows=len(frame),
         warnings=words.warnings(results.provenance, frame, left_out) if against is None or not against.incomplete
@@ -92,7 +96,11 @@ def _overview(traces: list[str], duels: pd.DataFrame) -> dict[str, Any]:
     chosen = [d for d in records if answer.one_scale(d["b"])] or records
     by_place = {(d["a"], d["b"], d["trace"]): d for d in chosen}
     rows = [{"a": a, "b": b, "cells": [by_place.get((a, b, t)) for t in traces]} for a, b in dict.fromkeys((d["a"], d["b"]) for d in chosen)]
-    return {"traces": traces, "rows": rows, "caption": "APS against one loss scale" if chosen is not records else "The best against the best of other families"}
+    return {
+        "traces": traces,
+        "rows": rows,
+        "caption": "APS against one loss scale" if chosen is not records else "The best against the best of other families",
+    }
 
 
 def _rows(frame: pd.DataFrame) -> pd.DataFrame:

@@ -28,7 +28,9 @@ def plot_script() -> bytes:
         path = Path(str(distribution("pyobsplot").locate_file(_SCRIPT)))
         text = path.read_text(encoding="utf-8")
     except (PackageNotFoundError, OSError):
-        raise ImportError("the report draws with Observable Plot out of the package pyobsplot, which is not installed; pip install pyobsplot==0.5.4") from None
+        raise ImportError(
+            "the report draws with Observable Plot out of the package pyobsplot, which is not installed; pip install pyobsplot==0.5.4"
+        ) from None
     if not all(line in text for line in _HANDED):
         raise ImportError(f"{path} gives no Plot and d3 to the page; the report needs pyobsplot 0.5.4")
     return gzip.compress(text.encode(), compresslevel=9, mtime=0)

@@ -8,8 +8,8 @@ from pathlib import Path
 __all__ = ["script"]
 
 _FOLDER = Path(__file__).parent / "page"
-_IMPORT = re.compile(r'^import (\{.*\}) from "\./(.*)";$', re.M)
-_EXPORT = re.compile(r"^export ((?:async )?(?:function|class|const) (\w+))", re.M)
+_IMPORT = re.compile(r'^import (\{.*\}) from "\./(.*)";$', re.MULTILINE)
+_EXPORT = re.compile(r"^export ((?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
 
 
 def script(first: str = "main.js") -> str:

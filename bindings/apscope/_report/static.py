@@ -59,7 +59,9 @@ def _layers(ax: Axes, rows: pd.DataFrame, schemes: list[str], most: int = 40) ->
     wire = rows[(rows["stage"] == "wire") & ~rows["skipped"].astype(bool)]
     sums = wire.assign(u=wire["underflow"].to_numpy(float, na_value=0.0), n=wire["nonzero"].to_numpy(float, na_value=0.0))
     sums = sums.groupby(["scheme", "tensor"], sort=False)[["u", "n"]].sum()
-    rate = (sums["u"] / sums["n"].where(sums["n"] > 0)).unstack().reindex([s for s in schemes if s in sums.index.get_level_values(0)]).iloc[:most, :most]
+    rate = (
+        (sums["u"] / sums["n"].where(sums["n"] > 0)).unstack().reindex([s for s in schemes if s in sums.index.get_level_values(0)]).iloc[:most, :most]
+    )
     if not rate.size:
         ax.set_axis_off()
         return

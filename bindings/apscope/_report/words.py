@@ -11,13 +11,12 @@ from typing import Any
 import pandas as pd
 
 from .. import _core
-from .._schemes.scheme import as_scheme
 from .._results.results import Results
 from .._results.summary import family_of
+from .._schemes.scheme import as_scheme
 from .._text import clip
 from .answer import LEVEL
 from .text import count_of, figure, gap, listed, percent, times
-
 
 #: A quarter of fp32's volume, and some side information.
 _QUARTER = 0.26
@@ -46,7 +45,9 @@ def best(table: pd.DataFrame) -> str:
         return f"Every other scheme here is beaten by a baseline, which loses no more and sends no more; the best of them by {names}."
     ranked = (sound if len(sound) else rivals).sort_values("step_nmse", kind="stable")
     first = ranked.iloc[0]
-    text = f"Of the schemes that no baseline beats in both error and volume, {code(first['scheme'])} loses least: step NMSE {figure(first['step_nmse'])}"
+    text = (
+        f"Of the schemes that no baseline beats in both error and volume, {code(first['scheme'])} loses least: step NMSE {figure(first['step_nmse'])}"
+    )
     if first["volume"] > 0:
         text += f" at {figure(first['volume'])} of fp32's volume, modelled speed-up {figure(first['speedup'])}"
     quarter = ranked[(ranked["volume"] <= _QUARTER) & (ranked["step_nmse"] >= first["step_nmse"] * (1 + LEVEL))]
@@ -145,7 +146,10 @@ def _level(row: pd.Series) -> str:
         if abs(row[a] - row[b]) > LEVEL * max(row[a], row[b]) and (write is not percent or abs(row[a] - row[b]) > 1e-3)
     ]
     if gap(row["geometric_ratio"]) >= math.log1p(LEVEL):
-        apart.insert(0, f"the geometric mean over layers and steps ({times(row['geometric_ratio'])}; less in {row['cells_won']} of {row['cells']}, more in {row['cells_lost']})")
+        apart.insert(
+            0,
+            f"the geometric mean over layers and steps ({times(row['geometric_ratio'])}; less in {row['cells_won']} of {row['cells']}, more in {row['cells_lost']})",
+        )
     text = f"{code(row['a'])} and {code(row['b'])} are level on step NMSE ({figure(row['step_nmse_a'])} and {figure(row['step_nmse_b'])})"
     return text + (f", not on {listed(apart)}" if apart else " and on all else")
 
@@ -168,7 +172,9 @@ def warnings(provenance: dict[str, Any], frame: pd.DataFrame, left_out: list[str
     out = []
     shard, count = provenance.get("shard", [0, 1])
     if count > 1:
-        out.append(f"This is shard {shard} of {count}, not the whole replay: about {count - 1} of {count} parts of the layers and steps are missing from every number here. `apscope merge` joins the shards.")
+        out.append(
+            f"This is shard {shard} of {count}, not the whole replay: about {count - 1} of {count} parts of the layers and steps are missing from every number here. `apscope merge` joins the shards."
+        )
     if odd := Results(frame, frame.iloc[:0], provenance).not_finite:
         out.append(odd)
     notes = frame.loc[frame["note"].astype(str).str.startswith(_core.NOT_MEASURABLE), ["scheme", "note"]].drop_duplicates()

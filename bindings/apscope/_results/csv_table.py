@@ -9,7 +9,7 @@ before such a character: `read_csv` does. Numbers are no text and stay.
 from __future__ import annotations
 
 import os
-from typing import BinaryIO, Union
+from typing import BinaryIO
 
 import pandas as pd
 import pyarrow as pa
@@ -38,7 +38,7 @@ def write_csv(frame: pd.DataFrame, file: BinaryIO) -> None:
     pa_csv.write_csv(table, file, pa_csv.WriteOptions(include_header=False))
 
 
-def read_csv(path: Union[str, os.PathLike[str]]) -> pd.DataFrame:
+def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
     """A CSV file of `write_csv`: apostrophes before what begins like a formula are taken away; an empty field is missing."""
     convert = pa_csv.ConvertOptions(null_values=[""], strings_can_be_null=True, column_types=dict.fromkeys(_TEXT, pa.string()))
     table = pa_csv.read_csv(path, parse_options=pa_csv.ParseOptions(newlines_in_values=True), convert_options=convert)

@@ -6,7 +6,6 @@ import difflib
 import json
 import os
 from pathlib import Path
-from typing import Union
 
 __all__ = ["FILES", "check_readable", "check_results_folder", "what_is"]
 
@@ -14,7 +13,7 @@ __all__ = ["FILES", "check_readable", "check_results_folder", "what_is"]
 FILES = ["results.parquet", "results.csv", "histograms.parquet", "provenance.json"]
 
 
-def check_readable(folder: Union[str, os.PathLike[str]]) -> Path:
+def check_readable(folder: str | os.PathLike[str]) -> Path:
     """The path of a folder whose files can be looked at.
 
     Raises
@@ -52,7 +51,7 @@ def what_is(folder: Path, missing: str) -> str:
     return f"it has no {missing}"
 
 
-def check_results_folder(folder: Union[str, os.PathLike[str]], force: bool = False) -> Path:
+def check_results_folder(folder: str | os.PathLike[str], force: bool = False) -> Path:
     """The path of a folder that results can be written to.
 
     Parameters

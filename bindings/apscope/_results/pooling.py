@@ -156,8 +156,12 @@ def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     out["volume"] = quotient(total(np.where(elements == 0, 0.0, numbers(table, "volume") * elements), codes, count), total(elements, codes, count))
     for column in SUMMED:
         out[column] = total_of_present(np.where(sent, numbers(table, column), np.nan), codes, count)
-    for column, values in (("sum_signed_error", "signed_error"), ("sum_absolute_reference", "absolute"),
-                           ("sum_squared_error", "error"), ("sum_squared_reference", "reference")):
+    for column, values in (
+        ("sum_signed_error", "signed_error"),
+        ("sum_absolute_reference", "absolute"),
+        ("sum_squared_error", "error"),
+        ("sum_squared_reference", "reference"),
+    ):
         out[column] = total_of_present(lost[values], codes, count)
     squared = total_of_present(np.where(sent, lost["error"], np.nan), codes, count)
     out["underflow_rate"] = quotient(out["underflow"], out["nonzero"])

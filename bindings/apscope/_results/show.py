@@ -12,9 +12,9 @@ import pandas as pd
 from .summary import ranked
 
 if TYPE_CHECKING:
-    from .results import Results
     from .._schemes.scheme import Scheme
     from .._traces.trace import Trace
+    from .results import Results
 
 __all__ = ["results_html", "results_text", "scheme_html", "trace_html"]
 
@@ -117,6 +117,7 @@ def scheme_html(scheme: Scheme) -> str:
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[bool]) -> str:
     """Cells are HTML already."""
+
     def line(tag: str, cells: Iterable[str]) -> str:
         sides = ("right" if n else "left" for n in numeric)
         return "<tr>" + "".join(f'<{tag} style="text-align:{side}">{cell}</{tag}>' for cell, side in zip(cells, sides)) + "</tr>"

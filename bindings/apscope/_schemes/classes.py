@@ -114,7 +114,15 @@ def _make_class(d: SchemeDefinition) -> type:
         doc += [f"{name} : {annotation}", f"    {meaning}"]
     for key in d.keys:
         doc += [f"{key.name} : default {_value(key.default)!r}", f"    {key.meaning[0].upper() + key.meaning[1:]}."]
-    doc += ["", "Raises", "------", "TypeError", "    Something missing, or a key that the scheme has not.", "ValueError", "    A value that a key does not take."]
+    doc += [
+        "",
+        "Raises",
+        "------",
+        "TypeError",
+        "    Something missing, or a key that the scheme has not.",
+        "ValueError",
+        "    A value that a key does not take.",
+    ]
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     __init__.__signature__ = signature.replace(parameters=[own, *signature.parameters.values()])  # type: ignore[attr-defined]
     __init__.__qualname__ = f"{d.class_name}.__init__"

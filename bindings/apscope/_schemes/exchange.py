@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class Exchange:
 
 
 def exchange(
-    scheme: Union[Scheme, str],
+    scheme: Scheme | str,
     x: Any,
     *,
     topology: str = "sequential",
@@ -106,8 +106,14 @@ def exchange(
         extra.append(array)
     number = integer("step", step, 0, 2**62)
     at = _core.TrainingStep(
-        text("tensor", tensor), text("role", role), list(shape), number, number if index is None else integer("index", index, 0, 2**62),
-        integer("seed", taken(seed), 0, 2**64 - 1), math.nan if loss is None else float(loss), math.nan if learning_rate is None else float(learning_rate),
+        text("tensor", tensor),
+        text("role", role),
+        list(shape),
+        number,
+        number if index is None else integer("index", index, 0, 2**62),
+        integer("seed", taken(seed), 0, 2**64 - 1),
+        math.nan if loss is None else float(loss),
+        math.nan if learning_rate is None else float(learning_rate),
     )
     flat = np.ascontiguousarray(a, np.float32).reshape(a.shape[0], math.prod(shape))
     made = _core.exchange(chosen.spec, flat, at, dict(state or {}), text("topology", topology), *extra)

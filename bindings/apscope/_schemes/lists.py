@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import Union
 
 from .scheme import LISTS, Scheme, SchemeDefinition, as_scheme, definitions
 
@@ -91,7 +90,7 @@ def _usual(definition: SchemeDefinition) -> str:
     return definition.name + (f"({inside})" if inside else "") + (":e4m3" if definition.takes_format else "")
 
 
-def schemes_of(given: Iterable[Union[Scheme, str]]) -> list[Scheme]:
+def schemes_of(given: Iterable[Scheme | str]) -> list[Scheme]:
     """Schemes and specs, ``main`` and ``all`` among them, as schemes, each once."""
     lists = dict(zip(LISTS, (main_schemes, all_schemes)))
     found: list[Scheme] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable
-from typing import Any, TypedDict, Union, cast
+from typing import Any, TypedDict, cast
 
 from .. import _core
 from .._arrays.checks import integer, text
@@ -47,7 +47,7 @@ class Scheme:
     """
 
     def __init__(self, spec: str) -> None:
-        self._parsed: _Parsed = cast(_Parsed, _core.parse_scheme(spec))
+        self._parsed: _Parsed = cast("_Parsed", _core.parse_scheme(spec))
 
     @property
     def spec(self) -> str:
@@ -107,7 +107,7 @@ class Scheme:
         return json.dumps({"scheme": self.name, "format": self.format, "keys": self.keys, "body": self._parsed["body"]})
 
     @staticmethod
-    def from_json(text: str) -> "Scheme":
+    def from_json(text: str) -> Scheme:
         d = json.loads(text)
         return Scheme(spec_of(d["scheme"], d.get("format", ""), d.get("keys", {}), d.get("body", "")))
 
@@ -138,7 +138,7 @@ def spec_of(name: str, format: str, keys: dict[str, Any], body: str = "") -> str
     return name + (":" + settings if settings else "")
 
 
-def as_scheme(scheme: Union[Scheme, str]) -> Scheme:
+def as_scheme(scheme: Scheme | str) -> Scheme:
     """The scheme itself, or the one a spec stands for.
 
     Parameters
@@ -202,7 +202,7 @@ def definitions() -> list[SchemeDefinition]:
 
 def define(
     name: str,
-    base: Union[Scheme, str],
+    base: Scheme | str,
     *,
     compensate: Callable[..., Any] | None = None,
     forward: Callable[..., Any] | None = None,

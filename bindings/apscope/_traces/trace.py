@@ -105,9 +105,7 @@ class Trace:
 
     def recorded(self) -> dict[str, tuple[int, ...]]:
         """Kind of record -> the step numbers that have it."""
-        return {
-            kind: tuple(n for i, n in enumerate(self.steps) if self.core.has(i, kind)) for kind in KINDS
-        }
+        return {kind: tuple(n for i, n in enumerate(self.steps) if self.core.has(i, kind)) for kind in KINDS}
 
     def files(self) -> Iterator[tuple[Path, int, str]]:
         """Path, size in bytes and SHA-256 of every file, as the manifest gives them."""

@@ -27,7 +27,7 @@ class Parser(argparse.ArgumentParser):
     def _with_hint(self, message: str) -> str:
         verb = self.prog.removeprefix("apscope").strip()  # the sentence begins with apscope's name already
         if message.startswith("unrecognized arguments: "):
-            word = message.split(": ", 1)[1].split()[0]
+            word = message.split(": ", 1)[1].split(maxsplit=1)[0]
             known = [option for action in self._actions for option in action.option_strings]
             near = difflib.get_close_matches(word.split("=")[0], known, n=1)
             hint = f"; did you mean {near[0]}?" if near else f"; see {self.prog} --help"

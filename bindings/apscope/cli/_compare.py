@@ -21,7 +21,9 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument("results", metavar="RESULTS", help="a folder that apscope replay wrote")
     parser.add_argument("a", metavar="A", help="a scheme, in any spelling")
     parser.add_argument("b", metavar="B", help="another")
-    parser.add_argument("--topology", metavar="NAME", help="by default the first that both have and that is not exact; exact or wire leave the sums out")
+    parser.add_argument(
+        "--topology", metavar="NAME", help="by default the first that both have and that is not exact; exact or wire leave the sums out"
+    )
     parser.add_argument("--all-columns", action="store_true", help="all columns, not only the telling ones")
     parser.add_argument("--csv", action="store_true", help="print CSV: all columns, every digit")
     parser.set_defaults(run=run)

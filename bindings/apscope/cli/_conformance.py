@@ -7,8 +7,8 @@ import dataclasses
 import json
 
 from .._formats.blackbox import load
-from ..conformance import OVERFLOWS, ROUNDINGS, check, write
 from .._proof.conformance_peers import peer_table
+from ..conformance import OVERFLOWS, ROUNDINGS, check, write
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
@@ -20,9 +20,7 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     writer.add_argument("--format", action="append", metavar="NAME", help="repeatable; all named ones of at most 16 bits if none")
     writer.set_defaults(run=run_write)
 
-    checker = does.add_parser(
-        "check", help="run a cast on a pack", description="Exits with 1 if any result differs.", allow_abbrev=False
-    )
+    checker = does.add_parser("check", help="run a cast on a pack", description="Exits with 1 if any result differs.", allow_abbrev=False)
     checker.add_argument("directory", metavar="DIR", help="a folder that write made")
     checker.add_argument("--against", metavar="MODULE:CALLABLE", required=True, help="my_module:my_cast, ml_dtypes:float8_e5m2")
     checker.add_argument("--format", metavar="NAME", help="what the cast should be (found by itself for a dtype)")

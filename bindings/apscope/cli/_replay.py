@@ -7,8 +7,8 @@ import contextlib
 import sys
 from typing import Any
 
-from .._results.folders import check_results_folder
 from .._replay.replay import DEFAULT_TOPOLOGIES, replay
+from .._results.folders import check_results_folder
 from .._results.results import Results
 
 
@@ -17,9 +17,15 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument("traces", nargs="+", metavar="TRACE", help="a recorded trace's folder")
     parser.add_argument("-o", "--output", required=True, metavar="RESULTS", help="the folder to write")
     parser.add_argument("--force", action="store_true", help="replace files in the folder that are of the same names and none of apscope's")
-    parser.add_argument("--scheme", action="append", metavar="SPEC", help="name[:format][,key=value...], main or all; repeatable; by default main; see apscope schemes")
-    parser.add_argument("--topology", action="append", metavar="NAME",
-                        help=f"reduction order, repeatable; by default {', '.join(DEFAULT_TOPOLOGIES)}")
+    parser.add_argument(
+        "--scheme",
+        action="append",
+        metavar="SPEC",
+        help="name[:format][,key=value...], main or all; repeatable; by default main; see apscope schemes",
+    )
+    parser.add_argument(
+        "--topology", action="append", metavar="NAME", help=f"reduction order, repeatable; by default {', '.join(DEFAULT_TOPOLOGIES)}"
+    )
     parser.add_argument("--workers", type=int, metavar="N", help="ranks 0..N-1 only")
     parser.add_argument("--steps", metavar="A:B", help="recorded step numbers A <= step < B, or a list A,B,C")
     parser.add_argument("--tensors", metavar="REGEX", help="tensors whose name matches")

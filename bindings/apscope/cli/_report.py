@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 import sys
 
-from .._results.folders import check_readable, what_is
 from .._replay.replay import replay
 from .._report import check_destination, report
+from .._results.folders import check_readable, what_is
 from .._results.results import Results
 from ._table import warn
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser(
-        "report", help="one HTML file of a replay's results", allow_abbrev=False,
+        "report",
+        help="one HTML file of a replay's results",
+        allow_abbrev=False,
         description="Writes a self-contained HTML report. A trace is first replayed through --scheme main and the default topologies.",
     )
     parser.add_argument("source", metavar="TRACE|RESULTS", help="a recorded trace, or the folder of a replay's results")

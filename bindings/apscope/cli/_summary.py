@@ -22,9 +22,15 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         "columns give way to its width.",
     )  # fmt: skip
     parser.add_argument("results", metavar="RESULTS", help="a folder that apscope replay wrote")
-    parser.add_argument("--topology", metavar="NAME", help="rows of this reduction, all for each of them; by default the first replayed "
-                        "that adds, and with --csv all. Schemes with a reduction of their own stay")
-    parser.add_argument("--elements", type=float, default=25.6e6, metavar="N", help="time and speedup are for a model of N parameters; default %(default)g")
+    parser.add_argument(
+        "--topology",
+        metavar="NAME",
+        help="rows of this reduction, all for each of them; by default the first replayed "
+        "that adds, and with --csv all. Schemes with a reduction of their own stay",
+    )
+    parser.add_argument(
+        "--elements", type=float, default=25.6e6, metavar="N", help="time and speedup are for a model of N parameters; default %(default)g"
+    )
     parser.add_argument("--all-columns", action="store_true", help="all columns, not only the telling ones")
     parser.add_argument("--csv", action="store_true", help="print CSV: all columns, every digit")
     parser.set_defaults(run=run)

@@ -85,8 +85,7 @@ def exponent_histogram(
         if right <= left:
             continue
         ax.axvspan(left, right, facecolor=fill, edgecolor="none", zorder=0)
-        ax.text((left + right) / 2, top * 0.985, name, ha="center", va="top", fontsize=8,
-                color="#444444", rotation=0 if wide else 90)
+        ax.text((left + right) / 2, top * 0.985, name, ha="center", va="top", fontsize=8, color="#444444", rotation=0 if wide else 90)
     for name, shares, line_colour in lines:
         bins = np.arange(low, high)
         heights = shares.reindex(bins, fill_value=0.0).to_numpy()
@@ -94,8 +93,18 @@ def exponent_histogram(
         if name == "before" and len(lines) > 1:
             ax.stairs(heights, np.append(bins, high), color=line_colour, alpha=0.22, fill=True, zorder=2)
         peak = int(shares.idxmax())
-        ax.annotate(name, xy=(peak + 0.5, shares.max()), xytext=(0, 4), textcoords="offset points",
-                    ha="center", va="bottom", color=line_colour, fontsize=8.5, fontweight="bold", zorder=4)
+        ax.annotate(
+            name,
+            xy=(peak + 0.5, shares.max()),
+            xytext=(0, 4),
+            textcoords="offset points",
+            ha="center",
+            va="bottom",
+            color=line_colour,
+            fontsize=8.5,
+            fontweight="bold",
+            zorder=4,
+        )
     _apart(ax)
     ax.set_xlim(low, high)
     ax.set_ylim(0, top)
@@ -160,15 +169,18 @@ def _finite(results: Any, trace: str | None, layer: str | None) -> pd.DataFrame:
 
 
 def _title(f: FloatFormat, spec: str | None, layer: str | None) -> list[str]:
-    parts = [f"ranges of {f.name}", *(["scaled by " + shown(spec, TITLE - 10)] if spec is not None else []), *([shown(layer)] if layer is not None else [])]
+    parts = [
+        f"ranges of {f.name}",
+        *(["scaled by " + shown(spec, TITLE - 10)] if spec is not None else []),
+        *([shown(layer)] if layer is not None else []),
+    ]
     joined = ", ".join(parts)
     return [joined] if len(joined) < 48 else parts
 
 
 def _edges(f: FloatFormat) -> list[float]:
     """log2 of half the smallest value, the smallest normal and the largest value."""
-    return [math.log2(f.smallest_positive) - 1, max(math.log2(f.smallest_normal), math.log2(f.smallest_positive) - 1),
-            math.log2(f.largest)]
+    return [math.log2(f.smallest_positive) - 1, max(math.log2(f.smallest_normal), math.log2(f.smallest_positive) - 1), math.log2(f.largest)]
 
 
 def _after(finite: pd.DataFrame, frame: pd.DataFrame, scheme: str) -> pd.DataFrame:
@@ -177,9 +189,13 @@ def _after(finite: pd.DataFrame, frame: pd.DataFrame, scheme: str) -> pd.DataFra
     rows = frame[(frame["scheme"] == scheme) & (frame["stage"] == "wire") & ~frame["skipped"].astype(bool)]
     scales = rows[["trace", "step", "tensor", "scale_exponent"]].dropna(subset="scale_exponent")
     moved = finite.merge(scales, on=["trace", "step", "tensor"])
-    return pd.DataFrame({
-        "tensor": moved["tensor"], "exponent": moved["exponent"].astype(int) + moved["scale_exponent"].astype(int), "count": moved["count"].astype(float),
-    })
+    return pd.DataFrame(
+        {
+            "tensor": moved["tensor"],
+            "exponent": moved["exponent"].astype(int) + moved["scale_exponent"].astype(int),
+            "count": moved["count"].astype(float),
+        }
+    )
 
 
 def _shares(exponents: pd.Series, counts: pd.Series) -> pd.Series:

@@ -133,7 +133,9 @@ def nmse_ratio(results: Any, a: Any, b: Any, *, topology: str | None = None, tra
     ax = map_axes(ax, grid.index)
     names = dict.fromkeys([*table["topology_a"], *table["topology_b"]])
     ax.set_title("\n".join([wrapped(a, TITLE, 2), wrapped(f"against {b}", TITLE, 2), *([", ".join(names)] if names else [])]), parse_math=False)
-    colours = matplotlib.colors.LinearSegmentedColormap.from_list("a_or_b", ["#08519c", "#6baed6", "#f4f4f4", "#fdae6b", "#a63603"]).resampled(len(BANDS) - 1)
+    colours = matplotlib.colors.LinearSegmentedColormap.from_list("a_or_b", ["#08519c", "#6baed6", "#f4f4f4", "#fdae6b", "#a63603"]).resampled(
+        len(BANDS) - 1
+    )
     draw_bands(ax, grid, BANDS, colours, "NMSE, first over second", _EDGES)
     if grid.isna().to_numpy().all():
         note(ax, "no step in which both have numbers")

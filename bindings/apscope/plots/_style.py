@@ -178,11 +178,17 @@ def label_lines(ax: Axes, labels: Sequence[tuple[float, float, str, str]], size:
     spread = _spread([p[0] for p in places], gaps, -0.02, 1.02)
     for (_, point, text, line_colour), y in zip(places, spread):
         ax.annotate(
-            text, xy=point, xytext=(at, y), textcoords="axes fraction",
-            color=line_colour, fontsize=size, va="center", ha="left", linespacing=1.05,
+            text,
+            xy=point,
+            xytext=(at, y),
+            textcoords="axes fraction",
+            color=line_colour,
+            fontsize=size,
+            va="center",
+            ha="left",
+            linespacing=1.05,
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": line_colour, "linewidth": 0.7, "shrinkA": 1, "shrinkB": 2,
-                        "relpos": (0.0, 0.5)},
+            arrowprops={"arrowstyle": "-", "color": line_colour, "linewidth": 0.7, "shrinkA": 1, "shrinkB": 2, "relpos": (0.0, 0.5)},
         )
 
 

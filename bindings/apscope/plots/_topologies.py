@@ -90,8 +90,16 @@ def _split(frame: pd.DataFrame, by: str, groups: Sequence[str], names: Sequence[
         i = topologies.index(t)
         place = y if t not in crossing or len(crossing) == 1 else y + 0.16 * (crossing.index(t) - (len(crossing) - 1) / 2)
         if np.isfinite(value) and value != 0:
-            ax.plot(max(abs(value), low), place, marker(i), color=colour(i), markerfacecolor=colour(i) if value > 0 else "white",
-                    markersize=5, zorder=3, clip_on=False)
+            ax.plot(
+                max(abs(value), low),
+                place,
+                marker(i),
+                color=colour(i),
+                markerfacecolor=colour(i) if value > 0 else "white",
+                markersize=5,
+                zorder=3,
+                clip_on=False,
+            )
         if overflow > 0:
             ax.plot(high / 1.2, place, "x", color=colour(i), markersize=4.5, zorder=3, clip_on=False)
     ax.grid(axis="x")

@@ -19,9 +19,7 @@ _COLOURS = ListedColormap([matplotlib.colormaps["YlGnBu"](x) for x in (0.0, 0.16
 
 
 @styled
-def underflow_heat_map(
-    results: Any, scheme: Any, *, trace: str | None = None, stage: str = "wire", worst: int = 5, ax: Axes | None = None
-) -> Axes:
+def underflow_heat_map(results: Any, scheme: Any, *, trace: str | None = None, stage: str = "wire", worst: int = 5, ax: Axes | None = None) -> Axes:
     """Share of nonzero values that a scheme turns into 0: layers down, steps across.
 
     Parameters

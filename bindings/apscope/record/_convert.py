@@ -7,17 +7,17 @@ import re
 import shutil
 import zipfile
 from collections.abc import Callable, Mapping
-from typing import Any
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tqdm.auto import tqdm
 
 from .. import _core
+from .._traces.trace import Trace, open_trace
 from ._safetensors import storable
 from ._writer import TraceWriter
-from .._traces.trace import Trace, open_trace
 
 SUFFIXES = (".npz", ".npy", ".safetensors")
 
@@ -113,8 +113,14 @@ def convert(
     part = destination.with_name(f".{destination.name}.part-{os.getpid()}")
     try:
         writer = TraceWriter(
-            part, workers=workers, model=model, name=name, stage=stage, reduction=reduction,
-            loss_divided_by_workers=loss_divided_by_workers, roles=roles,
+            part,
+            workers=workers,
+            model=model,
+            name=name,
+            stage=stage,
+            reduction=reduction,
+            loss_divided_by_workers=loss_divided_by_workers,
+            roles=roles,
             metadata={"converted_from": source.name, "pattern": used},
         )
         reader = _Reader(round_to_fp32)
@@ -187,8 +193,7 @@ def _assign(sources: list[_Source], pattern: str | None) -> tuple[str, dict[tupl
     else:
         what = f"pattern {pattern!r} fits none" if pattern else "no default pattern fits all"
         raise ValueError(
-            f"{what} of the {len(sources)} arrays, the first being {sources[0].address!r}; "
-            "give one with the named groups step, worker and tensor"
+            f"{what} of the {len(sources)} arrays, the first being {sources[0].address!r}; give one with the named groups step, worker and tensor"
         )
     table: dict[tuple[int, int, str], _Source] = {}
     for item, match in matches:
@@ -203,9 +208,7 @@ def _assign(sources: list[_Source], pattern: str | None) -> tuple[str, dict[tupl
         except ValueError:
             raise ValueError(f"pattern {candidate!r} finds a step or worker in {item.address!r} that is no number") from None
         if key in table:
-            raise ValueError(
-                f"{table[key].address!r} and {item.address!r} are both step {key[0]}, worker {key[1]}, tensor {tensor!r}"
-            )
+            raise ValueError(f"{table[key].address!r} and {item.address!r} are both step {key[0]}, worker {key[1]}, tensor {tensor!r}")
         table[key] = item
     return candidate, table, [item.address for item, match in matches if match is None]
 
@@ -219,7 +222,9 @@ def _complete(table: dict, source: Path) -> tuple[list[int], int, list[str]]:
         raise ValueError(f"{source}: worker {workers - 1} is there, but not every worker below it")
     missing = [
         f"(step {step}, worker {worker}, {tensor})"
-        for step in steps for worker in range(workers) for tensor in tensors
+        for step in steps
+        for worker in range(workers)
+        for tensor in tensors
         if (step, worker, tensor) not in table
     ]
     if missing:

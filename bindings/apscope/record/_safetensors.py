@@ -13,9 +13,7 @@ import numpy as np
 _DTYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 
 
-def storable(
-    array: object, what: str, round_to_fp32: bool = False, remedy: str = "round it to float32 first"
-) -> np.ndarray:
+def storable(array: object, what: str, round_to_fp32: bool = False, remedy: str = "round it to float32 first") -> np.ndarray:
     """`array` as a C-ordered copy of a dtype that a trace holds: float32, float16 or bfloat16.
 
     Other dtypes become float32 where that is exact for every element (so float64 gradients that are
@@ -38,10 +36,7 @@ def storable(
         exact |= np.isnan(values)
     if not exact.all():
         index = int(np.flatnonzero(~exact.ravel())[0])
-        raise ValueError(
-            f"{what} has dtype {values.dtype} and its element {index} ({values.ravel()[index]!r}) "
-            f"is no fp32 value; {remedy}"
-        )
+        raise ValueError(f"{what} has dtype {values.dtype} and its element {index} ({values.ravel()[index]!r}) is no fp32 value; {remedy}")
     return rounded
 
 
@@ -56,9 +51,7 @@ def write_safetensors(path: Path, tensors: Mapping[str, np.ndarray], metadata: M
     end = 0
     for name, array in ordered:
         begin, end = end, end + array.nbytes
-        header[name] = {
-            "dtype": _DTYPES[array.dtype.name], "shape": list(array.shape), "data_offsets": [begin, end]
-        }
+        header[name] = {"dtype": _DTYPES[array.dtype.name], "shape": list(array.shape), "data_offsets": [begin, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
 

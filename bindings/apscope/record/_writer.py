@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ._safetensors import storable, write_safetensors
 from .._traces.roles import guess_role
+from ._safetensors import storable, write_safetensors
 
 _PER_STEP = ("weights", "full_batch")
 _PER_LAYER = ("activation_gradient", "layer_input")
@@ -244,10 +244,7 @@ class TraceWriter:
 
     def _manifest(self) -> str:
         # One line a tensor and a step: long manifests stay readable and compare well.
-        tensors = [
-            json.dumps({"name": name, "shape": list(shape), "role": self._role(name, shape)})
-            for name, shape in (self._shapes or {}).items()
-        ]
+        tensors = [json.dumps({"name": name, "shape": list(shape), "role": self._role(name, shape)}) for name, shape in (self._shapes or {}).items()]
         head = json.dumps(self._head, indent=1)[:-2]
         lists = (("tensors", tensors), ("steps", [text for _, text in self._committed]))
         return head + "".join(f',\n "{key}": [\n  ' + ",\n  ".join(rows) + "\n ]" for key, rows in lists) + "\n}\n"

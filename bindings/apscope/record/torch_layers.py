@@ -42,12 +42,12 @@ def record_activations(model: torch.nn.Module, writer: TraceWriter, step: int, w
     ``layer_input`` is the layer's first argument, ``activation_gradient`` the gradient with respect
     to its output. A layer that is called twice within one pass is refused by the writer.
     """
+
     def forward(name: str) -> Callable[[torch.nn.Module, tuple[torch.Tensor, ...], torch.Tensor], None]:
         def hook(_: torch.nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
             writer.add(step, worker, name, to_numpy(inputs[0]), kind="layer_input")
-            output.register_hook(
-                lambda gradient: writer.add(step, worker, name, to_numpy(gradient), kind="activation_gradient")
-            )
+            output.register_hook(lambda gradient: writer.add(step, worker, name, to_numpy(gradient), kind="activation_gradient"))
+
         return hook
 
     layers = [(n, m) for n, m in model.named_modules() if any(True for _ in m.parameters(recurse=False))]

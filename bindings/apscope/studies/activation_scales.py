@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._core import FloatFormat
 from .._arrays.casts import quantize
 from .._arrays.float_environment import guarded
 from .._arrays.inputs import as_format
+from .._core import FloatFormat
 from .._traces.trace import Trace
 
-__all__ = ["layer_scales", "join_scales", "layer_scale"]
+__all__ = ["join_scales", "layer_scale", "layer_scales"]
 
 
 def _moments(x: np.ndarray) -> tuple[float, float]:
@@ -216,5 +216,5 @@ def layer_scales(trace: Trace, step: int, *, format: FloatFormat | str = "fp16",
         over = [int((~np.isfinite(y)).sum()) for y in cast]
         predicted = 2 * NormalDist().cdf(u_min / sigma) - 1 if sigma > 0 else 0.0
         rows.append((layer, fan, l, cumulative, share, predicted, lost[0], lost[1], over[0], over[1]))
-    columns = "layer fan scale cumulative target predicted underflow_before underflow overflow_before overflow".split()
+    columns = ["layer", "fan", "scale", "cumulative", "target", "predicted", "underflow_before", "underflow", "overflow_before", "overflow"]
     return pd.DataFrame(rows, columns=columns)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from .._arrays.checks import integer, text
-from .._schemes.exchange import exchange
 from .._arrays.float_environment import guarded
 from .._replay.replay import _parse_steps, _select_steps, _select_tensors
+from .._schemes.exchange import exchange
 from .._schemes.scheme import Scheme, as_scheme
 from .._traces.trace import Trace, open_trace
 
@@ -22,8 +22,8 @@ __all__ = ["PathLossChange", "loss_change", "path_loss_change"]
 
 @guarded
 def loss_change(
-    trace: Union[Trace, str],
-    scheme: Union[Scheme, str],
+    trace: Trace | str,
+    scheme: Scheme | str,
     *,
     topology: str = "ring",
     workers: int | None = None,

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._core import FloatFormat
 from .._arrays.arithmetic import subtract
 from .._arrays.casts import quantize
 from .._arrays.float_environment import guarded
 from .._arrays.inputs import as_format
+from .._core import FloatFormat
 from .._traces.trace import Trace
 
 __all__ = ["SGDUpdates", "WeightResidual", "sgd_updates", "underflow_curve", "update_underflow", "weight_residual"]
@@ -91,7 +91,7 @@ def update_underflow(
             rows.append((step, tensor, n, *counts, *(c / n if n else 0.0 for c in counts), kept / counts[0] if counts[0] else 0.0))
     if not rows:
         raise ValueError(f"{trace.path}: no weights recorded at steps {list(chosen)}")
-    return pd.DataFrame(rows, columns="step tensor updates lost lost_with_master share share_with_master kept_by_master".split())
+    return pd.DataFrame(rows, columns=["step", "tensor", "updates", "lost", "lost_with_master", "share", "share_with_master", "kept_by_master"])
 
 
 @guarded
@@ -140,7 +140,7 @@ def underflow_curve(x: Any, format: FloatFormat | str = "fp16", *, exponents: It
         below = int(cumulative[np.clip(at, 0, histogram.size)])
         exact = int(powers[at]) if 0 <= at < powers.size else 0
         rows.append((k, below, exact, below + exact, (below + exact) / a.size if a.size else 0.0))
-    return pd.DataFrame(rows, columns="scale_exponent below at_threshold zeros underflow".split())
+    return pd.DataFrame(rows, columns=["scale_exponent", "below", "at_threshold", "zeros", "underflow"])
 
 
 @dataclass(frozen=True)
@@ -152,9 +152,7 @@ class SGDUpdates:
 
 
 @guarded
-def sgd_updates(
-    trace: Trace, tensor: str, *, steps: Iterable[int] | None = None, learning_rate: float | None = None
-) -> SGDUpdates:
+def sgd_updates(trace: Trace, tensor: str, *, steps: Iterable[int] | None = None, learning_rate: float | None = None) -> SGDUpdates:
     """The weights at a recorded step and the updates -eta g of the steps that follow without a gap.
 
     Parameters

@@ -62,10 +62,8 @@ APSCOPE_API void sum(std::span<const double> x, std::size_t terms, std::span<dou
 
 /// out = a b, matrices in C order.
 /// @throws std::invalid_argument  As sum(); lengths that are not those of `sizes`.
-APSCOPE_API void matmul(std::span<const float> a, std::span<const float> b, std::span<float> out, const MatrixSizes& sizes,
-                        const Summation& how);
-APSCOPE_API void matmul(std::span<const double> a, std::span<const double> b, std::span<double> out, const MatrixSizes& sizes,
-                        const Summation& how);
+APSCOPE_API void matmul(std::span<const float> a, std::span<const float> b, std::span<float> out, const MatrixSizes& sizes, const Summation& how);
+APSCOPE_API void matmul(std::span<const double> a, std::span<const double> b, std::span<double> out, const MatrixSizes& sizes, const Summation& how);
 
 /// The sum of all numbers of a contiguous range of floats or doubles.
 template <std::ranges::contiguous_range Numbers>
@@ -88,22 +86,33 @@ auto dot(const Numbers& a, const Numbers& b, const Summation& how) {
 template <std::floating_point Real>
 Real apply(std::string_view operation, Real a, Real b, Real c, const Rounding& how) {
     Real result{};
-    arithmetic(operation, std::span<const Real>(&a, 1), std::span<const Real>(&b, 1), std::span<const Real>(&c, 1),
-               std::span<Real>(&result, 1), how);
+    arithmetic(operation, std::span<const Real>(&a, 1), std::span<const Real>(&b, 1), std::span<const Real>(&c, 1), std::span<Real>(&result, 1), how);
     return result;
 }
 template <std::floating_point Real>
-Real add(Real a, Real b, const Rounding& how) { return apply("add", a, b, Real{}, how); }
+Real add(Real a, Real b, const Rounding& how) {
+    return apply("add", a, b, Real{}, how);
+}
 template <std::floating_point Real>
-Real subtract(Real a, Real b, const Rounding& how) { return apply("subtract", a, b, Real{}, how); }
+Real subtract(Real a, Real b, const Rounding& how) {
+    return apply("subtract", a, b, Real{}, how);
+}
 template <std::floating_point Real>
-Real multiply(Real a, Real b, const Rounding& how) { return apply("multiply", a, b, Real{}, how); }
+Real multiply(Real a, Real b, const Rounding& how) {
+    return apply("multiply", a, b, Real{}, how);
+}
 template <std::floating_point Real>
-Real divide(Real a, Real b, const Rounding& how) { return apply("divide", a, b, Real{}, how); }
+Real divide(Real a, Real b, const Rounding& how) {
+    return apply("divide", a, b, Real{}, how);
+}
 template <std::floating_point Real>
-Real sqrt(Real a, const Rounding& how) { return apply("sqrt", a, Real{}, Real{}, how); }
+Real sqrt(Real a, const Rounding& how) {
+    return apply("sqrt", a, Real{}, Real{}, how);
+}
 /// a b + c
 template <std::floating_point Real>
-Real fma(Real a, Real b, Real c, const Rounding& how) { return apply("fma", a, b, c, how); }
+Real fma(Real a, Real b, Real c, const Rounding& how) {
+    return apply("fma", a, b, c, how);
+}
 
 }  // namespace apscope

@@ -30,8 +30,8 @@ public:
     /// @param threads     0 takes all of the machine's. Their number never changes a bit.
     /// @throws std::invalid_argument  The fields of the format contradict each other, or it cannot do what the projection
     ///                                asks.
-    explicit BlockQuantizer(const BlockFormat& format, const Projection& projection = {.overflow = Overflow::saturate},
-                            std::uint64_t seed = 0, int threads = 1);
+    explicit BlockQuantizer(const BlockFormat& format, const Projection& projection = {.overflow = Overflow::saturate}, std::uint64_t seed = 0,
+                            int threads = 1);
 
     const BlockFormat& format() const { return format_; }
     const Projection& projection() const { return projection_; }

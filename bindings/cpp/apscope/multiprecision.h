@@ -22,8 +22,8 @@ namespace apscope {
 inline boost::multiprecision::cpp_rational exact_value(const FloatFormat& format, std::uint64_t code) {
     const double value = Quantizer(format).decode(code);  // every value of a format is an fp64 number
     if (!std::isfinite(value)) {
-        throw std::invalid_argument("code " + std::to_string(code) + " of " + format.name() + " is " +
-                                    (std::isnan(value) ? "NaN" : "an infinity") + ", which has no value");
+        throw std::invalid_argument("code " + std::to_string(code) + " of " + format.name() + " is " + (std::isnan(value) ? "NaN" : "an infinity") +
+                                    ", which has no value");
     }
     return boost::multiprecision::cpp_rational(value);
 }
@@ -102,7 +102,8 @@ template <class Backend, boost::multiprecision::expression_template_option Optio
     requires(boost::multiprecision::number_category<Backend>::value == boost::multiprecision::number_kind_floating_point)
 double round(const boost::multiprecision::number<Backend, Option>& value, const Quantizer& q, std::uint64_t element = 0) {
     using Float = boost::multiprecision::number<Backend, Option>;
-    static_assert(std::numeric_limits<Float>::radix == 2 || std::numeric_limits<Float>::radix == 0, "decimal numbers are no binary ones: give a cpp_rational");
+    static_assert(std::numeric_limits<Float>::radix == 2 || std::numeric_limits<Float>::radix == 0,
+                  "decimal numbers are no binary ones: give a cpp_rational");
     if (isnan(value)) return q(std::numeric_limits<double>::quiet_NaN(), element);
     if (isinf(value)) return q(signbit(value) != 0 ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity(), element);
     return q(detail::exact_number_of_float(value), element);

@@ -7,8 +7,7 @@
 
 namespace apscope {
 
-void allreduce(std::span<const float> in, std::size_t workers, std::span<double> out, const FloatFormat& format,
-               const AllreduceOptions& options) {
+void allreduce(std::span<const float> in, std::size_t workers, std::span<double> out, const FloatFormat& format, const AllreduceOptions& options) {
     const detail::FloatEnvironment environment;
     if (workers == 0) throw std::invalid_argument("there is no worker; give at least one array");
     if (in.size() != workers * out.size()) {
@@ -33,8 +32,7 @@ void allreduce(std::span<const float> in, std::size_t workers, std::span<double>
     detail::all_reduce(in, workers, out, format, o);
 }
 
-std::vector<double> detail::allreduce_rows(std::span<const std::span<const float>> rows, const FloatFormat& format,
-                                           const AllreduceOptions& options) {
+std::vector<double> detail::allreduce_rows(std::span<const std::span<const float>> rows, const FloatFormat& format, const AllreduceOptions& options) {
     const std::size_t length = rows.empty() ? 0 : rows.front().size();
     std::vector<float> all;
     all.reserve(rows.size() * length);

@@ -26,8 +26,7 @@ detail::SumOptions options_of(const Summation& how) {
 
 void check(std::string_view what, std::size_t length, std::size_t expected) {
     if (length == expected) return;
-    throw std::invalid_argument(std::string(what) + " has " + std::to_string(length) + " numbers; the sizes given make " +
-                                std::to_string(expected));
+    throw std::invalid_argument(std::string(what) + " has " + std::to_string(length) + " numbers; the sizes given make " + std::to_string(expected));
 }
 
 template <class Real>
@@ -48,12 +47,12 @@ void multiply_matrices(std::span<const Real> a, std::span<const Real> b, std::sp
 
 }  // namespace
 
-void arithmetic(std::string_view operation, std::span<const float> a, std::span<const float> b, std::span<const float> c,
-                std::span<float> out, const Rounding& how) {
+void arithmetic(std::string_view operation, std::span<const float> a, std::span<const float> b, std::span<const float> c, std::span<float> out,
+                const Rounding& how) {
     operate(operation, a, b, c, out, how);
 }
-void arithmetic(std::string_view operation, std::span<const double> a, std::span<const double> b, std::span<const double> c,
-                std::span<double> out, const Rounding& how) {
+void arithmetic(std::string_view operation, std::span<const double> a, std::span<const double> b, std::span<const double> c, std::span<double> out,
+                const Rounding& how) {
     operate(operation, a, b, c, out, how);
 }
 void sum(std::span<const float> x, std::size_t terms, std::span<float> out, const Summation& how) { add_up(x, terms, out, how); }

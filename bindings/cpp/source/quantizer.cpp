@@ -187,8 +187,7 @@ double Quantizer::decode(std::uint64_t code) const {
 template <class Real, class Code>
 void Quantizer::encode_span(std::span<const Real> values, std::span<Code> codes, std::optional<std::uint64_t> nan_code, std::uint64_t first) const {
     const detail::FloatEnvironment environment;
-    detail::encode<Real, Code>(values, codes, prepared_->format, prepared_->projection, nan_code, {prepared_->seed, first, {}},
-                               prepared_->threads);
+    detail::encode<Real, Code>(values, codes, prepared_->format, prepared_->projection, nan_code, {prepared_->seed, first, {}}, prepared_->threads);
 }
 template <class Code, class Real>
 void Quantizer::decode_span(std::span<const Code> codes, std::span<Real> values) const {
@@ -196,7 +195,7 @@ void Quantizer::decode_span(std::span<const Code> codes, std::span<Real> values)
     detail::decode<Code, Real>(codes, values, prepared_->format, prepared_->projection.keep_payload, prepared_->threads);
 }
 
-#define APSCOPE_CODES(Real, Code)                                                                                               \
+#define APSCOPE_CODES(Real, Code)                                                                                                    \
     template void Quantizer::encode_span(std::span<const Real>, std::span<Code>, std::optional<std::uint64_t>, std::uint64_t) const; \
     template void Quantizer::decode_span(std::span<const Code>, std::span<Real>) const;
 APSCOPE_CODES(float, std::uint8_t)

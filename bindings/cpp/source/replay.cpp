@@ -48,7 +48,7 @@ constexpr Reader readers[] = {
     APSCOPE_NUMBER_COLUMNS(APSCOPE_COUNT, APSCOPE_REAL)
 #undef APSCOPE_COUNT
 #undef APSCOPE_REAL
-    {{"skipped", ColumnKind::flag}, [](const Data&, const Row& r) { return r.skipped ? 1.0 : 0.0; }},
+        {{"skipped", ColumnKind::flag}, [](const Data&, const Row& r) { return r.skipped ? 1.0 : 0.0; }},
     {{"note", text_kind}, nullptr, [](const Data&, const Row& r) { return std::string_view(r.note); }},
 };
 
@@ -71,8 +71,8 @@ std::vector<std::size_t> chosen_steps(const detail::Manifest& manifest, const Re
         if (first <= manifest.steps[i].number && manifest.steps[i].number < end) chosen.push_back(i);
     }
     if (chosen.empty()) {
-        throw std::invalid_argument("no recorded step of trace '" + manifest.name + "' lies in " + std::to_string(first) + ":" +
-                                    std::to_string(end) + "; it has steps " + std::to_string(manifest.steps.front().number) + " to " +
+        throw std::invalid_argument("no recorded step of trace '" + manifest.name + "' lies in " + std::to_string(first) + ":" + std::to_string(end) +
+                                    "; it has steps " + std::to_string(manifest.steps.front().number) + " to " +
                                     std::to_string(manifest.steps.back().number));
     }
     return chosen;

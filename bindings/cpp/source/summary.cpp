@@ -79,7 +79,8 @@ std::vector<Placed> compared_rows(const std::vector<ResultRow>& rows) {
     for (const ResultRow& r : rows) {
         if (r.wire == any_reduced) continue;
         if (r.wire || !is_own(r.topology)) placed.push_back({&r, r.topology});
-        else for (const std::string& topology : of_scheme[r.scheme_index].crossing) placed.push_back({&r, topology});
+        else
+            for (const std::string& topology : of_scheme[r.scheme_index].crossing) placed.push_back({&r, topology});
     }
     return placed;
 }

@@ -19,7 +19,8 @@ std::vector<std::size_t> deeper_first(const ReductionProgram& program, int worke
     std::vector<std::pair<std::size_t, std::size_t>> operands;                  // of a hop, the deeper one first
     std::vector<int> kept;
     for (std::size_t h = 0; h < none; ++h) {
-        std::size_t first = made_by[static_cast<std::size_t>(program.hops[h].target)], second = made_by[static_cast<std::size_t>(program.hops[h].source)];
+        std::size_t first = made_by[static_cast<std::size_t>(program.hops[h].target)],
+                    second = made_by[static_cast<std::size_t>(program.hops[h].source)];
         const auto depth = [&](std::size_t maker) { return maker == none ? -1 : kept[maker]; };  // a worker's value keeps nothing waiting
         if (depth(second) > depth(first)) std::swap(first, second);
         kept.push_back(std::max(0, depth(first) + (second != none && depth(first) == depth(second))));
@@ -44,7 +45,8 @@ std::vector<std::size_t> deeper_first(const ReductionProgram& program, int worke
 
 HopProgram hop_program(const ReductionProgram& program, int workers, HopOrder order) {
     std::vector<NumberedHop> hops;
-    for (const Hop& hop : program.hops) hops.push_back({hop, static_cast<std::uint32_t>(hops.size()) * static_cast<std::uint32_t>(program.additions_per_hop)});
+    for (const Hop& hop : program.hops)
+        hops.push_back({hop, static_cast<std::uint32_t>(hops.size()) * static_cast<std::uint32_t>(program.additions_per_hop)});
     if (order == HopOrder::deeper_first) {
         std::vector<NumberedHop> moved;
         for (const std::size_t h : deeper_first(program, workers)) moved.push_back(hops[h]);

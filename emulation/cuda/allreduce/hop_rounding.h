@@ -19,8 +19,6 @@ APSCOPE_HD_CALL double add_by_mode(double a, double b, const Cast<double>& cast,
     return result;
 }
 
-APSCOPE_HD_CALL RoundingMoments moments_by_mode(double v, const Cast<double>& cast) {
-    return stochastic_moments(v, cast);
-}
+APSCOPE_HD_CALL RoundingMoments moments_by_mode(double v, const Cast<double>& cast) { return stochastic_moments(v, cast); }
 
 }  // namespace apscope::detail

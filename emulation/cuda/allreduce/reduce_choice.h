@@ -26,9 +26,18 @@ inline std::vector<ReduceChunk> reduce_chunks(const float* in, std::size_t worke
     const int count = static_cast<int>(workers);
     std::vector<ReduceChunk> chunks;
     for (int chunk = 0; chunk < chunk_count(options.topology, count); ++chunk) {
-        ReduceStep step{in, n, count, chunk_begin(options.topology, count, chunk, n), chunk_begin(options.topology, count, chunk + 1, n), out,
-                        options.input_cast, scale.scale, power_of_two ? 1.0 / scale.scale : 0.0, scale.divisor,
-                        make_cast<double>(format, options.projection), seed_key(options.seed),
+        ReduceStep step{in,
+                        n,
+                        count,
+                        chunk_begin(options.topology, count, chunk, n),
+                        chunk_begin(options.topology, count, chunk + 1, n),
+                        out,
+                        options.input_cast,
+                        scale.scale,
+                        power_of_two ? 1.0 / scale.scale : 0.0,
+                        scale.divisor,
+                        make_cast<double>(format, options.projection),
+                        seed_key(options.seed),
                         {{accumulator, seed_key(options.seed)}, options.topology.kahan, nullptr, 0, 0}};
         if (step.first == step.last) continue;
         HopProgram program;

@@ -33,7 +33,8 @@ struct ReduceStep {
         const double x = widened(in[static_cast<std::uint64_t>(worker) * elements + i]);
         if (!input_cast) return x;
         const RandomStream stream{key, static_cast<std::uint32_t>(worker), stage_and_hop(Stage::wire, 0), wire.random_bits};
-        if (wire.rounding == RoundingMode::ties_to_even) return round_to_format<RoundingMode::ties_to_even, double>(x * scale, wire, std::uint64_t{0});
+        if (wire.rounding == RoundingMode::ties_to_even)
+            return round_to_format<RoundingMode::ties_to_even, double>(x * scale, wire, std::uint64_t{0});
         const std::uint64_t random = is_stochastic(wire.rounding) ? stream.at(i) : 0;
         return round_by_mode<double>(x * scale, wire, random, stream, i);
     }

@@ -17,8 +17,8 @@ inline StepRounder make_step_rounder(const FloatFormat& format, const Projection
 }
 
 template <class F>
-void with_matmul_step(const float* a, const float* b, float* out, std::size_t batches, std::size_t rows, std::size_t terms,
-                      std::size_t columns, const SumOptions& options, F&& f) {
+void with_matmul_step(const float* a, const float* b, float* out, std::size_t batches, std::size_t rows, std::size_t terms, std::size_t columns,
+                      const SumOptions& options, F&& f) {
     using Kind = SumOrder::Kind;
     if (options.order.kind == Kind::exact) {
         throw std::invalid_argument("order=exact is not served on a GPU; use sequential, pairwise, chunked:N or kahan, or the CPU");

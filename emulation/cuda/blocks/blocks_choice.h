@@ -43,15 +43,32 @@ inline BlockRounding make_block_cast(const BlockFormat& f, const Projection& p, 
 inline EncodeBlocksStep make_encode_blocks(const float* in, float* out, std::uint8_t* codes, std::uint8_t* scales, const BlockShape& shape,
                                            const BlockFormat& format, const Projection& projection, std::uint64_t seed,
                                            const std::uint32_t* amax_bits) {
-    return {in, out, codes, scales, make_block_grid(shape, format), make_block_cast(format, projection, seed), make_codec(format.element),
-            make_codec(format.scale), amax_bits};
+    return {in,
+            out,
+            codes,
+            scales,
+            make_block_grid(shape, format),
+            make_block_cast(format, projection, seed),
+            make_codec(format.element),
+            make_codec(format.scale),
+            amax_bits};
 }
 
-inline DecodeBlocksStep make_decode_blocks(const std::uint8_t* codes, const std::uint8_t* scales, float tensor, float* out,
-                                           const BlockShape& shape, const BlockFormat& format, unsigned long long* wide_element_at,
-                                           unsigned long long* wide_scale_at) {
-    return {codes, scales, out, make_block_grid(shape, format), format.block_size, format.element.storage_bits(), format.scale.storage_bits(),
-            format.twos_complement, format.tensor_scale, tensor, make_codec(format.element), make_codec(format.scale), wide_element_at,
+inline DecodeBlocksStep make_decode_blocks(const std::uint8_t* codes, const std::uint8_t* scales, float tensor, float* out, const BlockShape& shape,
+                                           const BlockFormat& format, unsigned long long* wide_element_at, unsigned long long* wide_scale_at) {
+    return {codes,
+            scales,
+            out,
+            make_block_grid(shape, format),
+            format.block_size,
+            format.element.storage_bits(),
+            format.scale.storage_bits(),
+            format.twos_complement,
+            format.tensor_scale,
+            tensor,
+            make_codec(format.element),
+            make_codec(format.scale),
+            wide_element_at,
             wide_scale_at};
 }
 

@@ -3,9 +3,9 @@
 
 #include "emulation/cuda/cast/quantize_cuda.h"
 #include "emulation/cuda/cast/quantize_step.h"
+#include "emulation/cuda/cast/step_choice.h"
 #include "emulation/cuda/machine/device_memory.h"
 #include "emulation/cuda/machine/launch.h"
-#include "emulation/cuda/cast/step_choice.h"
 
 namespace apscope::detail {
 
@@ -37,8 +37,8 @@ void encode_array(const Real* in, void* out, int code_bytes, std::size_t n, cons
                                     std::to_string(code_bytes * 8));
     }
     if (nan_code && bits < 64 && *nan_code >> bits != 0) {
-        throw std::invalid_argument("nan=" + std::to_string(*nan_code) + " is no code of " + format.name() + ", which has " +
-                                    std::to_string(bits) + " bits");
+        throw std::invalid_argument("nan=" + std::to_string(*nan_code) + " is no code of " + format.name() + ", which has " + std::to_string(bits) +
+                                    " bits");
     }
     BasicCodec<Real> codec = make_codec<Real>(format);
     if (nan_code && !format.has_nan()) codec.nan_code = static_cast<BitsOf<Real>>(*nan_code);
@@ -69,14 +69,14 @@ void decode_on_device(const Code* in, Real* out, std::size_t n, const FloatForma
     const FoundIndex wide_at(bits < static_cast<int>(sizeof(Code) * 8), stream);
     launch(DecodeStep<Code, Real, 4>{in, out, {n, 0}, codec, bits, wide_at.get()}, stream);
     if (const unsigned long long index = wide_at.read(); index != nowhere) {
-        throw std::invalid_argument("the code of element " + std::to_string(index) + " is wider than " + format.name() +
-                                    ", which has " + std::to_string(bits) + " bits");
+        throw std::invalid_argument("the code of element " + std::to_string(index) + " is wider than " + format.name() + ", which has " +
+                                    std::to_string(bits) + " bits");
     }
 }
 
-#define APSCOPE_CODES(Real, Code)                                                                                             \
-    template void encode_on_device<Real, Code>(const Real*, Code*, std::size_t, const FloatFormat&, const Projection&,        \
-                                               std::optional<std::uint64_t>, std::uint64_t, cudaStream_t);                    \
+#define APSCOPE_CODES(Real, Code)                                                                                                                    \
+    template void encode_on_device<Real, Code>(const Real*, Code*, std::size_t, const FloatFormat&, const Projection&, std::optional<std::uint64_t>, \
+                                               std::uint64_t, cudaStream_t);                                                                         \
     template void decode_on_device<Code, Real>(const Code*, Real*, std::size_t, const FloatFormat&, bool, cudaStream_t);
 APSCOPE_CODES(float, std::uint8_t)
 APSCOPE_CODES(float, std::uint16_t)

@@ -102,7 +102,8 @@ APSCOPE_HD void note_first(unsigned long long* least, std::uint64_t index) {
 // The largest of the numbers that threads hand in; most read that theirs is not.
 APSCOPE_HD void note_largest(std::uint32_t* largest, std::uint32_t number) {
 #if defined(__CUDA_ARCH__)
-    if (number > cuda::atomic_ref<std::uint32_t, cuda::thread_scope_device>(*largest).load(cuda::std::memory_order_relaxed)) atomicMax(largest, number);
+    if (number > cuda::atomic_ref<std::uint32_t, cuda::thread_scope_device>(*largest).load(cuda::std::memory_order_relaxed))
+        atomicMax(largest, number);
 #else
     if (number > *largest) *largest = number;
 #endif

@@ -20,10 +20,10 @@ namespace apscope::detail {
 
 // out[i] = the value of `format` that in[i] projects to; `in` and `out` are the same array or apart.
 // Stochastic rounding draws the word of element first_element + i of the stream keyed by `seed`.
-void quantize_on_device(const float* in, float* out, std::size_t n, const FloatFormat& format, const Projection& projection,
-                        std::uint64_t seed, CUstream_st* stream, std::uint64_t first_element = 0);
-void quantize_on_device(const double* in, double* out, std::size_t n, const FloatFormat& format, const Projection& projection,
-                        std::uint64_t seed, CUstream_st* stream, std::uint64_t first_element = 0);
+void quantize_on_device(const float* in, float* out, std::size_t n, const FloatFormat& format, const Projection& projection, std::uint64_t seed,
+                        CUstream_st* stream, std::uint64_t first_element = 0);
+void quantize_on_device(const double* in, double* out, std::size_t n, const FloatFormat& format, const Projection& projection, std::uint64_t seed,
+                        CUstream_st* stream, std::uint64_t first_element = 0);
 
 // Codes of the projected values. Where the format has no NaN and no `nan_code` is given, the call waits
 // for the stream and throws std::invalid_argument for the first NaN: `out` is then written, too.

@@ -31,8 +31,7 @@ struct Memory {  // of every tensor's units
     }
 };
 
-int shift_in_force(const ShiftRule& rule, State& state, const std::string& tensor, std::size_t units, std::size_t unit, double amax,
-                   int workers) {
+int shift_in_force(const ShiftRule& rule, State& state, const std::string& tensor, std::size_t units, std::size_t unit, double amax, int workers) {
     if (!rule.remembers()) return rule.own(amax, workers);
     Memory& memory = state.of<Memory>();
     std::vector<int>& last = memory.shift.try_emplace(tensor, units).first->second;
@@ -103,22 +102,23 @@ SchemeDefinition aps_definition() {
             .source = "Han, Demmel, You, Auto-Precision Scaling for Distributed Deep Learning (arXiv:1911.08907); its code, CPD",
             .needs = "gradients; with frozen or delay, of consecutive steps",
             .takes_format = true,
-            .keys = float_keys({headroom_key(),
-                                {"rule", "ceil", "ceil: E - ceil(log2(H amax)); tight: the largest shift with H amax 2^s <= largest"},
-                                {"unit", "tensor", "what shares a shift: tensor, or a number of consecutive elements"},
-                                {"frozen", "0", "a shift that was the same in so many consecutive steps stays for good; 0: none does"},
-                                {"delay", "0", "1: the shift of the step before, which needs no agreement before sending; the first step uses its own"}}),
+            .keys =
+                float_keys({headroom_key(),
+                            {"rule", "ceil", "ceil: E - ceil(log2(H amax)); tight: the largest shift with H amax 2^s <= largest"},
+                            {"unit", "tensor", "what shares a shift: tensor, or a number of consecutive elements"},
+                            {"frozen", "0", "a shift that was the same in so many consecutive steps stays for good; 0: none does"},
+                            {"delay", "0", "1: the shift of the step before, which needs no agreement before sending; the first step uses its own"}}),
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-                FloatScheme scheme = float_scheme(arguments);
-                ShiftRule rule = ShiftRule::of(arguments);
-                rule.frozen = arguments.integer("frozen", 0, 1'000'000'000);
-                rule.delayed = arguments.integer("delay", 0, 1) == 1;
-                scheme.keeps_state = rule.remembers();
-                scheme.select = [rule](const SelectionInput& input, State& state) { return decide(rule, input, state); };
-                scheme.side_bits = 8;
-                if (arguments.text("unit") == "tensor") return scheme;
-                return in_units(scheme, rule, static_cast<std::size_t>(arguments.integer("unit", 1, 1L << 40)));
-            }};
+        FloatScheme scheme = float_scheme(arguments);
+        ShiftRule rule = ShiftRule::of(arguments);
+        rule.frozen = arguments.integer("frozen", 0, 1'000'000'000);
+        rule.delayed = arguments.integer("delay", 0, 1) == 1;
+        scheme.keeps_state = rule.remembers();
+        scheme.select = [rule](const SelectionInput& input, State& state) { return decide(rule, input, state); };
+        scheme.side_bits = 8;
+        if (arguments.text("unit") == "tensor") return scheme;
+        return in_units(scheme, rule, static_cast<std::size_t>(arguments.integer("unit", 1, 1L << 40)));
+    }};
 }
 
 }  // namespace apscope::detail

@@ -123,17 +123,17 @@ SchemeDefinition cpd_definition() {
                      {"kahan", "false", "whether the sum is Kahan's, every operation cast"},
                      {"input_cast", "as_aps", "as_aps: cast before sending if and only if scaled, as the code does; true: always"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-                constexpr std::array<std::string_view, 2> casts{"as_aps", "true"};
-                const FloatFormat& f = *arguments.format;
-                if (f.exponent_bits < 2 || f.exponent_bits > 8 || f.mantissa_bits > 22 || f != make_format(f.exponent_bits, f.mantissa_bits)) {
-                    throw std::invalid_argument("format '" + f.name() + "' is none of CPD's: it has IEEE 754's rules with 2 to 8 exponent and "
-                                                "0 to 22 significand bits, such as e5m2");
-                }
-                const bool scales = arguments.flag("aps");
-                const Cpd cpd{f.exponent_bits, f.mantissa_bits, scales, scales || arguments.choice("input_cast", casts) == "true",
-                              arguments.flag("kahan")};
-                return cpd_scheme(cpd, f.name());
-            }};
+        constexpr std::array<std::string_view, 2> casts{"as_aps", "true"};
+        const FloatFormat& f = *arguments.format;
+        if (f.exponent_bits < 2 || f.exponent_bits > 8 || f.mantissa_bits > 22 || f != make_format(f.exponent_bits, f.mantissa_bits)) {
+            throw std::invalid_argument("format '" + f.name() +
+                                        "' is none of CPD's: it has IEEE 754's rules with 2 to 8 exponent and "
+                                        "0 to 22 significand bits, such as e5m2");
+        }
+        const bool scales = arguments.flag("aps");
+        const Cpd cpd{f.exponent_bits, f.mantissa_bits, scales, scales || arguments.choice("input_cast", casts) == "true", arguments.flag("kahan")};
+        return cpd_scheme(cpd, f.name());
+    }};
 }
 
 }  // namespace apscope::detail

@@ -45,22 +45,23 @@ SchemeDefinition error_feedback_definition() {
             .body = SchemeDefinition::Body::scheme,
             .keys = {{"decay", "1", "factor on the error that is carried over, 0 to 1"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-                if (const auto* f = std::get_if<FloatScheme>(&arguments.inner->kind); f != nullptr && f->keeps_state) {
-                    throw std::invalid_argument("scheme '" + arguments.inner->spec + "' decides over all tensors of a step, which "
-                                                "error_feedback does not see; use a scheme that scales each tensor by itself");
-                }
-                TensorScheme t = as_tensor_scheme(*arguments.inner);
-                t.keeps_state = true;
-                t.compensate = [decay = arguments.number("decay", 0.0, 1.0), inner = t.compensate](const TrainingStep& step, State& state, Rows& rows) {
-                    if (inner) inner(step, state, rows);
-                    add_errors(state, rows, decay);
-                };
-                t.update = [inner = t.update](const TrainingStep& step, State& state, const Exchange& e) {
-                    if (inner) inner(step, state, e);
-                    keep_errors(state, e);
-                };
-                return t;
-            }};
+        if (const auto* f = std::get_if<FloatScheme>(&arguments.inner->kind); f != nullptr && f->keeps_state) {
+            throw std::invalid_argument("scheme '" + arguments.inner->spec +
+                                        "' decides over all tensors of a step, which "
+                                        "error_feedback does not see; use a scheme that scales each tensor by itself");
+        }
+        TensorScheme t = as_tensor_scheme(*arguments.inner);
+        t.keeps_state = true;
+        t.compensate = [decay = arguments.number("decay", 0.0, 1.0), inner = t.compensate](const TrainingStep& step, State& state, Rows& rows) {
+            if (inner) inner(step, state, rows);
+            add_errors(state, rows, decay);
+        };
+        t.update = [inner = t.update](const TrainingStep& step, State& state, const Exchange& e) {
+            if (inner) inner(step, state, e);
+            keep_errors(state, e);
+        };
+        return t;
+    }};
 }
 
 }  // namespace apscope::detail

@@ -12,14 +12,14 @@ SchemeDefinition none_definition() {
             .takes_format = true,
             .keys = float_keys(),
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-                FloatScheme scheme = float_scheme(arguments);
-                scheme.select = select_constant(power_of_two(0));
-                return scheme;
-            },
+        FloatScheme scheme = float_scheme(arguments);
+        scheme.select = select_constant(power_of_two(0));
+        return scheme;
+    },
             .family_of = [](const SchemeArguments& arguments) -> std::string_view {
-                const std::string name = arguments.format->name();
-                return name == "fp32" || name == "bf16" || name == "fp16" ? "baseline" : "unscaled";
-            }};
+        const std::string name = arguments.format->name();
+        return name == "fp32" || name == "bf16" || name == "fp16" ? "baseline" : "unscaled";
+    }};
 }
 
 }  // namespace apscope::detail

@@ -15,7 +15,8 @@ constexpr std::size_t group = 256;  // elements at a time
 
 // v = x as the block's scale has it. ratio: x times an fp32 reciprocal, in fp32.
 struct ScaleElements {
-    static APSCOPE_INLINE void run(const double* x, const double* scale, const float* multiply, std::size_t count, bool ratio, double largest, double* v) {
+    static APSCOPE_INLINE void run(const double* x, const double* scale, const float* multiply, std::size_t count, bool ratio, double largest,
+                                   double* v) {
         if (!ratio) {
             for (std::size_t i = 0; i < count; ++i) v[i] = x[i] / scale[i];
             return;
@@ -47,7 +48,8 @@ struct Neighbours {
     const double *x, *v, *scale, *low, *high, *bias, *variance;
 };
 struct DecodeMoments {
-    static APSCOPE_INLINE void run(const Neighbours* given, std::size_t count, bool scales_tensor, float tensor_scale, double* bias, double* variance) {
+    static APSCOPE_INLINE void run(const Neighbours* given, std::size_t count, bool scales_tensor, float tensor_scale, double* bias,
+                                   double* variance) {
         const Neighbours n = *given;
         const auto decoded = [&](double element, double scale) -> double {
             return scales_tensor ? static_cast<double>(static_cast<float>(element * scale) / tensor_scale) : element * scale;
@@ -70,7 +72,8 @@ void state_moments(Message& m, const BlockRow& row, std::span<const double> x, c
     Projection inside = projection;
     inside.overflow = Overflow::saturate;  // elements are at most the largest
     const Cast<double> cast = make_cast<double>(format.element, inside);
-    const Cast<double> down = make_cast<double>(format.element, {RoundingMode::toward_zero}), up = make_cast<double>(format.element, {RoundingMode::away_from_zero});
+    const Cast<double> down = make_cast<double>(format.element, {RoundingMode::toward_zero}),
+                       up = make_cast<double>(format.element, {RoundingMode::away_from_zero});
     const BasicCodec<double> scales = make_codec<double>(format.scale);
     const bool ratio = format.rule == ScaleRule::ratio;
     const auto block = static_cast<std::size_t>(format.block_size);

@@ -16,8 +16,7 @@ std::vector<std::uint8_t> pack_float_codes(std::span<const double> codes, const 
     return bits.take();
 }
 
-Message encode_float_row(std::span<const double> x, double scale, const FloatGrid& grid, const RandomStream& stream, bool packs,
-                         std::size_t first) {
+Message encode_float_row(std::span<const double> x, double scale, const FloatGrid& grid, const RandomStream& stream, bool packs, std::size_t first) {
     const std::size_t n = x.size();
     const Cast<double> cast = make_cast<double>(grid.format, grid.projection);
     const bool drawn = is_stochastic(grid.projection.rounding);

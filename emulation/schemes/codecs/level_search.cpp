@@ -141,7 +141,8 @@ public:
         const std::size_t n = points_.size();
         Row before(n + few), scratch(n + few);
         total_.resize(n + few);
-        for (std::size_t j = 0; j < n; ++j) total_[j] = points_.at[j] * points_.above[0] - points_.at[0] * points_.above[j] - points_.bend[0] + points_.bend[j];
+        for (std::size_t j = 0; j < n; ++j)
+            total_[j] = points_.at[j] * points_.above[0] - points_.at[0] * points_.above[j] - points_.bend[0] + points_.bend[j];
         std::vector<std::uint32_t> unsure(n);
         for (std::size_t t = 2; t < k_; ++t) {
             // With one more point at point 0 itself nothing gets worse, so i = 0 stands for fewer points.
@@ -149,8 +150,15 @@ public:
             for (std::size_t i = 0; i < n; ++i) before[i] = total_[i] - points_.bend[i];
             // Both totals are off by less than an error a layer.
             const double doubt = 2 * static_cast<double>(t) * points_.error;
-            const Arrays arrays{points_.at.data(), points_.above.data(), points_.bend.data(), before.data(), total_.data(),
-                                from_.back().data(), scratch.data(), doubt, every_};
+            const Arrays arrays{points_.at.data(),
+                                points_.above.data(),
+                                points_.bend.data(),
+                                before.data(),
+                                total_.data(),
+                                from_.back().data(),
+                                scratch.data(),
+                                doubt,
+                                every_};
             const auto find = [&](std::size_t first, std::size_t count) {
                 std::size_t doubtful = 0;
                 simd::run<FindBest>(tree_.nodes.data() + first, count, &arrays, unsure.data(), &doubtful);

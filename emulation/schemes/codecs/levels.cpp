@@ -100,8 +100,8 @@ int level_bits(std::size_t levels) {
     return bits;
 }
 
-Message encode_levels(std::span<const double> x, std::span<const double> levels, double scale, LevelRule rule,
-                      const RandomStream& stream, bool packs, std::size_t first) {
+Message encode_levels(std::span<const double> x, std::span<const double> levels, double scale, LevelRule rule, const RandomStream& stream, bool packs,
+                      std::size_t first) {
     const std::size_t n = x.size();
     const double unit = scale == 0.0 ? 1.0 : scale;
     const double words_count = std::ldexp(1.0, stream.random_bits);

@@ -14,8 +14,8 @@ enum class LevelRule { nearest, stochastic };  // nearest: a tie goes to the upp
 // the ends takes the end. Stochastic: up with probability floor(eta 2^N) / 2^N, N = the stream's
 // random bits (at most 53), eta the fraction of the interval in fp64, from the word of the element.
 // A scale of 0 counts as 1. `levels` ascend strictly; x and scale are finite. x[0] is element `first` of the stream.
-Message encode_levels(std::span<const double> x, std::span<const double> levels, double scale, LevelRule rule,
-                      const RandomStream& stream, bool packs, std::size_t first = 0);
+Message encode_levels(std::span<const double> x, std::span<const double> levels, double scale, LevelRule rule, const RandomStream& stream, bool packs,
+                      std::size_t first = 0);
 
 // The code of u with LevelRule::nearest.
 std::size_t nearest_level(double u, std::span<const double> levels);

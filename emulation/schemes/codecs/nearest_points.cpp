@@ -81,7 +81,8 @@ PointProducts nearest_point_products(std::span<const double> r, std::span<const 
             simd::run<NearestLevels>(part, divisor, largest, offset, count, static_cast<double*>(z), &near);
             for (std::size_t i = 0; i < count && near > 0; ++i) z[i] = levels[nearest_level(part[i] / divisor, levels)];
             std::fill(z + given, z + count, 0.0);  // what is not there adds nothing
-            simd::run<AddProducts>(part, static_cast<const double*>(z), count, static_cast<double*>(sums.lane[0]), static_cast<double*>(sums.lane[1]));
+            simd::run<AddProducts>(part, static_cast<const double*>(z), count, static_cast<double*>(sums.lane[0]),
+                                   static_cast<double*>(sums.lane[1]));
         }
         products.along += sums.join(0);
         products.length += sums.join(1);

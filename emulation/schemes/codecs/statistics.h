@@ -32,7 +32,6 @@ inline double amax_of(const Rows& rows) {
     return amax;
 }
 
-
 // 2^exponent x, rounded once.
 inline void multiply_by_power(std::span<double> x, int exponent) {
     if (exponent > -1000 && exponent < 1000) {  // the power is a normal number

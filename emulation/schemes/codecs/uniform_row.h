@@ -26,8 +26,7 @@ struct UniformGrid {
 // Decoded values of finite elements first .. first + in.size() - 1 of a row (in[0] is element `first`), with E[y] - x,
 // Var[y] and the signed level of each; `norms` are those of the row's buckets, fp32 numbers.
 void quantize_uniform(std::span<const double> in, std::span<double> out, const UniformGrid& grid, std::span<const float> norms,
-                      const RandomStream& stream, std::size_t first, std::span<double> bias, std::span<double> variance,
-                      std::span<double> levels);
+                      const RandomStream& stream, std::size_t first, std::span<double> bias, std::span<double> variance, std::span<double> levels);
 
 // A whole row as one message: levels, signs and norms.
 Message encode_uniform_row(std::span<const double> x, const UniformGrid& grid, const RandomStream& stream, bool packs);

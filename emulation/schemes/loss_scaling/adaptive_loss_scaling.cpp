@@ -82,37 +82,37 @@ SchemeDefinition adaptive_loss_scaling_definition() {
                                 headroom_key()}),
             .note = "lower bound",
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-                FloatScheme scheme = float_scheme(arguments);
-                const FloatFormat& format = *arguments.format;
-                const AdaptiveRule rule{arguments.choice("distribution", distributions) == "lognormal",
-                                        limit(arguments, "u_min", format.smallest_positive()),
-                                        limit(arguments, "u_max", format.largest()),
-                                        arguments.number("target", 1e-6, 0.5),
-                                        arguments.scale("upper"),
-                                        headroom_of(arguments)};
-                if (rule.upper < 1.0) throw std::invalid_argument("upper=" + arguments.text("upper") + " is below 1");
-                const long interval = arguments.integer("interval", 1, 1'000'000'000);
-                scheme.wants_sums = true;
-                scheme.keeps_state = interval > 1;
-                scheme.side_bits = 8;
-                scheme.select = [rule, interval](const SelectionInput& input, State& state) {
-                    std::vector<Decision> decisions;
-                    for (std::size_t step = 0; step < input.steps; ++step) {
-                        for (std::size_t tensor = 0; tensor < input.tensors; ++tensor) {
-                            if (interval == 1) {
-                                decisions.push_back(power_of_two(rule.exponent(input, input.at(step, tensor))));
-                                continue;
-                            }
-                            auto& [exponent, age] = state.of<Memory>().scales[input.names.at(tensor)];
-                            if (age == 0) exponent = rule.exponent(input, input.at(step, tensor));
-                            age = age + 1 == interval ? 0 : age + 1;
-                            decisions.push_back(power_of_two(exponent));
-                        }
+        FloatScheme scheme = float_scheme(arguments);
+        const FloatFormat& format = *arguments.format;
+        const AdaptiveRule rule{arguments.choice("distribution", distributions) == "lognormal",
+                                limit(arguments, "u_min", format.smallest_positive()),
+                                limit(arguments, "u_max", format.largest()),
+                                arguments.number("target", 1e-6, 0.5),
+                                arguments.scale("upper"),
+                                headroom_of(arguments)};
+        if (rule.upper < 1.0) throw std::invalid_argument("upper=" + arguments.text("upper") + " is below 1");
+        const long interval = arguments.integer("interval", 1, 1'000'000'000);
+        scheme.wants_sums = true;
+        scheme.keeps_state = interval > 1;
+        scheme.side_bits = 8;
+        scheme.select = [rule, interval](const SelectionInput& input, State& state) {
+            std::vector<Decision> decisions;
+            for (std::size_t step = 0; step < input.steps; ++step) {
+                for (std::size_t tensor = 0; tensor < input.tensors; ++tensor) {
+                    if (interval == 1) {
+                        decisions.push_back(power_of_two(rule.exponent(input, input.at(step, tensor))));
+                        continue;
                     }
-                    return decisions;
-                };
-                return scheme;
-            }};
+                    auto& [exponent, age] = state.of<Memory>().scales[input.names.at(tensor)];
+                    if (age == 0) exponent = rule.exponent(input, input.at(step, tensor));
+                    age = age + 1 == interval ? 0 : age + 1;
+                    decisions.push_back(power_of_two(exponent));
+                }
+            }
+            return decisions;
+        };
+        return scheme;
+    }};
 }
 
 }  // namespace apscope::detail

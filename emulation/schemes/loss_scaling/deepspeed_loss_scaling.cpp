@@ -39,9 +39,7 @@ struct DeepSpeedScaler {
     long window, hysteresis;
     bool since_2025, stops, consecutive;
 
-    bool grows(long steps_since) const {
-        return since_2025 ? steps_since > 1 && (steps_since - 1) % window == 0 : steps_since % window == 0;
-    }
+    bool grows(long steps_since) const { return since_2025 ? steps_since > 1 && (steps_since - 1) % window == 0 : steps_since % window == 0; }
 
     std::vector<Decision> run(const SelectionInput& input, const OverflowTest& overflows, State& state) const {
         auto& [scale, left, i, last, stopped] = state.of(Memory{init, hysteresis});
@@ -87,25 +85,25 @@ SchemeDefinition deepspeed_loss_scaling_definition() {
                                 {"version", "2025", "growth test: 2025, since June of that year, or 2020, before"}}),
             .note = "lower bound",
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-                FloatScheme scheme = float_scheme(arguments);
-                scheme.keeps_state = true;
-                const DeepSpeedScaler scaler{initial_loss_scale(arguments),
-                                             arguments.scale("factor"),
-                                             arguments.scale("min_scale"),
-                                             arguments.integer("window", 1, 1'000'000'000),
-                                             arguments.integer("hysteresis", 1, 1'000'000'000),
-                                             arguments.choice("version", versions) == "2025",
-                                             arguments.choice("at_minimum", at_minimum_choices) == "stop",
-                                             arguments.flag("consecutive_hysteresis")};
-                if (scaler.factor <= 1.0) throw std::invalid_argument("factor=" + arguments.text("factor") + " is not above 1");
-                if (scaler.min < 0x1p-126 || scaler.min > scaler.init) {
-                    throw std::invalid_argument("min_scale=" + arguments.text("min_scale") + " is not between 2^-126 and init");
-                }
-                scheme.select = [scaler, overflows = OverflowTest(scheme.grid)](const SelectionInput& input, State& state) {
-                    return scaler.run(input, overflows, state);
-                };
-                return scheme;
-            }};
+        FloatScheme scheme = float_scheme(arguments);
+        scheme.keeps_state = true;
+        const DeepSpeedScaler scaler{initial_loss_scale(arguments),
+                                     arguments.scale("factor"),
+                                     arguments.scale("min_scale"),
+                                     arguments.integer("window", 1, 1'000'000'000),
+                                     arguments.integer("hysteresis", 1, 1'000'000'000),
+                                     arguments.choice("version", versions) == "2025",
+                                     arguments.choice("at_minimum", at_minimum_choices) == "stop",
+                                     arguments.flag("consecutive_hysteresis")};
+        if (scaler.factor <= 1.0) throw std::invalid_argument("factor=" + arguments.text("factor") + " is not above 1");
+        if (scaler.min < 0x1p-126 || scaler.min > scaler.init) {
+            throw std::invalid_argument("min_scale=" + arguments.text("min_scale") + " is not between 2^-126 and init");
+        }
+        scheme.select = [scaler, overflows = OverflowTest(scheme.grid)](const SelectionInput& input, State& state) {
+            return scaler.run(input, overflows, state);
+        };
+        return scheme;
+    }};
 }
 
 }  // namespace apscope::detail

@@ -21,7 +21,8 @@ MinimumSchedule read_schedule(const std::string& text) {
     MinimumSchedule schedule;
     if (text == "none") return schedule;
     const auto refuse = [&](const std::string& part) {
-        throw std::invalid_argument("minimum=" + text + " has '" + part + "' where STEP:VALUE belongs, the steps ascending, "
+        throw std::invalid_argument("minimum=" + text + " has '" + part +
+                                    "' where STEP:VALUE belongs, the steps ascending, "
                                     "the values positive fp32 numbers (such as 0:1024/5000:8192)");
     };
     for (std::size_t first = 0; first <= text.size();) {

@@ -14,24 +14,25 @@ SchemeDefinition loss_scaling_definition() {
             .source = "Micikevicius et al., Mixed Precision Training, ICLR 2018 (arXiv:1710.03740)",
             .needs = "gradients (activation gradients for more than a lower bound)",
             .takes_format = true,
-            .keys = float_keys({{"scale", "1024", "S: a positive fp32 number, or best"},
-                                headroom_key("workers", "scale=best: room left for the sum: workers, sqrt_workers or one"),
-                                {"rule", "ceil", "scale=best: ceil: E - ceil(log2(H amax)), as aps; tight: the largest shift with H amax 2^s <= largest"}}),
+            .keys = float_keys(
+                {{"scale", "1024", "S: a positive fp32 number, or best"},
+                 headroom_key("workers", "scale=best: room left for the sum: workers, sqrt_workers or one"),
+                 {"rule", "ceil", "scale=best: ceil: E - ceil(log2(H amax)), as aps; tight: the largest shift with H amax 2^s <= largest"}}),
             .note = "lower bound",
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-                FloatScheme scheme = float_scheme(arguments);
-                const ShiftRule rule = ShiftRule::of(arguments);
-                if (arguments.text("scale") != "best") {
-                    scheme.select = select_constant(scale_of(arguments.scale("scale")));
-                    return scheme;
-                }
-                scheme.select = [rule](const SelectionInput& input, State&) {
-                    double amax = 0.0;
-                    for (const AgreedStatistics& s : input.statistics) amax = std::max(amax, s.amax);
-                    return std::vector<Decision>(input.statistics.size(), power_of_two(rule.own(amax, input.workers)));
-                };
-                return scheme;
-            }};
+        FloatScheme scheme = float_scheme(arguments);
+        const ShiftRule rule = ShiftRule::of(arguments);
+        if (arguments.text("scale") != "best") {
+            scheme.select = select_constant(scale_of(arguments.scale("scale")));
+            return scheme;
+        }
+        scheme.select = [rule](const SelectionInput& input, State&) {
+            double amax = 0.0;
+            for (const AgreedStatistics& s : input.statistics) amax = std::max(amax, s.amax);
+            return std::vector<Decision>(input.statistics.size(), power_of_two(rule.own(amax, input.workers)));
+        };
+        return scheme;
+    }};
 }
 
 }  // namespace apscope::detail

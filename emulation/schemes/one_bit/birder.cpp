@@ -125,26 +125,26 @@ SchemeDefinition birder_definition() {
                      {"amsgrad", "false", "true: the mean magnitude never falls"},
                      {"group", "1", "workers a node, whose ratios are averaged before the first bit"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-                const auto beta = static_cast<float>(arguments.fraction("beta"));
-                const bool amsgrad = arguments.flag("amsgrad");
-                const auto group = static_cast<std::size_t>(arguments.integer("group", 1, 1L << 20));
-                TensorScheme t;
-                t.grid = "sign";
-                t.topology = reductions::two_phase;
-                t.keeps_state = t.compares_intended = t.draws = t.reduction_draws = true;
-                t.transport.code_bits = 1;
-                t.transport.node = static_cast<int>(group);
-                t.compensate = [beta, amsgrad](const TrainingStep&, State& state, Rows& rows) { take_ratio(state, rows, beta, amsgrad); };
-                if (group > 1) t.select = [group](const TrainingStep&, State&, const Rows& u) { return node_means(u, group); };
-                t.encode = [group](const TrainingStep& step, const Parameters& theta, std::span<const double> u, int worker) {
-                    const auto w = static_cast<std::size_t>(worker);
-                    return group > 1 ? node_message(step, theta.of<Nodes>(), w, group) : draw(u, step, w, worker_hop);
-                };
-                t.reduce = [](const TrainingStep& step, State&, const Parameters&, const std::vector<Message>& sent, const Topology&) {
-                    return answer(step, sent);
-                };
-                return t;
-            }};
+        const auto beta = static_cast<float>(arguments.fraction("beta"));
+        const bool amsgrad = arguments.flag("amsgrad");
+        const auto group = static_cast<std::size_t>(arguments.integer("group", 1, 1L << 20));
+        TensorScheme t;
+        t.grid = "sign";
+        t.topology = reductions::two_phase;
+        t.keeps_state = t.compares_intended = t.draws = t.reduction_draws = true;
+        t.transport.code_bits = 1;
+        t.transport.node = static_cast<int>(group);
+        t.compensate = [beta, amsgrad](const TrainingStep&, State& state, Rows& rows) { take_ratio(state, rows, beta, amsgrad); };
+        if (group > 1) t.select = [group](const TrainingStep&, State&, const Rows& u) { return node_means(u, group); };
+        t.encode = [group](const TrainingStep& step, const Parameters& theta, std::span<const double> u, int worker) {
+            const auto w = static_cast<std::size_t>(worker);
+            return group > 1 ? node_message(step, theta.of<Nodes>(), w, group) : draw(u, step, w, worker_hop);
+        };
+        t.reduce = [](const TrainingStep& step, State&, const Parameters&, const std::vector<Message>& sent, const Topology&) {
+            return answer(step, sent);
+        };
+        return t;
+    }};
 }
 
 }  // namespace apscope::detail

@@ -76,28 +76,28 @@ SchemeDefinition multipoint_definition() {
                      {"search", "16", "scales that the line search tries"},
                      {"zero", "true", "whether 0 is a level: 2^bits - 1 levels; false: all 2^bits, as in the paper"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-                const int bits = static_cast<int>(arguments.integer("bits", 1, 8));
-                const long search = arguments.integer("search", 1, 1024);
-                const bool zero = arguments.flag("zero") && bits > 1;
-                TensorScheme t;
-                t.grid = "levels:" + std::to_string((1 << bits) - (zero ? 1 : 0));
-                const Row levels = bits == 1 ? Row{} : zero ? uniform_levels((1 << (bits - 1)) - 1) : offset_levels(1 << bits);
-                if (bits > 1) {
-                    t.select = [search, levels](const TrainingStep&, State&, const Rows& rows) {
-                        Parameters theta;
-                        for (const Row& row : rows) theta.own.of<Choices>().of_worker.push_back(best_choice(row, levels, search));
-                        return theta;
-                    };
-                }
-                t.encode = [bits, levels](const TrainingStep& step, const Parameters& theta, std::span<const double> r, int worker) {
-                    Message m = bits == 1 ? encode_signs(r, sign_scale(r, SignScale::l1, r.size()), r.size(), step.packs)
-                                          : scaled_point(r, levels, theta.of<Choices>().of_worker.at(static_cast<std::size_t>(worker)),
-                                                         step.stream(worker, 32), step.packs);
-                    m.side_bits = 32;
-                    return m;
-                };
-                return in_points(std::move(t), arguments.integer("points", 1, 64), arguments.fraction("nmse"));
-            }};
+        const int bits = static_cast<int>(arguments.integer("bits", 1, 8));
+        const long search = arguments.integer("search", 1, 1024);
+        const bool zero = arguments.flag("zero") && bits > 1;
+        TensorScheme t;
+        t.grid = "levels:" + std::to_string((1 << bits) - (zero ? 1 : 0));
+        const Row levels = bits == 1 ? Row{} : zero ? uniform_levels((1 << (bits - 1)) - 1) : offset_levels(1 << bits);
+        if (bits > 1) {
+            t.select = [search, levels](const TrainingStep&, State&, const Rows& rows) {
+                Parameters theta;
+                for (const Row& row : rows) theta.own.of<Choices>().of_worker.push_back(best_choice(row, levels, search));
+                return theta;
+            };
+        }
+        t.encode = [bits, levels](const TrainingStep& step, const Parameters& theta, std::span<const double> r, int worker) {
+            Message m = bits == 1 ? encode_signs(r, sign_scale(r, SignScale::l1, r.size()), r.size(), step.packs)
+                                  : scaled_point(r, levels, theta.of<Choices>().of_worker.at(static_cast<std::size_t>(worker)),
+                                                 step.stream(worker, 32), step.packs);
+            m.side_bits = 32;
+            return m;
+        };
+        return in_points(std::move(t), arguments.integer("points", 1, 64), arguments.fraction("nmse"));
+    }};
 }
 
 }  // namespace apscope::detail

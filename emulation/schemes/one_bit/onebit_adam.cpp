@@ -101,46 +101,41 @@ SchemeDefinition onebit_adam_definition() {
                      {"warmup", "0", "steps at first whose momentum is sent in warmup_format"},
                      {"warmup_format", "fp32", "fp32 or fp16"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-                constexpr std::array<std::string_view, 2> formats{"fp32", "fp16"};
-                const FloatGrid grid{parse_format(std::string(arguments.choice("warmup_format", formats))),
-                                     {RoundingMode::ties_to_even, Overflow::saturate}};
-                const auto warm = [warmup = arguments.integer("warmup", 0, 1L << 40)](const State& state) {
-                    return state.of<Memory>().steps < warmup;
-                };
-                TensorScheme t;
-                t.grid = "sign";
-                t.topology = reductions::two_phase;
-                t.keeps_state = t.compares_intended = true;
-                t.compensate = [beta = arguments.fraction("beta1")](const TrainingStep&, State& state, Rows& rows) { take_momentum(state, rows, beta); };
-                t.forward = [warm](const TrainingStep&, const State& state, const Rows& rows) {
-                    return warm(state) ? rows : with_errors(state, rows);
-                };
-                t.inverse = [](const TrainingStep&, const State& state, const Row& padded) {
-                    return Row(padded.begin(), padded.begin() + static_cast<std::ptrdiff_t>(state.of<Memory>().momentum.size()));
-                };
-                t.select = [warm](const TrainingStep&, State& state, const Rows&) {
-                    Parameters theta;
-                    theta.own.of<Phase>().warm = warm(state);
-                    return theta;
-                };
-                t.encode = [grid](const TrainingStep& step, const Parameters& theta, std::span<const double> v, int worker) {
-                    Message m;
-                    if (theta.of<Phase>().warm) {
-                        m = encode_float_row(v, 1.0, grid, step.stream(worker, 32), step.packs);
-                        m.grid_use.reset();  // the scheme's grid is signs
-                    } else {
-                        m = encode_signs(v, sign_scale(v, SignScale::l2, v.size()), v.size(), step.packs);
-                        m.side_bits = 64;  // its scale, and that of the chunk it serves
-                        m.codes = m.values;
-                    }
-                    return m;
-                };
-                t.reduce = [](const TrainingStep&, State& state, const Parameters& theta, const std::vector<Message>& sent, const Topology&) {
-                    return theta.of<Phase>().warm ? exact_sum(sent) : serve(state, sent);
-                };
-                t.update = [warm](const TrainingStep&, State& state, const Exchange& e) { keep(state, e, warm(state)); };
-                return t;
-            }};
+        constexpr std::array<std::string_view, 2> formats{"fp32", "fp16"};
+        const FloatGrid grid{parse_format(std::string(arguments.choice("warmup_format", formats))), {RoundingMode::ties_to_even, Overflow::saturate}};
+        const auto warm = [warmup = arguments.integer("warmup", 0, 1L << 40)](const State& state) { return state.of<Memory>().steps < warmup; };
+        TensorScheme t;
+        t.grid = "sign";
+        t.topology = reductions::two_phase;
+        t.keeps_state = t.compares_intended = true;
+        t.compensate = [beta = arguments.fraction("beta1")](const TrainingStep&, State& state, Rows& rows) { take_momentum(state, rows, beta); };
+        t.forward = [warm](const TrainingStep&, const State& state, const Rows& rows) { return warm(state) ? rows : with_errors(state, rows); };
+        t.inverse = [](const TrainingStep&, const State& state, const Row& padded) {
+            return Row(padded.begin(), padded.begin() + static_cast<std::ptrdiff_t>(state.of<Memory>().momentum.size()));
+        };
+        t.select = [warm](const TrainingStep&, State& state, const Rows&) {
+            Parameters theta;
+            theta.own.of<Phase>().warm = warm(state);
+            return theta;
+        };
+        t.encode = [grid](const TrainingStep& step, const Parameters& theta, std::span<const double> v, int worker) {
+            Message m;
+            if (theta.of<Phase>().warm) {
+                m = encode_float_row(v, 1.0, grid, step.stream(worker, 32), step.packs);
+                m.grid_use.reset();  // the scheme's grid is signs
+            } else {
+                m = encode_signs(v, sign_scale(v, SignScale::l2, v.size()), v.size(), step.packs);
+                m.side_bits = 64;  // its scale, and that of the chunk it serves
+                m.codes = m.values;
+            }
+            return m;
+        };
+        t.reduce = [](const TrainingStep&, State& state, const Parameters& theta, const std::vector<Message>& sent, const Topology&) {
+            return theta.of<Phase>().warm ? exact_sum(sent) : serve(state, sent);
+        };
+        t.update = [warm](const TrainingStep&, State& state, const Exchange& e) { keep(state, e, warm(state)); };
+        return t;
+    }};
 }
 
 }  // namespace apscope::detail

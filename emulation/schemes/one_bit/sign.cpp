@@ -22,20 +22,20 @@ SchemeDefinition sign_definition() {
             .keys = {{"scale", "l1", "l1 (mean magnitude), l2 (root mean square) or one"},
                      {"padding", "none", "none, or workers: zeros up to a multiple of W lcm(W, 8), sent and counted in the scale"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-                constexpr std::array<std::string_view, 3> scales{"l1", "l2", "one"};  // as in SignScale
-                constexpr std::array<std::string_view, 2> paddings{"none", "workers"};
-                const auto rule = arguments.one_of<SignScale>("scale", scales);
-                const bool pads = arguments.choice("padding", paddings) == "workers";
-                TensorScheme t;
-                t.grid = "sign";
-                t.encode = [rule, pads](const TrainingStep& step, const Parameters&, std::span<const double> x, int) {
-                    const std::size_t length = pads ? padded_length(x.size(), static_cast<std::size_t>(step.workers)) : x.size();
-                    Message m = encode_signs(x, sign_scale(x, rule, length), length, step.packs);
-                    m.side_bits = rule == SignScale::one ? 0 : 32;
-                    return m;
-                };
-                return t;
-            }};
+        constexpr std::array<std::string_view, 3> scales{"l1", "l2", "one"};  // as in SignScale
+        constexpr std::array<std::string_view, 2> paddings{"none", "workers"};
+        const auto rule = arguments.one_of<SignScale>("scale", scales);
+        const bool pads = arguments.choice("padding", paddings) == "workers";
+        TensorScheme t;
+        t.grid = "sign";
+        t.encode = [rule, pads](const TrainingStep& step, const Parameters&, std::span<const double> x, int) {
+            const std::size_t length = pads ? padded_length(x.size(), static_cast<std::size_t>(step.workers)) : x.size();
+            Message m = encode_signs(x, sign_scale(x, rule, length), length, step.packs);
+            m.side_bits = rule == SignScale::one ? 0 : 32;
+            return m;
+        };
+        return t;
+    }};
 }
 
 }  // namespace apscope::detail

@@ -48,25 +48,25 @@ SchemeDefinition sign_vote_definition() {
             .keys = {{"momentum", "0", "beta of the workers' momentum, from 0 (none) to below 1"},
                      {"tie", "plus", "what an even vote gives: plus (+1) or zero"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-                constexpr std::array<std::string_view, 2> ties{"plus", "zero"};
-                const double beta = arguments.fraction("momentum"), tie = arguments.choice("tie", ties) == "plus" ? 1.0 : 0.0;
-                TensorScheme t;
-                t.grid = "sign";
-                t.topology = reductions::vote;
-                t.transport.code_bits = 1;
-                t.transport.sum_bits = [tie](int workers) { return tie == 0.0 && workers % 2 == 0 ? 2 : 1; };  // of the answer
-                if (beta != 0.0) {
-                    t.keeps_state = t.compares_intended = true;
-                    t.compensate = [beta](const TrainingStep&, State& state, Rows& rows) { take_momentum(state, rows, beta); };
-                }
-                t.encode = [](const TrainingStep& step, const Parameters&, std::span<const double> x, int) {
-                    return encode_signs(x, 1.0, x.size(), step.packs);
-                };
-                t.reduce = [tie](const TrainingStep&, State&, const Parameters&, const std::vector<Message>& sent, const Topology&) {
-                    return vote(sent, tie);
-                };
-                return t;
-            }};
+        constexpr std::array<std::string_view, 2> ties{"plus", "zero"};
+        const double beta = arguments.fraction("momentum"), tie = arguments.choice("tie", ties) == "plus" ? 1.0 : 0.0;
+        TensorScheme t;
+        t.grid = "sign";
+        t.topology = reductions::vote;
+        t.transport.code_bits = 1;
+        t.transport.sum_bits = [tie](int workers) { return tie == 0.0 && workers % 2 == 0 ? 2 : 1; };  // of the answer
+        if (beta != 0.0) {
+            t.keeps_state = t.compares_intended = true;
+            t.compensate = [beta](const TrainingStep&, State& state, Rows& rows) { take_momentum(state, rows, beta); };
+        }
+        t.encode = [](const TrainingStep& step, const Parameters&, std::span<const double> x, int) {
+            return encode_signs(x, 1.0, x.size(), step.packs);
+        };
+        t.reduce = [tie](const TrainingStep&, State&, const Parameters&, const std::vector<Message>& sent, const Topology&) {
+            return vote(sent, tie);
+        };
+        return t;
+    }};
 }
 
 }  // namespace apscope::detail

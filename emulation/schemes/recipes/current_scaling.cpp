@@ -50,16 +50,16 @@ SchemeDefinition current_scaling_definition() {
                                 {"eps", "0", "what amax counts as at least"}},
                                {.overflow = "saturate", .accumulate = "fp32"}),
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-                constexpr std::array<std::string_view, 2> agreements{"max", "local"};
-                FloatScheme scheme = float_scheme(arguments);
-                const bool pow2 = arguments.flag("pow2");
-                const auto block = static_cast<std::size_t>(arguments.integer("block", 0, 1L << 40));
-                const double eps = arguments.number("eps", 0.0, 0x1p127);
-                if (arguments.choice("agree", agreements) == "local" || block != 0) return local(scheme.grid, block, eps, pow2);
-                scheme.side_bits = pow2 ? 8 : 32;
-                scheme.select = agreed(arguments.format->largest(), eps, pow2);
-                return scheme;
-            }};
+        constexpr std::array<std::string_view, 2> agreements{"max", "local"};
+        FloatScheme scheme = float_scheme(arguments);
+        const bool pow2 = arguments.flag("pow2");
+        const auto block = static_cast<std::size_t>(arguments.integer("block", 0, 1L << 40));
+        const double eps = arguments.number("eps", 0.0, 0x1p127);
+        if (arguments.choice("agree", agreements) == "local" || block != 0) return local(scheme.grid, block, eps, pow2);
+        scheme.side_bits = pow2 ? 8 : 32;
+        scheme.select = agreed(arguments.format->largest(), eps, pow2);
+        return scheme;
+    }};
 }
 
 }  // namespace apscope::detail

@@ -37,25 +37,25 @@ SchemeDefinition fp8_allreduce_definition() {
             .takes_format = true,
             .keys = float_keys({headroom_key("sqrt_workers", "room left for the sum: sqrt_workers, workers or one")}, {.overflow = "saturate"}),
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-                FloatScheme scheme = float_scheme(arguments);
-                scheme.keeps_state = true;
-                scheme.side_bits = 32;  // the amax
-                scheme.select = [headroom = headroom_of(arguments), largest = arguments.format->largest()](const SelectionInput& input, State& state) {
-                    std::vector<Decision> decisions;
-                    Memory& memory = state.of<Memory>();
-                    for (std::size_t i = 0; i < input.statistics.size(); ++i) {
-                        const AgreedStatistics& s = input.statistics[i];
-                        double& scale = memory.scale.try_emplace(input.names.at(i % input.tensors), 1.0).first->second;
-                        if (s.amax > 0.0 && s.nonfinite == 0) {
-                            const int exponent = std::min(largest_shift_within(s.amax, 1, Headroom::one, largest), 127);
-                            scale = static_cast<float>(std::ldexp(room(input.workers, headroom), exponent));
-                        }
-                        decisions.push_back(scale_of(scale));
-                    }
-                    return decisions;
-                };
-                return scheme;
-            }};
+        FloatScheme scheme = float_scheme(arguments);
+        scheme.keeps_state = true;
+        scheme.side_bits = 32;  // the amax
+        scheme.select = [headroom = headroom_of(arguments), largest = arguments.format->largest()](const SelectionInput& input, State& state) {
+            std::vector<Decision> decisions;
+            Memory& memory = state.of<Memory>();
+            for (std::size_t i = 0; i < input.statistics.size(); ++i) {
+                const AgreedStatistics& s = input.statistics[i];
+                double& scale = memory.scale.try_emplace(input.names.at(i % input.tensors), 1.0).first->second;
+                if (s.amax > 0.0 && s.nonfinite == 0) {
+                    const int exponent = std::min(largest_shift_within(s.amax, 1, Headroom::one, largest), 127);
+                    scale = static_cast<float>(std::ldexp(room(input.workers, headroom), exponent));
+                }
+                decisions.push_back(scale_of(scale));
+            }
+            return decisions;
+        };
+        return scheme;
+    }};
 }
 
 }  // namespace apscope::detail

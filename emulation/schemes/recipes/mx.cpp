@@ -23,28 +23,28 @@ SchemeDefinition mx_definition() {
                      {"rounding", "ties_to_even", "how an element is rounded"},
                      {"random_bits", "32", "random bits of stochastic rounding, 1 to 64"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-                std::string name = arguments.text("block_format");
-                std::replace(name.begin(), name.end(), '/', ',');
-                BlockFormat format = parse_block_format(name);
-                if (const long block = arguments.integer("block", 0, 1 << 30); block != 0) format.block_size = static_cast<int>(block);
-                if (const std::string& rule = arguments.text("rule"); rule != "format") format.rule = parse_scale_rule(rule);
-                if (format.rule == ScaleRule::ratio) {
-                    throw std::invalid_argument("block_format=" + name + " has scales that are ratios; mx takes powers of two (see nvfp4)");
-                }
-                validate(format);
-                const Projection projection{parse_rounding(arguments.text("rounding")), Overflow::saturate,
-                                            static_cast<int>(arguments.integer("random_bits", 1, 64))};
-                require_counted(projection.rounding, "schemes");
-                validate(projection, format.element);
-                TensorScheme t;
-                t.grid = format.name();
-                t.draws = is_stochastic(projection.rounding);
-                t.encode = [=](const TrainingStep& step, const Parameters&, std::span<const double> x, int worker) {
-                    const BlockRow row = encode_block_row(x, format, projection, {step.stream(worker, projection.random_bits), {}});
-                    return block_message(row, x, format, projection, step.packs);
-                };
-                return t;
-            }};
+        std::string name = arguments.text("block_format");
+        std::replace(name.begin(), name.end(), '/', ',');
+        BlockFormat format = parse_block_format(name);
+        if (const long block = arguments.integer("block", 0, 1 << 30); block != 0) format.block_size = static_cast<int>(block);
+        if (const std::string& rule = arguments.text("rule"); rule != "format") format.rule = parse_scale_rule(rule);
+        if (format.rule == ScaleRule::ratio) {
+            throw std::invalid_argument("block_format=" + name + " has scales that are ratios; mx takes powers of two (see nvfp4)");
+        }
+        validate(format);
+        const Projection projection{parse_rounding(arguments.text("rounding")), Overflow::saturate,
+                                    static_cast<int>(arguments.integer("random_bits", 1, 64))};
+        require_counted(projection.rounding, "schemes");
+        validate(projection, format.element);
+        TensorScheme t;
+        t.grid = format.name();
+        t.draws = is_stochastic(projection.rounding);
+        t.encode = [=](const TrainingStep& step, const Parameters&, std::span<const double> x, int worker) {
+            const BlockRow row = encode_block_row(x, format, projection, {step.stream(worker, projection.random_bits), {}});
+            return block_message(row, x, format, projection, step.packs);
+        };
+        return t;
+    }};
 }
 
 }  // namespace apscope::detail

@@ -123,42 +123,42 @@ SchemeDefinition nvfp4_definition() {
                      {"agree", "max", "the tensor's amax: max over the workers, or local"},
                      {"random_bits", "32", "random bits of stochastic rounding, 1 to 64"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-                constexpr std::array<std::string_view, 2> agreements{"max", "local"};
-                constexpr std::array<std::string_view, 3> metrics{"false", "mse", "mae"};  // as in FourOverSix
-                const BlockFormat format = parse_block_format("nvfp4");
-                const Projection projection{parse_rounding(arguments.text("rounding")), Overflow::saturate,
-                                            static_cast<int>(arguments.integer("random_bits", 1, 64))};
-                require_counted(projection.rounding, "schemes");
-                validate(projection, format.element);
-                const bool agrees = arguments.choice("agree", agreements) == "max";
-                TensorScheme t;
-                t.grid = format.name();
-                t.draws = is_stochastic(projection.rounding);
-                t.transport.agreed_bits = agrees ? 32 : 0;  // the tensor's amax; block scales are each worker's own
-                if (arguments.flag("rht")) {
-                    t.forward = [](const TrainingStep&, const State&, const Rows& rows) {
-                        Rows turned;
-                        for (const Row& row : rows) turned.push_back(turn(row));
-                        return turned;
-                    };
-                    t.inverse = [](const TrainingStep& step, const State&, const Row& row) { return turn_back(step, row); };
-                    t.inverse_variance = [](const TrainingStep& step, const State&, const Row& row) { return turn_back_variance(step, row); };
-                    t.reduce = [](const TrainingStep& step, State&, const Parameters&, const std::vector<Message>& sent, const Topology&) {
-                        return gather_back(step, sent);
-                    };
-                }
-                t.select = [](const TrainingStep&, State&, const Rows& rows) {
-                    Parameters theta;
-                    theta.own.of<Agreed>().amax = amax_of(rows);
-                    return theta;
-                };
-                t.encode = [=, metric = arguments.one_of<FourOverSix>("four_over_six", metrics)](
-                               const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
-                    return encode(x, agrees ? theta.of<Agreed>().amax : amax_of(x), format, projection, metric,
-                                  step.stream(worker, projection.random_bits), step.packs);
-                };
-                return t;
-            }};
+        constexpr std::array<std::string_view, 2> agreements{"max", "local"};
+        constexpr std::array<std::string_view, 3> metrics{"false", "mse", "mae"};  // as in FourOverSix
+        const BlockFormat format = parse_block_format("nvfp4");
+        const Projection projection{parse_rounding(arguments.text("rounding")), Overflow::saturate,
+                                    static_cast<int>(arguments.integer("random_bits", 1, 64))};
+        require_counted(projection.rounding, "schemes");
+        validate(projection, format.element);
+        const bool agrees = arguments.choice("agree", agreements) == "max";
+        TensorScheme t;
+        t.grid = format.name();
+        t.draws = is_stochastic(projection.rounding);
+        t.transport.agreed_bits = agrees ? 32 : 0;  // the tensor's amax; block scales are each worker's own
+        if (arguments.flag("rht")) {
+            t.forward = [](const TrainingStep&, const State&, const Rows& rows) {
+                Rows turned;
+                for (const Row& row : rows) turned.push_back(turn(row));
+                return turned;
+            };
+            t.inverse = [](const TrainingStep& step, const State&, const Row& row) { return turn_back(step, row); };
+            t.inverse_variance = [](const TrainingStep& step, const State&, const Row& row) { return turn_back_variance(step, row); };
+            t.reduce = [](const TrainingStep& step, State&, const Parameters&, const std::vector<Message>& sent, const Topology&) {
+                return gather_back(step, sent);
+            };
+        }
+        t.select = [](const TrainingStep&, State&, const Rows& rows) {
+            Parameters theta;
+            theta.own.of<Agreed>().amax = amax_of(rows);
+            return theta;
+        };
+        t.encode = [=, metric = arguments.one_of<FourOverSix>("four_over_six", metrics)](const TrainingStep& step, const Parameters& theta,
+                                                                                         std::span<const double> x, int worker) {
+            return encode(x, agrees ? theta.of<Agreed>().amax : amax_of(x), format, projection, metric, step.stream(worker, projection.random_bits),
+                          step.packs);
+        };
+        return t;
+    }};
 }
 
 }  // namespace apscope::detail

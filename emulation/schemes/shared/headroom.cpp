@@ -64,9 +64,9 @@ int largest_shift_within(double amax, int workers, Headroom headroom, double lim
         // a.integer 2^(a.exponent + 2 shift) <= l.integer 2^l.exponent, within 128 bits: the
         // difference of exponents is small because the magnitudes are close.
         const int difference = a.exponent + 2 * shift - l.exponent;
-        return difference >= 0 ? bit_length(a.integer) + difference <= 127 && (a.integer << difference) <= l.integer
-                               : bit_length(l.integer) - difference <= 127 ? a.integer <= l.integer << -difference
-                                                                            : true;
+        return difference >= 0                             ? bit_length(a.integer) + difference <= 127 && (a.integer << difference) <= l.integer
+               : bit_length(l.integer) - difference <= 127 ? a.integer <= l.integer << -difference
+                                                           : true;
     };
     while (fits(s + 1)) ++s;
     return s;

@@ -61,8 +61,7 @@ bool OverflowTest::operator()(const SelectionInput& input, std::size_t step, dou
         const double scaled = s.amax * scale;
         if (is_stochastic(grid_.projection.rounding)) {
             if (scaled > grid_.format.largest()) return true;
-        } else if (!std::isfinite(round_one<double>(scaled, cast_)) ||
-                   !std::isfinite(round_one<double>(-scaled, cast_))) {
+        } else if (!std::isfinite(round_one<double>(scaled, cast_)) || !std::isfinite(round_one<double>(-scaled, cast_))) {
             return true;
         }
     }
@@ -77,8 +76,9 @@ std::vector<SchemeKey> grad_scaler_keys() {
 }
 
 SchemeKey initial_loss_scale_key() {
-    return {"init", "auto", "S at the first step: a positive fp32 number, or auto: 2^(E+1), E = floor(log2 largest), between 1 and 2^16: "
-                            "65536 for fp16, e5m2 and wider exponents, 512 for e4m3fn, 256 for e4m3, 16 for e3m4"};
+    return {"init", "auto",
+            "S at the first step: a positive fp32 number, or auto: 2^(E+1), E = floor(log2 largest), between 1 and 2^16: "
+            "65536 for fp16, e5m2 and wider exponents, 512 for e4m3fn, 256 for e4m3, 16 for e3m4"};
 }
 
 double initial_loss_scale(const SchemeArguments& arguments) {
@@ -99,8 +99,8 @@ FloatScheme grad_scaler(const SchemeArguments& arguments, MinimumSchedule minimu
     if (growth <= 1.0) throw std::invalid_argument("growth=" + arguments.text("growth") + " is not above 1");
     if (backoff >= 1.0) throw std::invalid_argument("backoff=" + arguments.text("backoff") + " is not below 1");
     const long interval = arguments.integer("growth_interval", 1, 1'000'000'000);
-    scheme.select = [scaler = GradScaler{init, growth, backoff, interval, std::move(minimum)},
-                     overflows = OverflowTest(scheme.grid)](const SelectionInput& input, State& state) { return scaler.run(input, overflows, state); };
+    scheme.select = [scaler = GradScaler{init, growth, backoff, interval, std::move(minimum)}, overflows = OverflowTest(scheme.grid)](
+                        const SelectionInput& input, State& state) { return scaler.run(input, overflows, state); };
     return scheme;
 }
 

@@ -51,7 +51,9 @@ struct Chosen {
         for (std::size_t j = 0; f.writes() && j < points.size(); ++j) {
             for (auto& [name, row] : points[j].rows()) all[prefix(j) + name] = std::move(row);
         }
-        const auto has = [&](std::size_t j) { return std::any_of(all.begin(), all.end(), [&](const auto& r) { return r.first.starts_with(prefix(j)); }); };
+        const auto has = [&](std::size_t j) {
+            return std::any_of(all.begin(), all.end(), [&](const auto& r) { return r.first.starts_with(prefix(j)); });
+        };
         for (std::size_t j = 0; !f.writes() && has(j); ++j) {
             NamedRows own;
             for (auto r = all.lower_bound(prefix(j)); r != all.end() && r->first.starts_with(prefix(j)); r = all.erase(r)) {
@@ -99,7 +101,8 @@ struct Points {
         BitWriter bits;
         const long count = chosen.counts.at(static_cast<std::size_t>(worker));
         for (long j = 0; j < count; ++j) {
-            const Message point = inner.encode(at_point(step, static_cast<std::uint32_t>(j)), chosen.points.at(static_cast<std::size_t>(j)), r, worker);
+            const Message point =
+                inner.encode(at_point(step, static_cast<std::uint32_t>(j)), chosen.points.at(static_cast<std::size_t>(j)), r, worker);
             for (std::size_t i = 0; i < r.size(); ++i) m.values[i] += point.values[i];
             subtract(r, point.values);
             m.payload_bits += point.payload_bits;

@@ -87,37 +87,37 @@ SchemeDefinition bit_centering_definition() {
                      {"period", "10", "steps from one centre, sent in fp32, to the next"},
                      {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-                const int bits = static_cast<int>(arguments.integer("bits", 2, 16));
-                const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
-                const long period = arguments.integer("period", 1, 1L << 40);
-                const double mu = arguments.number("mu", 0.0);
-                if (mu == 0.0) throw std::invalid_argument("mu=" + arguments.text("mu") + " is not above 0 (such as 0.1)");
-                const FloatGrid fp32{parse_format("fp32"), {RoundingMode::ties_to_even, Overflow::saturate}};
-                TensorScheme t;
-                t.grid = "offset:" + std::to_string(bits);
-                t.keeps_state = t.draws = true;
-                t.select = [bits, mu](const TrainingStep&, State& state, const Rows&) {
-                    const auto& [age, centre] = state.of<Memory>();
-                    Parameters theta;
-                    auto& [takes_centre, delta, around] = theta.own.of<Centred>();
-                    takes_centre = age == 0;
-                    if (takes_centre) return theta;
-                    around = centre;
-                    delta = std::sqrt(sum_of_squares(centre)) / mu / (std::ldexp(1.0, bits - 1) - 1.0);
-                    return theta;
-                };
-                t.encode = [fp32, random_bits, box = integer_box(bits)](const TrainingStep& step, const Parameters& theta,
-                                                                       std::span<const double> x, int worker) {
-                    const RandomStream stream = step.stream(worker, random_bits);
-                    const Centred& centred = theta.of<Centred>();
-                    if (!centred.takes_centre) return encode_offsets(x, centred, box, stream, step.packs);
-                    Message m = encode_float_row(x, 1.0, fp32, stream, step.packs);
-                    m.grid_use.reset();  // the scheme's grid is offsets
-                    return m;
-                };
-                t.update = [period](const TrainingStep&, State& state, const Exchange& e) { keep(state, e, period); };
-                return t;
-            }};
+        const int bits = static_cast<int>(arguments.integer("bits", 2, 16));
+        const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
+        const long period = arguments.integer("period", 1, 1L << 40);
+        const double mu = arguments.number("mu", 0.0);
+        if (mu == 0.0) throw std::invalid_argument("mu=" + arguments.text("mu") + " is not above 0 (such as 0.1)");
+        const FloatGrid fp32{parse_format("fp32"), {RoundingMode::ties_to_even, Overflow::saturate}};
+        TensorScheme t;
+        t.grid = "offset:" + std::to_string(bits);
+        t.keeps_state = t.draws = true;
+        t.select = [bits, mu](const TrainingStep&, State& state, const Rows&) {
+            const auto& [age, centre] = state.of<Memory>();
+            Parameters theta;
+            auto& [takes_centre, delta, around] = theta.own.of<Centred>();
+            takes_centre = age == 0;
+            if (takes_centre) return theta;
+            around = centre;
+            delta = std::sqrt(sum_of_squares(centre)) / mu / (std::ldexp(1.0, bits - 1) - 1.0);
+            return theta;
+        };
+        t.encode = [fp32, random_bits, box = integer_box(bits)](const TrainingStep& step, const Parameters& theta, std::span<const double> x,
+                                                                int worker) {
+            const RandomStream stream = step.stream(worker, random_bits);
+            const Centred& centred = theta.of<Centred>();
+            if (!centred.takes_centre) return encode_offsets(x, centred, box, stream, step.packs);
+            Message m = encode_float_row(x, 1.0, fp32, stream, step.packs);
+            m.grid_use.reset();  // the scheme's grid is offsets
+            return m;
+        };
+        t.update = [period](const TrainingStep&, State& state, const Exchange& e) { keep(state, e, period); };
+        return t;
+    }};
 }
 
 }  // namespace apscope::detail

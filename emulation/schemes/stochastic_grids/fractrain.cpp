@@ -92,27 +92,27 @@ SchemeDefinition fractrain_definition() {
                      {"least_scale", "1e-8", "the least distance of two codes"},
                      {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-                const std::vector<int> widths = schedule(arguments.text("bits"));
-                const double epsilon = arguments.number("epsilon", 0.0), alpha = arguments.number("alpha", 0.0);
-                const double least = arguments.number("least_scale", 0.0);
-                const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
-                TensorScheme t;
-                t.grid = "affine:" + arguments.text("bits");
-                t.keeps_state = t.draws = true;
-                t.needs = {"loss"};
-                t.select = [widths, epsilon](const TrainingStep&, State& state, const Rows&) {
-                    Parameters theta;
-                    theta.own.of<Width>().bits = widths.at(memory_of(state, epsilon).turns);
-                    return theta;
-                };
-                t.encode = [least, random_bits](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
-                    return encode_affine(x, theta.of<Width>().bits, least, step.stream(worker, random_bits), step.packs);
-                };
-                t.update = [epsilon, alpha, count = widths.size()](const TrainingStep& step, State& state, const Exchange&) {
-                    watch(memory_of(state, epsilon), step.loss, alpha, count);
-                };
-                return t;
-            }};
+        const std::vector<int> widths = schedule(arguments.text("bits"));
+        const double epsilon = arguments.number("epsilon", 0.0), alpha = arguments.number("alpha", 0.0);
+        const double least = arguments.number("least_scale", 0.0);
+        const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
+        TensorScheme t;
+        t.grid = "affine:" + arguments.text("bits");
+        t.keeps_state = t.draws = true;
+        t.needs = {"loss"};
+        t.select = [widths, epsilon](const TrainingStep&, State& state, const Rows&) {
+            Parameters theta;
+            theta.own.of<Width>().bits = widths.at(memory_of(state, epsilon).turns);
+            return theta;
+        };
+        t.encode = [least, random_bits](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
+            return encode_affine(x, theta.of<Width>().bits, least, step.stream(worker, random_bits), step.packs);
+        };
+        t.update = [epsilon, alpha, count = widths.size()](const TrainingStep& step, State& state, const Exchange&) {
+            watch(memory_of(state, epsilon), step.loss, alpha, count);
+        };
+        return t;
+    }};
 }
 
 }  // namespace apscope::detail

@@ -48,20 +48,20 @@ SchemeDefinition qsgd_definition() {
                      {"norm", "l2", "a bucket's norm: l2 or max"},
                      {"code", "fixed", "bits of a level: fixed, or sparse in Elias' codes: elias (omega), gamma, delta"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-                constexpr std::array<std::string_view, 2> norms{"l2", "max"};  // as in BucketNorm
-                constexpr std::array<std::string_view, 4> codes{"fixed", "elias", "gamma", "delta"};
-                const UniformGrid grid{static_cast<int>(arguments.integer("levels", 1, 1 << 20)),
-                                       static_cast<std::size_t>(arguments.integer("bucket", 1, 1L << 40)),
-                                       static_cast<int>(arguments.integer("random_bits", 1, 53)), arguments.one_of<BucketNorm>("norm", norms)};
-                TensorScheme t;
-                t.grid = "uniform:" + std::to_string(grid.levels);
-                t.draws = true;
-                t.encode = [grid, code = elias_code(arguments.choice("code", codes))](const TrainingStep& step, const Parameters&,
-                                                                                      std::span<const double> x, int worker) {
-                    return encode(x, grid, code, step.stream(worker, grid.random_bits), step.packs);
-                };
-                return t;
-            }};
+        constexpr std::array<std::string_view, 2> norms{"l2", "max"};  // as in BucketNorm
+        constexpr std::array<std::string_view, 4> codes{"fixed", "elias", "gamma", "delta"};
+        const UniformGrid grid{static_cast<int>(arguments.integer("levels", 1, 1 << 20)),
+                               static_cast<std::size_t>(arguments.integer("bucket", 1, 1L << 40)),
+                               static_cast<int>(arguments.integer("random_bits", 1, 53)), arguments.one_of<BucketNorm>("norm", norms)};
+        TensorScheme t;
+        t.grid = "uniform:" + std::to_string(grid.levels);
+        t.draws = true;
+        t.encode = [grid, code = elias_code(arguments.choice("code", codes))](const TrainingStep& step, const Parameters&, std::span<const double> x,
+                                                                              int worker) {
+            return encode(x, grid, code, step.stream(worker, grid.random_bits), step.packs);
+        };
+        return t;
+    }};
 }
 
 }  // namespace apscope::detail

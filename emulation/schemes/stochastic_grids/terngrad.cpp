@@ -74,26 +74,26 @@ SchemeDefinition terngrad_definition() {
             .keys = {{"clip", "2.5", "standard deviations beyond which a worker clips, 0: none"},
                      {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-                const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
-                TensorScheme t;
-                t.grid = "levels:3";
-                t.topology = reductions::code_sum;
-                t.is_exact_sum = t.draws = true;
-                t.transport.code_bits = 2;
-                t.transport.sum_bits = [](int workers) { return bits_of_sum(workers, 2); };
-                t.transport.agreed_bits = all_side_bits;
-                t.select = [clip = arguments.number("clip", 0.0)](const TrainingStep&, State&, const Rows& rows) { return shared_scale(rows, clip); };
-                t.encode = [random_bits](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
-                    return encode_ternary(x, theta.of<Clipped>().limits.at(static_cast<std::size_t>(worker)), theta.common_scale(),
-                                          step.stream(worker, random_bits), step.packs);
-                };
-                t.reduce = [](const TrainingStep&, State&, const Parameters& theta, const std::vector<Message>& sent, const Topology&) {
-                    Row sum = sum_of_codes(sent);
-                    for (double& y : sum) y *= theta.common_scale();
-                    return sum;
-                };
-                return t;
-            }};
+        const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
+        TensorScheme t;
+        t.grid = "levels:3";
+        t.topology = reductions::code_sum;
+        t.is_exact_sum = t.draws = true;
+        t.transport.code_bits = 2;
+        t.transport.sum_bits = [](int workers) { return bits_of_sum(workers, 2); };
+        t.transport.agreed_bits = all_side_bits;
+        t.select = [clip = arguments.number("clip", 0.0)](const TrainingStep&, State&, const Rows& rows) { return shared_scale(rows, clip); };
+        t.encode = [random_bits](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
+            return encode_ternary(x, theta.of<Clipped>().limits.at(static_cast<std::size_t>(worker)), theta.common_scale(),
+                                  step.stream(worker, random_bits), step.packs);
+        };
+        t.reduce = [](const TrainingStep&, State&, const Parameters& theta, const std::vector<Message>& sent, const Topology&) {
+            Row sum = sum_of_codes(sent);
+            for (double& y : sum) y *= theta.common_scale();
+            return sum;
+        };
+        return t;
+    }};
 }
 
 }  // namespace apscope::detail

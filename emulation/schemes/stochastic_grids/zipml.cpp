@@ -62,20 +62,19 @@ SchemeDefinition zipml_definition() {
                      {"candidates", "512", "values that levels are chosen from, with method=candidates"},
                      {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-                constexpr std::array<std::string_view, 3> methods{"exact", "fast", "candidates"};
-                const Codebooks books{static_cast<std::size_t>(arguments.integer("levels", 2, 1 << 16)),
-                                      static_cast<std::size_t>(arguments.integer("bucket", 0, 1L << 40)),
-                                      static_cast<std::size_t>(arguments.integer("candidates", 2, 1 << 24)),
-                                      parse_level_search(arguments.choice("method", methods)),
-                                      static_cast<int>(arguments.integer("random_bits", 1, 53))};
-                TensorScheme t;
-                t.grid = "levels:" + std::to_string(books.levels);
-                t.draws = true;
-                t.encode = [books](const TrainingStep& step, const Parameters&, std::span<const double> x, int worker) {
-                    return encode_buckets(x, books, step.stream(worker, books.random_bits), step.packs);
-                };
-                return t;
-            }};
+        constexpr std::array<std::string_view, 3> methods{"exact", "fast", "candidates"};
+        const Codebooks books{static_cast<std::size_t>(arguments.integer("levels", 2, 1 << 16)),
+                              static_cast<std::size_t>(arguments.integer("bucket", 0, 1L << 40)),
+                              static_cast<std::size_t>(arguments.integer("candidates", 2, 1 << 24)),
+                              parse_level_search(arguments.choice("method", methods)), static_cast<int>(arguments.integer("random_bits", 1, 53))};
+        TensorScheme t;
+        t.grid = "levels:" + std::to_string(books.levels);
+        t.draws = true;
+        t.encode = [books](const TrainingStep& step, const Parameters&, std::span<const double> x, int worker) {
+            return encode_buckets(x, books, step.stream(worker, books.random_bits), step.packs);
+        };
+        return t;
+    }};
 }
 
 }  // namespace apscope::detail

@@ -120,16 +120,16 @@ SchemeDefinition fft_sparse_definition() {
                      {"mantissa", "3", "fraction bits of the range-based float, 0 to 20"},
                      {"bucket", "0", "consecutive elements transformed together; 0: the whole tensor"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-                FftSparse f;
-                f.keep = arguments.number("keep", 1e-9, 1.0);
-                f.bits = static_cast<int>(arguments.integer("bits", 2, 24));
-                f.mantissa_bits = static_cast<int>(arguments.integer("mantissa", 0, 20));
-                f.bucket = static_cast<std::size_t>(arguments.integer("bucket", 0, 1L << 40));
-                TensorScheme t;
-                t.grid = "window:" + std::to_string(f.bits);
-                t.encode = [f](const TrainingStep& step, const Parameters&, std::span<const double> x, int) { return f.encode(step, x); };
-                return t;
-            }};
+        FftSparse f;
+        f.keep = arguments.number("keep", 1e-9, 1.0);
+        f.bits = static_cast<int>(arguments.integer("bits", 2, 24));
+        f.mantissa_bits = static_cast<int>(arguments.integer("mantissa", 0, 20));
+        f.bucket = static_cast<std::size_t>(arguments.integer("bucket", 0, 1L << 40));
+        TensorScheme t;
+        t.grid = "window:" + std::to_string(f.bits);
+        t.encode = [f](const TrainingStep& step, const Parameters&, std::span<const double> x, int) { return f.encode(step, x); };
+        return t;
+    }};
 }
 
 }  // namespace apscope::detail

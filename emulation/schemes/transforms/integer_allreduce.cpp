@@ -135,38 +135,38 @@ SchemeDefinition integer_allreduce_definition() {
                      {"scale", "power_of_two", "power_of_two or real"},
                      {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-                constexpr std::array<std::string_view, 2> roundings{"ties_to_even", "stochastic"}, scales{"power_of_two", "real"};
-                FixedPoint f;
-                f.bits = static_cast<int>(arguments.integer("bits", 2, 32));
-                f.chunk = static_cast<std::size_t>(arguments.integer("chunk", 1, 1L << 40));
-                f.random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
-                f.stochastic = arguments.choice("rounding", roundings) == "stochastic";
-                f.power_of_two = arguments.choice("scale", scales) == "power_of_two";
-                TensorScheme t;
-                t.grid = "int" + std::to_string(f.bits);
-                t.topology = reductions::code_sum;
-                t.is_exact_sum = true;
-                t.draws = f.stochastic;
-                t.transport.agreed_bits = all_side_bits;  // sums are as wide as codes: the scale leaves room
-                t.select = [f](const TrainingStep& step, State&, const Rows& x) {
-                    if (step.workers >= 1 << (f.bits - 1 < 30 ? f.bits - 1 : 30)) {
-                        throw std::invalid_argument("integer_allreduce with bits=" + std::to_string(f.bits) + " has no room for " +
-                                                    std::to_string(step.workers) + " workers; give more bits");
-                    }
-                    Parameters theta;
-                    Row& factors = theta.own.of<Factors>().of_chunk;
-                    factors = f.factors(x);
-                    theta.scale_exponent = common_exponent(factors);
-                    return theta;
-                };
-                t.encode = [f](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
-                    return f.encode(step, theta.of<Factors>().of_chunk, x, worker);
-                };
-                t.reduce = [f](const TrainingStep&, State&, const Parameters& theta, const std::vector<Message>& sent, const Topology&) {
-                    return f.add(theta.of<Factors>().of_chunk, sent);
-                };
-                return t;
-            }};
+        constexpr std::array<std::string_view, 2> roundings{"ties_to_even", "stochastic"}, scales{"power_of_two", "real"};
+        FixedPoint f;
+        f.bits = static_cast<int>(arguments.integer("bits", 2, 32));
+        f.chunk = static_cast<std::size_t>(arguments.integer("chunk", 1, 1L << 40));
+        f.random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
+        f.stochastic = arguments.choice("rounding", roundings) == "stochastic";
+        f.power_of_two = arguments.choice("scale", scales) == "power_of_two";
+        TensorScheme t;
+        t.grid = "int" + std::to_string(f.bits);
+        t.topology = reductions::code_sum;
+        t.is_exact_sum = true;
+        t.draws = f.stochastic;
+        t.transport.agreed_bits = all_side_bits;  // sums are as wide as codes: the scale leaves room
+        t.select = [f](const TrainingStep& step, State&, const Rows& x) {
+            if (step.workers >= 1 << (f.bits - 1 < 30 ? f.bits - 1 : 30)) {
+                throw std::invalid_argument("integer_allreduce with bits=" + std::to_string(f.bits) + " has no room for " +
+                                            std::to_string(step.workers) + " workers; give more bits");
+            }
+            Parameters theta;
+            Row& factors = theta.own.of<Factors>().of_chunk;
+            factors = f.factors(x);
+            theta.scale_exponent = common_exponent(factors);
+            return theta;
+        };
+        t.encode = [f](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
+            return f.encode(step, theta.of<Factors>().of_chunk, x, worker);
+        };
+        t.reduce = [f](const TrainingStep&, State&, const Parameters& theta, const std::vector<Message>& sent, const Topology&) {
+            return f.add(theta.of<Factors>().of_chunk, sent);
+        };
+        return t;
+    }};
 }
 
 }  // namespace apscope::detail

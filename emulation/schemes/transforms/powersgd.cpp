@@ -175,21 +175,21 @@ SchemeDefinition powersgd_definition() {
             .needs = "gradients of consecutive steps",
             .keys = {{"rank", "2", "columns of the factors"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-                const auto rank = static_cast<std::size_t>(arguments.integer("rank", 1, 1 << 20));
-                TensorScheme t;
-                t.grid = "rank:" + std::to_string(rank);
-                t.topology = reductions::linear;
-                t.keeps_state = t.is_exact_sum = true;
-                t.transport.rounds = 2;  // P, then Q
-                t.select = [rank](const TrainingStep& step, State& state, const Rows& x) { return select(step, state, x, rank); };
-                t.encode = [rank](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
-                    return encode(step, theta.of<Factors>(), x, worker, rank);
-                };
-                t.reduce = [rank](const TrainingStep& step, State&, const Parameters& theta, const std::vector<Message>& sent, const Topology&) {
-                    return add(step, theta.of<Factors>(), sent, rank);
-                };
-                return t;
-            }};
+        const auto rank = static_cast<std::size_t>(arguments.integer("rank", 1, 1 << 20));
+        TensorScheme t;
+        t.grid = "rank:" + std::to_string(rank);
+        t.topology = reductions::linear;
+        t.keeps_state = t.is_exact_sum = true;
+        t.transport.rounds = 2;  // P, then Q
+        t.select = [rank](const TrainingStep& step, State& state, const Rows& x) { return select(step, state, x, rank); };
+        t.encode = [rank](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
+            return encode(step, theta.of<Factors>(), x, worker, rank);
+        };
+        t.reduce = [rank](const TrainingStep& step, State&, const Parameters& theta, const std::vector<Message>& sent, const Topology&) {
+            return add(step, theta.of<Factors>(), sent, rank);
+        };
+        return t;
+    }};
 }
 
 }  // namespace apscope::detail

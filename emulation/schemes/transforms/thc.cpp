@@ -144,41 +144,41 @@ SchemeDefinition thc_definition() {
             .needs = "gradients",
             .keys = {{"bits", "4", "of a code, 1 to 8"}, {"granularity", "30", "g: the table's entries are whole numbers 0..g, up to 1000"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-                const int bits = static_cast<int>(arguments.integer("bits", 1, 8));
-                const int codes = 1 << bits;
-                Thc thc;
-                thc.g = static_cast<int>(arguments.integer("granularity", codes - 1, 1000));
-                thc.table = table_of(codes, thc.g);
-                for (const int j : thc.table) thc.levels.push_back((2.0 * j / thc.g - 1.0) * T);
-                TensorScheme t;
-                t.grid = "levels:" + std::to_string(codes);
-                t.topology = reductions::code_sum;
-                t.draws = t.is_exact_sum = true;
-                t.transport.code_bits = bits;
-                t.transport.sum_bits = [g = thc.g](int workers) { return bits_of_sum(workers, g); };
-                t.transport.agreed_bits = all_side_bits;
-                t.forward = [thc](const TrainingStep& step, const State&, const Rows& rows) { return thc.forward(step, rows); };
-                t.inverse = [thc](const TrainingStep& step, const State&, const Row& row) {
-                    Row back = row;
-                    thc.turn(step, back, true);
-                    back.resize(std::min(elements_of(step), back.size()));
-                    return back;
-                };
-                // Every element is a sum of all, each divided by the square root of their number, with either sign.
-                t.inverse_variance = [](const TrainingStep& step, const State&, const Row& turned) {
-                    double sum = 0.0;
-                    for (const double v : turned) sum += v;
-                    return Row(std::min(elements_of(step), turned.size()), sum / static_cast<double>(turned.size()));
-                };
-                t.select = [thc](const TrainingStep&, State&, const Rows& x) { return thc.select(x); };
-                t.encode = [thc](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
-                    return thc.encode(step, theta, x, worker);
-                };
-                t.reduce = [thc](const TrainingStep&, State&, const Parameters& theta, const std::vector<Message>& sent, const Topology&) {
-                    return thc.add(theta, sent);
-                };
-                return t;
-            }};
+        const int bits = static_cast<int>(arguments.integer("bits", 1, 8));
+        const int codes = 1 << bits;
+        Thc thc;
+        thc.g = static_cast<int>(arguments.integer("granularity", codes - 1, 1000));
+        thc.table = table_of(codes, thc.g);
+        for (const int j : thc.table) thc.levels.push_back((2.0 * j / thc.g - 1.0) * T);
+        TensorScheme t;
+        t.grid = "levels:" + std::to_string(codes);
+        t.topology = reductions::code_sum;
+        t.draws = t.is_exact_sum = true;
+        t.transport.code_bits = bits;
+        t.transport.sum_bits = [g = thc.g](int workers) { return bits_of_sum(workers, g); };
+        t.transport.agreed_bits = all_side_bits;
+        t.forward = [thc](const TrainingStep& step, const State&, const Rows& rows) { return thc.forward(step, rows); };
+        t.inverse = [thc](const TrainingStep& step, const State&, const Row& row) {
+            Row back = row;
+            thc.turn(step, back, true);
+            back.resize(std::min(elements_of(step), back.size()));
+            return back;
+        };
+        // Every element is a sum of all, each divided by the square root of their number, with either sign.
+        t.inverse_variance = [](const TrainingStep& step, const State&, const Row& turned) {
+            double sum = 0.0;
+            for (const double v : turned) sum += v;
+            return Row(std::min(elements_of(step), turned.size()), sum / static_cast<double>(turned.size()));
+        };
+        t.select = [thc](const TrainingStep&, State&, const Rows& x) { return thc.select(x); };
+        t.encode = [thc](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
+            return thc.encode(step, theta, x, worker);
+        };
+        t.reduce = [thc](const TrainingStep&, State&, const Parameters& theta, const std::vector<Message>& sent, const Topology&) {
+            return thc.add(theta, sent);
+        };
+        return t;
+    }};
 }
 
 }  // namespace apscope::detail

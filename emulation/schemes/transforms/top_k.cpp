@@ -41,13 +41,13 @@ SchemeDefinition top_k_definition() {
             .keys = {{"keep", "0.01", "share of the elements that is sent"},
                      {"index", "32", "bits of a place: 32, or packed, as many as the tensor's length needs"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-                constexpr std::array<std::string_view, 2> widths{"32", "packed"};
-                TensorScheme t;
-                t.grid = "sparse:fp32";
-                t.encode = [keep = arguments.number("keep", 1e-9, 1.0), packed = arguments.choice("index", widths) == "packed"](
-                               const TrainingStep& step, const Parameters&, std::span<const double> x, int) { return encode(step, x, keep, packed); };
-                return t;
-            }};
+        constexpr std::array<std::string_view, 2> widths{"32", "packed"};
+        TensorScheme t;
+        t.grid = "sparse:fp32";
+        t.encode = [keep = arguments.number("keep", 1e-9, 1.0), packed = arguments.choice("index", widths) == "packed"](
+                       const TrainingStep& step, const Parameters&, std::span<const double> x, int) { return encode(step, x, keep, packed); };
+        return t;
+    }};
 }
 
 }  // namespace apscope::detail

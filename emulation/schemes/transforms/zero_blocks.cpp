@@ -35,13 +35,13 @@ SchemeDefinition zero_blocks_definition() {
             .needs = "gradients",
             .keys = {{"block", "256", "consecutive elements of a block"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-                const auto block = static_cast<std::size_t>(arguments.integer("block", 1, 1L << 40));
-                TensorScheme t;
-                t.grid = "sparse:fp32";
-                t.topology = reductions::linear;
-                t.encode = [block](const TrainingStep& step, const Parameters&, std::span<const double> x, int) { return encode(step, x, block); };
-                return t;
-            }};
+        const auto block = static_cast<std::size_t>(arguments.integer("block", 1, 1L << 40));
+        TensorScheme t;
+        t.grid = "sparse:fp32";
+        t.topology = reductions::linear;
+        t.encode = [block](const TrainingStep& step, const Parameters&, std::span<const double> x, int) { return encode(step, x, block); };
+        return t;
+    }};
 }
 
 }  // namespace apscope::detail

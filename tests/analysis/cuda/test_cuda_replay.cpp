@@ -62,11 +62,10 @@ void expect_same_rows(const Trace& trace, ReplayOptions options, std::uint64_t m
         const ResultRow &a = expected.rows[i], &b = got.rows[i];
         if (numbers(a) == numbers(b) && a.topology == b.topology && a.format == b.format && a.note == b.note) continue;
         if (++differing > 3) continue;
-        ADD_FAILURE() << options.schemes[a.scheme_index].spec << " " << (a.wire ? "wire" : a.topology) << ", tensor " << a.tensor_index
-                      << ", step " << a.step_index << ": sum_error " << a.sum_error << " and " << b.sum_error << ", expected bias "
-                      << a.expected_bias << " and " << b.expected_bias << ", variance " << a.expected_variance << " and " << b.expected_variance
-                      << " +- " << a.expected_variance_error << " and " << b.expected_variance_error << ", max_ulp " << a.max_ulp << " and "
-                      << b.max_ulp;
+        ADD_FAILURE() << options.schemes[a.scheme_index].spec << " " << (a.wire ? "wire" : a.topology) << ", tensor " << a.tensor_index << ", step "
+                      << a.step_index << ": sum_error " << a.sum_error << " and " << b.sum_error << ", expected bias " << a.expected_bias << " and "
+                      << b.expected_bias << ", variance " << a.expected_variance << " and " << b.expected_variance << " +- "
+                      << a.expected_variance_error << " and " << b.expected_variance_error << ", max_ulp " << a.max_ulp << " and " << b.max_ulp;
     }
     EXPECT_EQ(differing, 0u);
 }
@@ -133,17 +132,27 @@ TEST_F(CudaReplay, EveryRoundingAndTopology) {
     const Trace t = trace(5, {4096 + 905, 3}, "mean", many_binades);
     for (const char* rounding : {"ties_to_even", "ties_to_away", "ties_to_zero", "toward_zero", "toward_positive", "toward_negative",
                                  "away_from_zero", "to_odd", "stochastic", "stochastic_b", "stochastic_c", "stochastic_equal"}) {
-        const std::string aps = std::string("aps:e4m3,rounding=") + rounding, scaled = std::string("loss_scaling:e5m2,scale=1000,rounding=") + rounding,
-                          hops = std::string("none:bf16,hop_rounding=") + rounding, narrow = std::string("aps:e3m0,random_bits=8,rounding=") + rounding;
+        const std::string aps = std::string("aps:e4m3,rounding=") + rounding,
+                          scaled = std::string("loss_scaling:e5m2,scale=1000,rounding=") + rounding,
+                          hops = std::string("none:bf16,hop_rounding=") + rounding,
+                          narrow = std::string("aps:e3m0,random_bits=8,rounding=") + rounding;
         expect_same_rows(t, asked(t, {aps.c_str(), scaled.c_str(), hops.c_str(), narrow.c_str()}), plenty, 8);
     }
 }
 
 TEST_F(CudaReplay, SpecialValuesOddSizesAndSmallPieces) {
-    const std::vector<const char*> schemes{"none:fp16", "none:e4m3,overflow=saturate", "aps:e5m2,rounding=stochastic", "aps:bf16,hop_rounding=stochastic",
-                                           "loss_scaling:e4m3fn,scale=1000,rounding=stochastic,overflow=saturate", "stochastic:e4m3", "natural",
-                                           "none:float8_e4m3fnuz,rounding=toward_negative", "none:fp32", "none:e2m1fn,overflow=saturate",
-                                           "none:e5m2,overflow=saturate,hop_rounding=stochastic,accumulate=e4m3fn", "none:e8m0fnu,overflow=saturate"};
+    const std::vector<const char*> schemes{"none:fp16",
+                                           "none:e4m3,overflow=saturate",
+                                           "aps:e5m2,rounding=stochastic",
+                                           "aps:bf16,hop_rounding=stochastic",
+                                           "loss_scaling:e4m3fn,scale=1000,rounding=stochastic,overflow=saturate",
+                                           "stochastic:e4m3",
+                                           "natural",
+                                           "none:float8_e4m3fnuz,rounding=toward_negative",
+                                           "none:fp32",
+                                           "none:e2m1fn,overflow=saturate",
+                                           "none:e5m2,overflow=saturate,hop_rounding=stochastic,accumulate=e4m3fn",
+                                           "none:e8m0fnu,overflow=saturate"};
     for (const char* reduction : {"mean", "sum"}) {
         const Trace t = trace(3, odd_sizes, reduction, with_specials);
         for (const std::uint64_t memory : {std::uint64_t{1}, plenty}) expect_same_rows(t, asked(t, schemes), memory, schemes.size());
@@ -152,16 +161,21 @@ TEST_F(CudaReplay, SpecialValuesOddSizesAndSmallPieces) {
 
 TEST_F(CudaReplay, AccumulatorsOfEveryKind) {
     const Trace t = trace(6, {4096 + 100, 50}, "mean", many_binades);
-    expect_same_rows(t, asked(t, {"aps:e4m3,accumulate=fp32", "aps:e4m3,accumulate=exact", "aps:e4m3,accumulate=bf16,hop_rounding=to_odd",
-                                  "aps:e4m3,rounding=stochastic,accumulate=exact", "aps:e5m2,rounding=stochastic,accumulate=fp16",
-                                  "aps:e4m3,accumulate=fp32,hop_rounding=stochastic,random_bits=60", "hfp8:e5m2", "delayed_scaling:e5m2",
-                                  "current_scaling:e5m2", "dynamic_loss_scaling:fp16", "qsgd"}), plenty);
+    expect_same_rows(t,
+                     asked(t, {"aps:e4m3,accumulate=fp32", "aps:e4m3,accumulate=exact", "aps:e4m3,accumulate=bf16,hop_rounding=to_odd",
+                               "aps:e4m3,rounding=stochastic,accumulate=exact", "aps:e5m2,rounding=stochastic,accumulate=fp16",
+                               "aps:e4m3,accumulate=fp32,hop_rounding=stochastic,random_bits=60", "hfp8:e5m2", "delayed_scaling:e5m2",
+                               "current_scaling:e5m2", "dynamic_loss_scaling:fp16", "qsgd"}),
+                     plenty);
 }
 
 TEST_F(CudaReplay, DrawsAreSampledAlike) {
     const Trace t = trace(4, {2 * 4096 + 77, 5}, "mean", with_specials);
-    ReplayOptions options = asked(t, {"aps:e4m3,rounding=stochastic,hop_rounding=ties_to_even", "loss_scaling:e5m2,scale=3,rounding=stochastic_b,hop_rounding=to_odd",
-                                      "aps:e4m3", "aps:e4m3,rounding=stochastic", "stochastic:e4m3"}, 5);
+    ReplayOptions options =
+        asked(t,
+              {"aps:e4m3,rounding=stochastic,hop_rounding=ties_to_even", "loss_scaling:e5m2,scale=3,rounding=stochastic_b,hop_rounding=to_odd",
+               "aps:e4m3", "aps:e4m3,rounding=stochastic", "stochastic:e4m3"},
+              5);
     expect_same_rows(t, options, plenty);
     expect_same_rows(t, options, 1);
 }
@@ -224,7 +238,8 @@ TEST_F(CudaReplay, FastRoundingsAndSumsServeWhereTheyDoOnTheCpu) {
         std::vector<std::string> found;
     } device;
     const Trace t = trace(4, {100}, "mean", many_binades);
-    ReplayOptions options = asked(t, {"aps:e4m3", "aps:e4m3,hop_rounding=stochastic", "loss_scaling:e4m3,scale=1000", "aps:e4m3,accumulate=fp32", "stochastic:e4m3"});
+    ReplayOptions options =
+        asked(t, {"aps:e4m3", "aps:e4m3,hop_rounding=stochastic", "loss_scaling:e4m3,scale=1000", "aps:e4m3,accumulate=fp32", "stochastic:e4m3"});
     options.device = &device;
     EXPECT_THROW(replay(t, options), std::runtime_error);
     EXPECT_EQ(device.found, (std::vector<std::string>{"11", "10", "00", "11", "11"}));

@@ -72,7 +72,8 @@ void expect_statistics(const std::vector<float>& in, const FloatFormat& format, 
     std::vector<float> quantized(in.size()), out(in.size());
     quantize(in, quantized, format, projection, {5, 0, {}});
     std::vector<double> codes(quantized.begin(), quantized.end()), y;
-    expect_same(array_by_array(in, codes, make_float_scale(format, projection, 1.0), projection, y), step_by_step(in, out, format, projection, 1.0, nullptr), what);
+    expect_same(array_by_array(in, codes, make_float_scale(format, projection, 1.0), projection, y),
+                step_by_step(in, out, format, projection, 1.0, nullptr), what);
     EXPECT_EQ(differing(quantized, out), 0u) << what;
     if (projection.rounding == RoundingMode::stochastic_exact) return;
 

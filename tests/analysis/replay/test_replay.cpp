@@ -41,15 +41,15 @@ void write_trace(const std::filesystem::path& folder) {
             const std::string bytes = safetensors_bytes(padded, bytes_of(values));
             const std::string file = "worker_000" + std::to_string(w) + ".safetensors";
             write_file(folder / name / file, bytes);
-            files += (w ? "," : "") + std::string("\"") + file + R"(":{"bytes":)" + std::to_string(bytes.size()) +
-                     R"(,"sha256":")" + std::string(64, '0') + R"("})";
+            files += (w ? "," : "") + std::string("\"") + file + R"(":{"bytes":)" + std::to_string(bytes.size()) + R"(,"sha256":")" +
+                     std::string(64, '0') + R"("})";
         }
         step_list += (step ? "," : "") + std::string(R"({"number":)") + std::to_string(step) + R"(,"files":{)" + files + "}}";
     }
-    write_file(folder / "manifest.json",
-               R"({"schema_version":1,"model":"test","workers":3,"stage":"local","reduction":"mean",)"
-               R"("loss_divided_by_workers":false,"tensors":[{"name":"w","shape":[5000],"role":"linear"},)"
-               R"({"name":"b","shape":[2],"role":"bias"}],"steps":[)" + step_list + "]}");
+    write_file(folder / "manifest.json", R"({"schema_version":1,"model":"test","workers":3,"stage":"local","reduction":"mean",)"
+                                         R"("loss_divided_by_workers":false,"tensors":[{"name":"w","shape":[5000],"role":"linear"},)"
+                                         R"({"name":"b","shape":[2],"role":"bias"}],"steps":[)" +
+                                             step_list + "]}");
 }
 
 ReplayOptions options(int threads) {
@@ -122,7 +122,11 @@ TEST(ParallelFor, RunsEveryItemOnceAndPassesErrorsOn) {
         std::vector<std::atomic<int>> runs(1000);
         parallel_for(runs.size(), threads, [&](std::size_t i) { ++runs[i]; });
         for (const auto& r : runs) EXPECT_EQ(r.load(), 1);
-        EXPECT_THROW(parallel_for(100, threads, [](std::size_t i) { if (i == 50) throw std::runtime_error("fifty"); }), std::runtime_error);
+        EXPECT_THROW(parallel_for(100, threads,
+                                  [](std::size_t i) {
+            if (i == 50) throw std::runtime_error("fifty");
+        }),
+                     std::runtime_error);
     }
     parallel_for(0, 4, [](std::size_t) { FAIL(); });
 }

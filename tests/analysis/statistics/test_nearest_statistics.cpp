@@ -77,7 +77,8 @@ void expect_same(const ErrorStatistics& a, const ErrorStatistics& b, const std::
         return std::vector<std::uint64_t>{s.count, s.counted, s.nonzero, s.underflow, s.subnormal, s.saturated, s.overflow, s.nan, s.infinite};
     };
     EXPECT_EQ(counts(a), counts(b)) << what;
-    for (std::size_t k = 0; k < a.sums.size(); ++k) EXPECT_EQ(std::bit_cast<std::uint64_t>(a.sums[k]), std::bit_cast<std::uint64_t>(b.sums[k])) << what << " sum " << k;
+    for (std::size_t k = 0; k < a.sums.size(); ++k)
+        EXPECT_EQ(std::bit_cast<std::uint64_t>(a.sums[k]), std::bit_cast<std::uint64_t>(b.sums[k])) << what << " sum " << k;
     EXPECT_EQ(a.max_ulp, b.max_ulp) << what;
 }
 
@@ -106,14 +107,16 @@ void expect_nearest(const FloatFormat& format, int k, const Projection& projecti
     });
 }
 
-constexpr const char* served[] = {"e4m3", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "fp16", "e2m1", "e3m4", "e5m10", "e6m9", "e5m18", "e2m21", "binary8p3se"};
+constexpr const char* served[] = {"e4m3", "e4m3fn", "e4m3fnuz", "e5m2",  "e5m2fnuz", "fp16",       "e2m1",
+                                  "e3m4", "e5m10",  "e6m9",     "e5m18", "e2m21",    "binary8p3se"};
 
 TEST(NearestStatistics, AreThoseOfACastAndAComparison) {
     for (const char* name : served) {
         const FloatFormat f = parse_format(name);
         for (const Overflow overflow : {Overflow::ieee, Overflow::saturate}) {
             const Projection p{RoundingMode::ties_to_even, overflow};
-            for (const std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{15}, std::size_t{16}, std::size_t{1000}, std::size_t{1041}, sum_block}) {
+            for (const std::size_t n :
+                 {std::size_t{0}, std::size_t{1}, std::size_t{15}, std::size_t{16}, std::size_t{1000}, std::size_t{1041}, sum_block}) {
                 expect_nearest(f, 0, p, numbers_within(f, n, n), std::string(name) + " n=" + std::to_string(n));
             }
         }

@@ -34,9 +34,8 @@ protected:
     test::TemporaryFolder folder_;
 };
 
-const std::string good_header =
-    R"({"__metadata__":{"step":"7"},"a":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},)"
-    R"("b":{"dtype":"F32","shape":[],"data_offsets":[8,12]}} )";
+const std::string good_header = R"({"__metadata__":{"step":"7"},"a":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},)"
+                                R"("b":{"dtype":"F32","shape":[],"data_offsets":[8,12]}} )";
 const std::string good_data = bytes_of<float>({1.5f, -0.0f, 3.0f});
 
 TEST_F(Safetensors, ReadsNamesShapesValuesAndMetadata) {
@@ -61,8 +60,7 @@ TEST_F(Safetensors, AViewOutlivesTheFileObject) {
 TEST_F(Safetensors, DroppingPagesOfALargeViewLosesNothing) {
     std::vector<float> values(1 << 20);
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
-    const auto file = open(safetensors_bytes(
-        R"({"a":{"dtype":"F32","shape":[1048576],"data_offsets":[0,4194304]}})", bytes_of(values)));
+    const auto file = open(safetensors_bytes(R"({"a":{"dtype":"F32","shape":[1048576],"data_offsets":[0,4194304]}})", bytes_of(values)));
     const TensorView kept = file->read("a");
     { const TensorView released = file->read("a"); }
     EXPECT_TRUE(std::equal(values.begin(), values.end(), kept.values.begin(), kept.values.end()));
@@ -71,10 +69,11 @@ TEST_F(Safetensors, DroppingPagesOfALargeViewLosesNothing) {
 TEST_F(Safetensors, DroppingPagesOfManySmallViewsLosesNothing) {
     std::vector<float> values(1 << 14);  // 64 KiB: with the header, every second view drops the file's pages
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
-    const auto file = open(safetensors_bytes(
-        R"({"a":{"dtype":"F32","shape":[16384],"data_offsets":[0,65536]}})", bytes_of(values)));
+    const auto file = open(safetensors_bytes(R"({"a":{"dtype":"F32","shape":[16384],"data_offsets":[0,65536]}})", bytes_of(values)));
     const TensorView kept = file->read("a");
-    for (int i = 0; i < 9; ++i) { const TensorView released = file->read("a"); }
+    for (int i = 0; i < 9; ++i) {
+        const TensorView released = file->read("a");
+    }
     EXPECT_TRUE(std::equal(values.begin(), values.end(), kept.values.begin(), kept.values.end()));
 }
 
@@ -123,8 +122,7 @@ TEST_F(Safetensors, ReadsF64OnlyWhereEveryValueIsAnFp32Value) {
 }
 
 TEST_F(Safetensors, RefusesDtypesThatAreNoGradients) {
-    const auto file = open(safetensors_bytes(R"({"i":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}})",
-                                             std::string(8, '\0')));
+    const auto file = open(safetensors_bytes(R"({"i":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}})", std::string(8, '\0')));
     EXPECT_THROW(file->read("i"), std::invalid_argument);
     EXPECT_THROW(file->read("j"), std::invalid_argument);
 }
@@ -139,8 +137,8 @@ TEST_F(Safetensors, RefusesEveryTruncation) {
 
 TEST_F(Safetensors, RefusesOffsetsThatDoNotCoverTheFileExactly) {
     const auto two = [](const char* first, const char* second) {
-        return std::string(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":)") + first +
-               R"(},"b":{"dtype":"F32","shape":[2],"data_offsets":)" + second + "}}";
+        return std::string(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":)") + first + R"(},"b":{"dtype":"F32","shape":[2],"data_offsets":)" +
+               second + "}}";
     };
     const std::string data(16, '\0');
     EXPECT_EQ(test::message_of([&] { open(safetensors_bytes(two("[0,8]", "[8,16]"), data)); }), "");
@@ -235,7 +233,8 @@ TEST_F(Safetensors, HeadersSeenBeforeExcuseNothing) {
 }
 
 TEST_F(Safetensors, SmallAndLargeFilesReadTheSame) {
-    for (const std::size_t n : {std::size_t{1}, std::size_t{16000}, std::size_t{16384}, std::size_t{17000}}) {  // read below 64 KiB, mapped from there on
+    for (const std::size_t n :
+         {std::size_t{1}, std::size_t{16000}, std::size_t{16384}, std::size_t{17000}}) {  // read below 64 KiB, mapped from there on
         std::vector<float> values(n);
         for (std::size_t i = 0; i < n; ++i) values[i] = static_cast<float>(i) * 0.5f;
         std::string data(n * sizeof(float), '\0');

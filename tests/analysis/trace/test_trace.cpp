@@ -17,10 +17,13 @@ using nlohmann::json;
 class TraceTest : public ::testing::Test {
 protected:
     TraceTest() {
-        manifest_ = {{"schema_version", 1}, {"model", "tiny"}, {"stage", "local"}, {"reduction", "mean"},
-                     {"loss_divided_by_workers", true}, {"workers", 2},
-                     {"tensors", {{{"name", "a"}, {"shape", {2}}, {"role", "conv"}},
-                                  {{"name", "b"}, {"shape", {1, 1}}, {"role", "bias"}}}},
+        manifest_ = {{"schema_version", 1},
+                     {"model", "tiny"},
+                     {"stage", "local"},
+                     {"reduction", "mean"},
+                     {"loss_divided_by_workers", true},
+                     {"workers", 2},
+                     {"tensors", {{{"name", "a"}, {"shape", {2}}, {"role", "conv"}}, {{"name", "b"}, {"shape", {1, 1}}, {"role", "bias"}}}},
                      {"steps", json::array()}};
         for (const int step : {3, 10}) {
             json files;
@@ -29,8 +32,8 @@ protected:
                     R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"BF16","shape":[1,1],"data_offsets":[8,10]}})",
                     test::bytes_of<float>({float(step), float(worker)}) + test::bytes_of<std::uint16_t>({0x3f80}));
             if (step == 3)
-                add(files, step, "activations_worker_0000",
-                    R"({"layer_input/fc":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", test::bytes_of<float>({7.0f}));
+                add(files, step, "activations_worker_0000", R"({"layer_input/fc":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
+                    test::bytes_of<float>({7.0f}));
             manifest_["steps"].push_back({{"number", step}, {"loss", step == 3 ? json(2.5) : json("NaN")}, {"files", files}});
         }
         write_manifest();
@@ -91,8 +94,7 @@ TEST_F(TraceTest, ReadsByStepNumberAndKind) {
     EXPECT_NE(test::message_of([&] { trace.read(4, "a", 0); }).find("step 4 was not recorded"), std::string::npos);
     EXPECT_NE(test::message_of([&] { trace.read(3, "a", 2); }).find("no worker 2"), std::string::npos);
     EXPECT_NE(test::message_of([&] { trace.read(3, "c", 0); }).find("no tensor 'c'"), std::string::npos);
-    EXPECT_NE(test::message_of([&] { trace.read(3, "a", 0, Kind::weights); }).find("weights was not recorded at step 3"),
-              std::string::npos);
+    EXPECT_NE(test::message_of([&] { trace.read(3, "a", 0, Kind::weights); }).find("weights was not recorded at step 3"), std::string::npos);
 }
 
 TEST_F(TraceTest, AViewOutlivesTheTrace) {
@@ -119,8 +121,7 @@ TEST_F(TraceTest, RefusesFilesThatDisagreeWithTheManifest) {
     write_manifest();
     const Trace trace = Trace::open(path());
     const std::string message = test::message_of([&] { trace.gradient(0, 0, 0); });
-    EXPECT_NE(message.find("worker_0000.safetensors: tensor 'a' has shape [2], but the manifest says [2,1]"),
-              std::string::npos) << message;
+    EXPECT_NE(message.find("worker_0000.safetensors: tensor 'a' has shape [2], but the manifest says [2,1]"), std::string::npos) << message;
     std::filesystem::resize_file(path() / "step_00000003/worker_0001.safetensors", 40);
     expect_refused("is truncated", "step_00000003/worker_0001.safetensors");
     std::filesystem::remove(path() / "step_00000003/worker_0001.safetensors");

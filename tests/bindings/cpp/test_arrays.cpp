@@ -90,7 +90,9 @@ TEST(CppArithmetic, SumsInAStatedOrder) {
         for (std::size_t j = 0; j < 3; ++j) {
             std::vector<float> column(40);
             for (std::size_t k = 0; k < 40; ++k) column[k] = y[k * 3 + j];
-            EXPECT_EQ(z[i * 3 + j], dot(std::vector<float>(x.begin() + static_cast<std::ptrdiff_t>(i * 40), x.begin() + static_cast<std::ptrdiff_t>(i * 40 + 40)), column, how));
+            EXPECT_EQ(z[i * 3 + j],
+                      dot(std::vector<float>(x.begin() + static_cast<std::ptrdiff_t>(i * 40), x.begin() + static_cast<std::ptrdiff_t>(i * 40 + 40)),
+                          column, how));
         }
     }
     EXPECT_THROW(matmul(x, y, z, {.rows = 5, .terms = 40, .columns = 3}, how), std::invalid_argument);

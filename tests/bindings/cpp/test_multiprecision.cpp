@@ -75,7 +75,8 @@ TEST(CppMultiprecision, OneRoundingWhateverThePrecision) {
 
 template <class Float>
 void floats_round_as_rationals() {
-    const Quantizer even(format("e4m3")), odd(format("e4m3"), {.rounding = RoundingMode::to_odd}), up(format("e5m2"), {.rounding = RoundingMode::toward_positive});
+    const Quantizer even(format("e4m3")), odd(format("e4m3"), {.rounding = RoundingMode::to_odd}),
+        up(format("e5m2"), {.rounding = RoundingMode::toward_positive});
     std::mt19937_64 random(4);
     for (int i = 0; i < 500; ++i) {
         Float x(static_cast<double>(random() % 100000) - 50000.0);

@@ -18,11 +18,11 @@ namespace {
 
 using namespace apscope;
 
-constexpr RoundingMode modes[] = {
-    RoundingMode::ties_to_even,    RoundingMode::ties_to_away,    RoundingMode::ties_to_zero, RoundingMode::toward_zero,
-    RoundingMode::toward_positive, RoundingMode::toward_negative, RoundingMode::away_from_zero, RoundingMode::to_odd,
-    RoundingMode::stochastic,      RoundingMode::stochastic_b,    RoundingMode::stochastic_c, RoundingMode::stochastic_equal,
-    RoundingMode::stochastic_exact};
+constexpr RoundingMode modes[] = {RoundingMode::ties_to_even,    RoundingMode::ties_to_away,    RoundingMode::ties_to_zero,
+                                  RoundingMode::toward_zero,     RoundingMode::toward_positive, RoundingMode::toward_negative,
+                                  RoundingMode::away_from_zero,  RoundingMode::to_odd,          RoundingMode::stochastic,
+                                  RoundingMode::stochastic_b,    RoundingMode::stochastic_c,    RoundingMode::stochastic_equal,
+                                  RoundingMode::stochastic_exact};
 
 // Numbers of every exponent, specials first.
 template <class Real>
@@ -32,7 +32,8 @@ std::vector<Real> numbers(std::size_t count) {
     std::vector<Real> x = {0, -Real{0}, infinity, -infinity, std::numeric_limits<Real>::quiet_NaN(), std::numeric_limits<Real>::denorm_min()};
     std::mt19937_64 random(1);
     while (x.size() < count) x.push_back(std::bit_cast<Real>(static_cast<Bits>(random())));
-    for (std::size_t i = 10; i < count; i += 2) x[i] = static_cast<Real>(std::ldexp(static_cast<double>(random() % 4096) - 2048.0, static_cast<int>(random() % 40) - 25));
+    for (std::size_t i = 10; i < count; i += 2)
+        x[i] = static_cast<Real>(std::ldexp(static_cast<double>(random() % 4096) - 2048.0, static_cast<int>(random() % 40) - 25));
     return x;
 }
 

@@ -46,7 +46,8 @@ TEST(CppReplay, RowsAndColumns) {
     // wire, exact, ring and tree of the two that sum in a format; wire, exact and gather of the other
     EXPECT_EQ(results.size(), results.steps().size() * results.tensors().size() * (4 + 4 + 3));
     EXPECT_TRUE(std::ranges::all_of(results.steps(), [](std::int64_t step) { return step < 3; }));
-    const std::vector<double> error = results.numbers("sum_squared_error"), reference = results.numbers("sum_squared_reference"), nmse = results.numbers("nmse");
+    const std::vector<double> error = results.numbers("sum_squared_error"), reference = results.numbers("sum_squared_reference"),
+                              nmse = results.numbers("nmse");
     const std::vector<std::string_view> schemes = results.texts("scheme");
     for (std::size_t i = 0; i < results.size(); ++i) {
         ASSERT_EQ(results.text(i, "trace"), "digits");
@@ -81,7 +82,8 @@ TEST(CppReplay, ShardsAreTheWholeInParts) {
 }
 
 TEST(CppReplay, SummariesRank) {
-    const std::vector<SummaryRow> rows = replay(digits(), {"none:e4m3", "none:fp32", "hybrid(last=qsgd;else=none:e4m3)"}, {.topologies = {"ring"}, .end_step = 3}).summary();
+    const std::vector<SummaryRow> rows =
+        replay(digits(), {"none:e4m3", "none:fp32", "hybrid(last=qsgd;else=none:e4m3)"}, {.topologies = {"ring"}, .end_step = 3}).summary();
     ASSERT_EQ(rows.size(), 6u);
     EXPECT_EQ(rows.front().scheme, "none:fp32");
     for (std::size_t i = 1; i < rows.size(); ++i) EXPECT_LE(rows[i - 1].step_nmse, rows[i].step_nmse);

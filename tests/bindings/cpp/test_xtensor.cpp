@@ -47,7 +47,10 @@ TEST(CppXtensor, ContainersViewsAndExpressions) {
 TEST(CppXtensor, ExpressionsAreEvaluatedOnce) {
     int calls = 0;
     const xt::xtensor<float, 2> x = sample(4, 9);
-    const auto counted = xt::make_lambda_xfunction([&calls](float v) { ++calls; return v * 2.0f; }, x);
+    const auto counted = xt::make_lambda_xfunction([&calls](float v) {
+        ++calls;
+        return v * 2.0f;
+    }, x);
     const auto y = quantize(counted, Quantizer(format("e4m3")));
     EXPECT_EQ(calls, 36);
     EXPECT_EQ(y(0, 1), Quantizer(format("e4m3"))(x(0, 1) * 2.0f));
@@ -101,7 +104,8 @@ TEST(CppXtensor, AllreduceOverAnAxisOfWorkers) {
 
 // The summary's first number again, by axis sums over tables.
 TEST(CppXtensor, TablesOfAReplay) {
-    const Results results = replay(open_trace(APSCOPE_ROOT "/notebooks/data/digits"), {"none:e4m3", "aps:e4m3"}, {.topologies = {"ring"}, .end_step = 3});
+    const Results results =
+        replay(open_trace(APSCOPE_ROOT "/notebooks/data/digits"), {"none:e4m3", "aps:e4m3"}, {.topologies = {"ring"}, .end_step = 3});
     const xt::xtensor<double, 3> error = table(results, "sum_squared_error", "ring"), reference = table(results, "sum_squared_reference", "ring");
     EXPECT_EQ(error.shape(0), results.steps().size());
     EXPECT_EQ(error.shape(1), results.tensors().size());

@@ -44,9 +44,7 @@ std::vector<RoundingMode> all_modes() {
 }
 
 // Equal bits; NaNs are equal.
-bool same(float a, float b) {
-    return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) || (std::isnan(a) && std::isnan(b));
-}
+bool same(float a, float b) { return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) || (std::isnan(a) && std::isnan(b)); }
 
 struct Literal {
     const char* format;
@@ -148,10 +146,10 @@ TEST(Oracle, BothGiveTheHandWrittenResults) {
         MpfrOracle mpfr(f, p);
         const RationalOracle rational(f, p);
         const float first = mpfr.project(row.input, row.random), second = rational.project(row.input, row.random);
-        EXPECT_TRUE(same(first, row.expected)) << "MPFR: " << row.format << ' ' << to_string(row.rounding) << " of "
-                                               << row.input << " is " << first << ", not " << row.expected;
-        EXPECT_TRUE(same(second, row.expected)) << "rational: " << row.format << ' ' << to_string(row.rounding)
-                                                << " of " << row.input << " is " << second << ", not " << row.expected;
+        EXPECT_TRUE(same(first, row.expected)) << "MPFR: " << row.format << ' ' << to_string(row.rounding) << " of " << row.input << " is " << first
+                                               << ", not " << row.expected;
+        EXPECT_TRUE(same(second, row.expected)) << "rational: " << row.format << ' ' << to_string(row.rounding) << " of " << row.input << " is "
+                                                << second << ", not " << row.expected;
     }
 }
 
@@ -164,8 +162,8 @@ void expect_agreement(const FloatFormat& f, std::mt19937_64& random, std::size_t
         for (const Overflow overflow : allowed_overflows(f)) {
             const bool rounds_count = mode == stochastic_b || mode == stochastic_c;
             const int most_bits = rounds_count ? 62 : 64, underflows = f.smallest_normal() > 0 ? underflow_count : 1;
-            const Projection p{mode, overflow, 1 + static_cast<int>(random() % most_bits),
-                               static_cast<Underflow>(random() % underflows), random() % 2 == 0};
+            const Projection p{mode, overflow, 1 + static_cast<int>(random() % most_bits), static_cast<Underflow>(random() % underflows),
+                               random() % 2 == 0};
             MpfrOracle mpfr(f, p);
             const oracle::BasicRationalOracle<Real> rational(f, p);
             for (std::size_t i = 0; i < samples; ++i) {
@@ -173,9 +171,8 @@ void expect_agreement(const FloatFormat& f, std::mt19937_64& random, std::size_t
                 const std::uint64_t word = random();
                 const Real first = mpfr.project(x, word), second = rational.project(x, word);
                 ASSERT_EQ(oracle::bits_of(first), oracle::bits_of(second))
-                    << f.name() << ' ' << to_string(mode) << ' ' << to_string(overflow) << ' ' << to_string(p.underflow) << " of "
-                    << std::hexfloat << x << ": MPFR " << first << ", rational " << second << ", random bits " << p.random_bits
-                    << " of " << std::hex << word;
+                    << f.name() << ' ' << to_string(mode) << ' ' << to_string(overflow) << ' ' << to_string(p.underflow) << " of " << std::hexfloat
+                    << x << ": MPFR " << first << ", rational " << second << ", random bits " << p.random_bits << " of " << std::hex << word;
             }
         }
     }
@@ -193,11 +190,37 @@ TEST(Oracle, TheTwoAgreeForEveryWidth) {
     }
 }
 
-const char* const unusual_formats[] = {"e4m3fn", "e5m2fnuz", "e2m3finite", "e0m5finite", "e4m3u", "e4m0", "e4m0fn", "e5m2nosub",
-    "e4m3finiteb11nosub", "e4m3b0nosub", "e3m0nosub", "e4m3finiteb20sub-20", "e5m2finiteb63sub-63",
-    "e3m4sub-3", "e3m0sub-3", "e4m3ub7nosub", "e8m0fnu", "e5m3fnunosubzero0", "e6m1unosubzero0",
-    "binary8p1se", "binary8p1uf", "binary8p1ue", "binary5p2se", "binary6p4uf", "binary8p4se",
-    "e4m3zero1", "e6m9fnnosub", "e8m3b127", "e8m7fnub140", "e4m3b-40", "e5m2b120"};
+const char* const unusual_formats[] = {"e4m3fn",
+                                       "e5m2fnuz",
+                                       "e2m3finite",
+                                       "e0m5finite",
+                                       "e4m3u",
+                                       "e4m0",
+                                       "e4m0fn",
+                                       "e5m2nosub",
+                                       "e4m3finiteb11nosub",
+                                       "e4m3b0nosub",
+                                       "e3m0nosub",
+                                       "e4m3finiteb20sub-20",
+                                       "e5m2finiteb63sub-63",
+                                       "e3m4sub-3",
+                                       "e3m0sub-3",
+                                       "e4m3ub7nosub",
+                                       "e8m0fnu",
+                                       "e5m3fnunosubzero0",
+                                       "e6m1unosubzero0",
+                                       "binary8p1se",
+                                       "binary8p1uf",
+                                       "binary8p1ue",
+                                       "binary5p2se",
+                                       "binary6p4uf",
+                                       "binary8p4se",
+                                       "e4m3zero1",
+                                       "e6m9fnnosub",
+                                       "e8m3b127",
+                                       "e8m7fnub140",
+                                       "e4m3b-40",
+                                       "e5m2b120"};
 
 TEST(Oracle, TheTwoAgreeForEveryKindOfSpecialValues) {
     std::mt19937_64 random(2);
@@ -210,8 +233,8 @@ TEST(Oracle, TheTwoAgreeForEveryKindOfSpecialValues) {
 
 TEST(Oracle, TheTwoAgreeBeyondFp32) {
     std::mt19937_64 random(3);
-    for (const char* name : {"fp64", "e11m0", "e11m10", "e11m51", "e1m52", "e9m43", "e4m30", "e11m20nosub", "e10m40ub900nosub",
-                             "e9m9fnuz", "e11m0fnub1074nosub", "e8m30finiteb200sub-200", "e5m40b-500"}) {
+    for (const char* name : {"fp64", "e11m0", "e11m10", "e11m51", "e1m52", "e9m43", "e4m30", "e11m20nosub", "e10m40ub900nosub", "e9m9fnuz",
+                             "e11m0fnub1074nosub", "e8m30finiteb200sub-200", "e5m40b-500"}) {
         SCOPED_TRACE(name);
         expect_agreement<double>(parse_format(name), random, 200);
     }
@@ -291,8 +314,7 @@ class NamedFormatVerify : public testing::TestWithParam<NamedFormat> {};
 
 TEST_P(NamedFormatVerify, RuleArrayPathAndCodesMatchTheOraclesInEveryMode) { expect_verified(GetParam().format); }
 
-INSTANTIATE_TEST_SUITE_P(EveryNamedFormat, NamedFormatVerify,
-                         testing::ValuesIn(named_formats().begin(), named_formats().end()),
+INSTANTIATE_TEST_SUITE_P(EveryNamedFormat, NamedFormatVerify, testing::ValuesIn(named_formats().begin(), named_formats().end()),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Verify, UnusualFormatsMatchTheOracles) {
@@ -312,9 +334,8 @@ TEST(Verify, AMismatchNamesInputExpectedGotAndTheNeighbours) {
     m.random = 0x8000000000000000;
     m.lower = 1.0f;
     m.upper = 1.125f;
-    EXPECT_EQ(oracle::describe(m),
-              "the rule against MPFR, stochastic, overflow saturate: input 0x3F880000 (1.0625), expected 0x3F900000 "
-              "(1.125), got 0x3F800000 (1); its magnitude lies between 1 and 1.125; random word 0x8000000000000000");
+    EXPECT_EQ(oracle::describe(m), "the rule against MPFR, stochastic, overflow saturate: input 0x3F880000 (1.0625), expected 0x3F900000 "
+                                   "(1.125), got 0x3F800000 (1); its magnitude lies between 1 and 1.125; random word 0x8000000000000000");
 }
 
 TEST(Verify, StopsWhenProgressSaysSoOrThrows) {
@@ -331,9 +352,9 @@ TEST(Verify, StopsWhenProgressSaysSoOrThrows) {
     EXPECT_LT(result.cases, std::uint64_t{1} << 32);
     EXPECT_THROW(oracle::verify(f, {}, options,
                                 [](std::uint64_t, std::uint64_t total) -> bool {
-                                    if (total == std::uint64_t{1} << 32) throw std::runtime_error("interrupted");
-                                    return true;
-                                }),
+        if (total == std::uint64_t{1} << 32) throw std::runtime_error("interrupted");
+        return true;
+    }),
                  std::runtime_error);
 }
 

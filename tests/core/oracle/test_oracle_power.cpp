@@ -79,8 +79,8 @@ OperationResult with_rounding(Operation operation, const char* format, const Pro
     OperationOptions options;
     options.samples = samples;
     options.threads = 1;
-    options.instead = [&](Operation op, auto a, auto b, auto c, std::span<float> out, const FloatFormat& f, const Projection&,
-                          std::uint64_t seed, int threads) { arithmetic(op, a, b, c, out, f, done, seed, threads); };
+    options.instead = [&](Operation op, auto a, auto b, auto c, std::span<float> out, const FloatFormat& f, const Projection&, std::uint64_t seed,
+                          int threads) { arithmetic(op, a, b, c, out, f, done, seed, threads); };
     return oracle::verify_operation(parse_format(format), operation, asked, options);
 }
 
@@ -89,8 +89,8 @@ TEST(OraclePower, AnOperationRoundedOtherwiseIsFound) {
     for (const Operation operation : {Operation::add, Operation::subtract, Operation::multiply, Operation::divide, Operation::sqrt, Operation::fma}) {
         for (const char* format : {"e4m3", "fp16", "fp32"}) {
             EXPECT_EQ(with_rounding(operation, format, {}, {}, 5000).mismatches, 0u);
-            for (const auto& [asked, done] : {std::pair{ties_to_even, toward_zero}, {toward_positive, away_from_zero}, {to_odd, ties_to_even},
-                                              {toward_negative, toward_zero}}) {
+            for (const auto& [asked, done] :
+                 {std::pair{ties_to_even, toward_zero}, {toward_positive, away_from_zero}, {to_odd, ties_to_even}, {toward_negative, toward_zero}}) {
                 const bool same_for_roots = asked == toward_positive || asked == toward_negative;  // none is negative
                 if (operation == Operation::sqrt && same_for_roots) continue;
                 EXPECT_GT(with_rounding(operation, format, {asked}, {done}, 20000).mismatches, 0u)
@@ -114,8 +114,8 @@ TEST(OraclePower, AnOperationRoundedOtherwiseIsFound) {
 TEST(OraclePower, OneWrongResultIsFoundAndNamed) {
     OperationOptions options;
     options.samples = 0;
-    options.instead = [](Operation op, auto a, auto b, auto c, std::span<float> out, const FloatFormat& f, const Projection& p,
-                         std::uint64_t seed, int threads) {
+    options.instead = [](Operation op, auto a, auto b, auto c, std::span<float> out, const FloatFormat& f, const Projection& p, std::uint64_t seed,
+                         int threads) {
         arithmetic(op, a, b, c, out, f, p, seed, threads);
         for (std::size_t i = 0; i < out.size(); ++i) {
             if (a[i] == 1.5f && b[i] == -0.0f && std::signbit(b[i])) out[i] = 1.625f;

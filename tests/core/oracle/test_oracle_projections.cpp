@@ -191,17 +191,12 @@ struct PayloadRow {
 const PayloadRow<std::uint32_t> payloads[] = {
     {"e5m2", 0x7F812345, 0x7FC00000},  // 2 bits of the fraction, 00, the first of them set
     {"e5m2", 0xFFA00000, 0xFFE00000},  // 01
-    {"e5m2", 0xFF800001, 0xFFC00000},
-    {"fp16", 0x7F923456, 0x7FD22000},  // 10 bits, 0x91
-    {"fp16", 0xFFFFFFFF, 0xFFFFE000},
-    {"fp32", 0xFF812345, 0xFFC12345},
+    {"e5m2", 0xFF800001, 0xFFC00000},        {"fp16", 0x7F923456, 0x7FD22000},  // 10 bits, 0x91
+    {"fp16", 0xFFFFFFFF, 0xFFFFE000},        {"fp32", 0xFF812345, 0xFFC12345},
     {"e4m3fn", 0xFFA00000, 0xFFC00000},  // one code of either sign: the sign alone
-    {"e4m3fn", 0x7F812345, 0x7FC00000},
-    {"e4m3fnuz", 0xFFA00000, 0x7FC00000},  // one code
-    {"binary8p3se", 0xFFA00000, 0x7FC00000},
-    {"e2m1fn", 0xFFA00000, 0x7FC00000},  // none
-    {"e8m0fnu", 0xFFA00000, 0x7FC00000},
-    {"e5m2u", 0xFFA00000, 0x7FC00000},
+    {"e4m3fn", 0x7F812345, 0x7FC00000},      {"e4m3fnuz", 0xFFA00000, 0x7FC00000},  // one code
+    {"binary8p3se", 0xFFA00000, 0x7FC00000}, {"e2m1fn", 0xFFA00000, 0x7FC00000},  // none
+    {"e8m0fnu", 0xFFA00000, 0x7FC00000},     {"e5m2u", 0xFFA00000, 0x7FC00000},
 };
 const PayloadRow<std::uint64_t> long_payloads[] = {
     {"fp64", 0xFFF0000000000001, 0xFFF8000000000001},

@@ -57,8 +57,8 @@ TEST(Topology, NamesRoundTripAndWrongOnesAreRefused) {
     for (const char* name : {"exact", "sequential", "ring", "tree", "hierarchical:4", "sequential+kahan", "hierarchical:16+kahan"}) {
         EXPECT_EQ(parse_topology(name).name(), name);
     }
-    for (const char* name : {"rings", "", "hierarchical", "hierarchical:", "hierarchical:0", "hierarchical:x", "ring+kahan",
-                             "tree+kahan", "exact+kahan", "gather", "hierarchical4", "hierarchical:4 "}) {
+    for (const char* name : {"rings", "", "hierarchical", "hierarchical:", "hierarchical:0", "hierarchical:x", "ring+kahan", "tree+kahan",
+                             "exact+kahan", "gather", "hierarchical4", "hierarchical:4 "}) {
         EXPECT_THROW(parse_topology(name), std::invalid_argument) << name;
     }
 }

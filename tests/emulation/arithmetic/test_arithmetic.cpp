@@ -153,8 +153,8 @@ Exact exact(Operation op, double a, double b, double c, const Table& table, Roun
 bool same(double a, double b) { return (std::isnan(a) && std::isnan(b)) || std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b); }
 
 // Compares operands (element by element) in one mode; the first difference fails.
-void check(Operation op, const Table& table, RoundingMode mode, int random_bits, const std::vector<float>& a,
-           const std::vector<float>& b, const std::vector<float>& c) {
+void check(Operation op, const Table& table, RoundingMode mode, int random_bits, const std::vector<float>& a, const std::vector<float>& b,
+           const std::vector<float>& c) {
     if (mode == RoundingMode::stochastic_exact) return;  // refused
     std::vector<float> got(a.size());
     const Projection projection{mode, Overflow::ieee, random_bits};
@@ -164,8 +164,8 @@ void check(Operation op, const Table& table, RoundingMode mode, int random_bits,
         const double y = operand_count(op) > 1 ? b[i] : 0, z = operand_count(op) > 2 ? c[i] : 0;
         const std::uint64_t random = is_stochastic(mode) ? stream.at(i) : 0;
         const double wanted = expected(exact(op, a[i], y, z, table, mode), table, mode, random_bits, random);
-        ASSERT_TRUE(same(got[i], wanted)) << table.format.name() << " " << to_string(op) << " " << to_string(mode) << " of "
-                                          << a[i] << ", " << y << ", " << z << " gives " << got[i] << ", exactly " << wanted;
+        ASSERT_TRUE(same(got[i], wanted)) << table.format.name() << " " << to_string(op) << " " << to_string(mode) << " of " << a[i] << ", " << y
+                                          << ", " << z << " gives " << got[i] << ", exactly " << wanted;
     }
 }
 
@@ -265,8 +265,7 @@ TEST(Arithmetic, OddQuotientsAndRootsAreTheWideOnes) {
         const auto head = static_cast<std::uint64_t>(root.significand >> 68);  // 54 bits or so: floor of the root
         const double scaled = std::ldexp(std::abs(a), -2 * (root.unit + 68));
         const auto square = static_cast<unsigned __int128>(scaled);  // exact: an integer of at most 110 bits
-        ASSERT_TRUE(static_cast<unsigned __int128>(head) * head <= square &&
-                    square < static_cast<unsigned __int128>(head + 1) * (head + 1)) << a;
+        ASSERT_TRUE(static_cast<unsigned __int128>(head) * head <= square && square < static_cast<unsigned __int128>(head + 1) * (head + 1)) << a;
     }
 }
 

@@ -21,8 +21,9 @@ namespace {
 
 using Random = std::mt19937_64;
 
-const std::vector<std::string> formats = {"e4m3", "e5m2", "fp16", "bf16", "fp32", "tf32", "e3m0", "e8m1", "e4m3fn", "e4m3fnuz",
-                                          "e2m1fn", "binary8p3se", "e8m14", "e6m11", "e6m21", "e8m21", "e6m22", "e8m20", "hfp8_forward", "e8m0fnu", "fp64"};
+const std::vector<std::string> formats = {"e4m3",  "e5m2",   "fp16",     "bf16",   "fp32",         "tf32",    "e3m0",
+                                          "e8m1",  "e4m3fn", "e4m3fnuz", "e2m1fn", "binary8p3se",  "e8m14",   "e6m11",
+                                          "e6m21", "e8m21",  "e6m22",    "e8m20",  "hfp8_forward", "e8m0fnu", "fp64"};
 
 // Numbers of a format, of few exponents; among them, if wild, any fp32 numbers and special ones.
 std::vector<float> operands(Random& random, std::size_t count, const FloatFormat& format, bool wild) {
@@ -36,7 +37,14 @@ std::vector<float> operands(Random& random, std::size_t count, const FloatFormat
     if (format.fits_fp32()) quantize(std::span<const float>(x), std::span<float>(x), format, {});
     for (std::size_t i = 0; wild && i < count; i += 1 + random() % 8) {
         constexpr float inf = std::numeric_limits<float>::infinity();
-        const float any[] = {bits_cast<float>(static_cast<std::uint32_t>(random())), 0x1p-149f, 0x1.fffffep127f, 0x1.000002p0f, inf, -inf, bits_cast<float>(0xFFFFFFFFu), 0x1p-126f};
+        const float any[] = {bits_cast<float>(static_cast<std::uint32_t>(random())),
+                             0x1p-149f,
+                             0x1.fffffep127f,
+                             0x1.000002p0f,
+                             inf,
+                             -inf,
+                             bits_cast<float>(0xFFFFFFFFu),
+                             0x1p-126f};
         x[i] = any[random() % 8];
     }
     return x;
@@ -62,7 +70,8 @@ TEST_F(RegisterArithmetic, IsTheGeneralPathForRandomCombinations) {
     Random random(1);
     int served = 0, narrow = 0;
     for (int i = 0; i < 8000; ++i) {
-        const FloatFormat format = parse_format(formats[random() % formats.size()]), held = random() % 2 == 0 ? format : parse_format(formats[random() % formats.size()]);
+        const FloatFormat format = parse_format(formats[random() % formats.size()]),
+                          held = random() % 2 == 0 ? format : parse_format(formats[random() % formats.size()]);
         Projection projection;
         projection.rounding = random() % 3 == 0 ? RoundingMode::ties_to_even : static_cast<RoundingMode>(random() % 9);
         projection.overflow = static_cast<Overflow>(random() % overflow_count);
@@ -71,7 +80,8 @@ TEST_F(RegisterArithmetic, IsTheGeneralPathForRandomCombinations) {
         const auto operation = static_cast<Operation>(random() % operation_count);
         const std::size_t n = 1 + random() % (i % 20 == 0 ? 20000 : 700), offset = random() % 3;
         const bool wild = random() % 3 == 0;
-        std::vector<float> a = operands(random, n + offset, held, wild), b = operands(random, random() % 8 == 0 ? 1 + offset : n + offset, held, wild);
+        std::vector<float> a = operands(random, n + offset, held, wild),
+                           b = operands(random, random() % 8 == 0 ? 1 + offset : n + offset, held, wild);
         const std::vector<float> c = operands(random, n + offset, held, wild);
         if (random() % 8 == 0 && n > offset) a[offset + random() % n] = 0x1.234568p0f;  // one that is not of the format
         set_simd_level(static_cast<SimdLevel>(random() % (static_cast<int>(best_simd_level()) + 1)));
@@ -86,7 +96,8 @@ TEST_F(RegisterArithmetic, IsTheGeneralPathForRandomCombinations) {
         for (std::size_t k = 0; k < n; ++k) {
             ASSERT_EQ(bits_cast<std::uint32_t>(out[k]), bits_cast<std::uint32_t>(wanted[k]))
                 << to_string(operation) << " to " << format.name() << " of " << held.name() << " " << to_string(projection.rounding) << " "
-                << to_string(projection.overflow) << " at " << to_string(simd_level()) << ": element " << k << " is " << out[k] << ", by rows " << wanted[k];
+                << to_string(projection.overflow) << " at " << to_string(simd_level()) << ": element " << k << " is " << out[k] << ", by rows "
+                << wanted[k];
         }
     }
     EXPECT_GT(served, 4000);

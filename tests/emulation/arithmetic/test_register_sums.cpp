@@ -32,7 +32,8 @@ std::vector<float> operands(Random& random, std::size_t count, const FloatFormat
     for (float& v : x) {
         const auto bits = static_cast<std::uint32_t>(random());
         v = std::ldexp(static_cast<float>(static_cast<std::int32_t>(bits)), -31 + static_cast<int>((random() >> 32) % 6));
-        if (extremes && random() % 16 == 0) v = static_cast<float>(format.smallest_positive()) * static_cast<float>(static_cast<int>(random() % 9) - 4);
+        if (extremes && random() % 16 == 0)
+            v = static_cast<float>(format.smallest_positive()) * static_cast<float>(static_cast<int>(random() % 9) - 4);
         if (extremes && random() % 64 == 0) v = static_cast<float>(format.largest()) * (bits % 2 != 0 ? 1.0f : -0.5f);
         if (random() % 16 == 0) v = bits % 2 != 0 ? 0.0f : -0.0f;
     }
@@ -40,7 +41,15 @@ std::vector<float> operands(Random& random, std::size_t count, const FloatFormat
     if (wild && count > 0) {
         constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
         for (std::size_t i = 0; i < count / 8 + 1; ++i) {
-            const float any[] = {bits_cast<float>(static_cast<std::uint32_t>(random())), 0x1p-149f, -0x1.fffffep127f, 0x1.000002p0f, inf, -inf, nan, bits_cast<float>(0xFFFFFFFFu), 0x1p-126f};
+            const float any[] = {bits_cast<float>(static_cast<std::uint32_t>(random())),
+                                 0x1p-149f,
+                                 -0x1.fffffep127f,
+                                 0x1.000002p0f,
+                                 inf,
+                                 -inf,
+                                 nan,
+                                 bits_cast<float>(0xFFFFFFFFu),
+                                 0x1p-126f};
             x[random() % count] = any[random() % (random() % 4 == 0 ? 9 : 4)];
         }
     }
@@ -97,7 +106,8 @@ void compare(const SumOptions& options, const std::vector<float>& a, const std::
     ASSERT_EQ(differing(got, wanted), "") << "dot " << what;
 }
 
-const std::vector<std::string> formats = {"e4m3", "e5m2", "fp16", "bf16", "fp32", "tf32", "e3m0", "e8m1", "e4m3fn", "e4m3fnuz", "e2m1fn", "binary8p3se", "e8m14", "e6m11", "hfp8_forward", "e8m0fnu"};
+const std::vector<std::string> formats = {"e4m3",   "e5m2",     "fp16",   "bf16",        "fp32",  "tf32",  "e3m0",         "e8m1",
+                                          "e4m3fn", "e4m3fnuz", "e2m1fn", "binary8p3se", "e8m14", "e6m11", "hfp8_forward", "e8m0fnu"};
 const std::vector<std::string> orders = {"sequential", "chunked:3", "chunked:64", "pairwise", "kahan", "exact"};
 
 class EveryLevel : public testing::Test {
@@ -127,15 +137,16 @@ TEST_F(RegisterSums, AreTheGeneralPathsForRandomCombinations) {
         const FloatFormat held = parse_format(any(formats));
         const Shape s{1 + random() % 2, 1 + random() % 5, 1 + random() % (i % 50 == 0 ? 600 : 40), 1 + random() % (i % 10 == 0 ? 140 : 20)};
         const bool wild = random() % 3 == 0;
-        const std::vector<float> a = operands(random, s.batches * s.rows * s.terms, held, wild), b = operands(random, s.batches * s.terms * s.columns, held, wild);
+        const std::vector<float> a = operands(random, s.batches * s.rows * s.terms, held, wild),
+                                 b = operands(random, s.batches * s.terms * s.columns, held, wild);
         const auto level = static_cast<SimdLevel>(random() % (static_cast<int>(best_simd_level()) + 1));
         set_simd_level(level);
         ++served[static_cast<int>(sum_path(options, true, range_of(a), range_of(b)))];
         const std::string what = options.format.name() + " sums " + (options.accumulate ? options.accumulate->name() : "") + " products " +
                                  (options.product ? options.product->name() : "exact") + " of " + held.name() + " " +
-                                 std::string(to_string(options.projection.rounding)) + " " + std::string(to_string(options.projection.overflow)) + " order " +
-                                 std::to_string(static_cast<int>(options.order.kind)) + " at " + std::string(to_string(level)) + " terms " + std::to_string(s.terms) +
-                                 " case " + std::to_string(i);
+                                 std::string(to_string(options.projection.rounding)) + " " + std::string(to_string(options.projection.overflow)) +
+                                 " order " + std::to_string(static_cast<int>(options.order.kind)) + " at " + std::string(to_string(level)) +
+                                 " terms " + std::to_string(s.terms) + " case " + std::to_string(i);
         compare(options, a, b, s, what);
         if (HasFatalFailure()) return;
     }
@@ -145,9 +156,9 @@ TEST_F(RegisterSums, AreTheGeneralPathsForRandomCombinations) {
 // The formats people use, ties to even, at length: all orders on all instruction sets, on fp32's path.
 TEST_F(RegisterSums, ServeTheUsualFormatsInFp32) {
     Random random(2);
-    const char* usual[][4] = {{"e4m3", "e4m3", "fp16", "fp16"}, {"fp16", "fp16", "fp16", "fp16"}, {"bf16", "bf16", "bf16", "bf16"}, {"bf16", "", "fp32", "bf16"},
-                              {"e5m2", "e5m2", "e5m2", "e5m2"}, {"fp16", "", "fp32", "fp16"},     {"fp32", "fp32", "fp32", "fp32"}, {"e4m3", "", "fp32", "e4m3"},
-                              {"e4m3", "e4m3", "e4m3", "e4m3"}};
+    const char* usual[][4] = {{"e4m3", "e4m3", "fp16", "fp16"}, {"fp16", "fp16", "fp16", "fp16"}, {"bf16", "bf16", "bf16", "bf16"},
+                              {"bf16", "", "fp32", "bf16"},     {"e5m2", "e5m2", "e5m2", "e5m2"}, {"fp16", "", "fp32", "fp16"},
+                              {"fp32", "fp32", "fp32", "fp32"}, {"e4m3", "", "fp32", "e4m3"},     {"e4m3", "e4m3", "e4m3", "e4m3"}};
     for (const auto& [held, product, sum, result] : usual) {
         for (const std::string& order : orders) {
             if (order == "exact") continue;

@@ -47,16 +47,17 @@ TEST(AddRounded, OddSumAndWideIntegersAgreeInEveryMode) {
                 const auto draw = [&] {
                     const auto bits = static_cast<std::uint32_t>(random());
                     const float any = bits_cast<float>(bits);
-                    if (i % 2 == 0) return round_one<double>(std::ldexp(static_cast<double>(static_cast<std::int32_t>(bits)), -28 - static_cast<int>(random() % 8)), cast);
+                    if (i % 2 == 0)
+                        return round_one<double>(
+                            std::ldexp(static_cast<double>(static_cast<std::int32_t>(bits)), -28 - static_cast<int>(random() % 8)), cast);
                     return std::isfinite(any) ? static_cast<double>(any) : 1.0;
                 };
                 const double a = draw(), b = draw();
                 if (!std::isfinite(a) || !std::isfinite(b) || a == -b || a == 0 || b == 0) continue;
                 const std::uint64_t word = random() << 56;
                 if (projection.rounding == RoundingMode::stochastic_exact) continue;  // no sum draws so
-                const double right = dispatch(projection.rounding, [&]<RoundingMode M>() {
-                    return wide_to_format<M>(add_aligned(wide(a), wide(b)), cast, word);
-                });
+                const double right =
+                    dispatch(projection.rounding, [&]<RoundingMode M>() { return wide_to_format<M>(add_aligned(wide(a), wide(b)), cast, word); });
                 const double got = dispatch(projection.rounding, [&]<RoundingMode M>() { return add_rounded<M>(a, b, cast, word); });
                 ASSERT_EQ(bits_cast<std::uint64_t>(got), bits_cast<std::uint64_t>(right))
                     << name << " " << to_string(projection.rounding) << " " << a << " + " << b << " gives " << got << ", wide " << right;

@@ -24,12 +24,33 @@ std::vector<BlockFormat> formats() {
     std::vector<BlockFormat> all;
     std::vector<std::string> names;
     for (const NamedBlockFormat& row : named_block_formats()) names.emplace_back(row.name);
-    for (const char* name : {"bfp:8:16", "bfp:4:24", "bfp:2:32", "blocks:int2", "blocks:int5,block=48", "blocks:e4m3fnuz", "blocks:e4m3", "blocks:e3m4,block=7",
-                             "blocks:e5m2,block=1", "blocks:e2m1,block=777", "blocks:e4m3b60", "blocks:e4m3b-60", "blocks:e7m0", "blocks:e6m0", "blocks:binary8p3se", "blocks:binary8p1se", "blocks:binary8p7se",
-                             "blocks:e4m3nosub", "blocks:e4m3fn,scale=e4m0fnu", "blocks:e4m3,scale=e4m0fnub-60", "blocks:e5m2,scale=e8m0fnu,block=2100",
-                             "blocks:e4m3fn,scale=e4m3fn,rule=ratio,block=16", "blocks:e4m3fn,scale=e5m2,rule=ratio,block=5,tensor",
-                             "blocks:int4,scale=e4m3fn,rule=ratio", "blocks:e3m2fn,scale=e4m4u,rule=ratio,block=48,tensor",
-                             "nvfp4,block=33", "nvfp4,scale=e4m3nosub"}) {
+    for (const char* name : {"bfp:8:16",
+                             "bfp:4:24",
+                             "bfp:2:32",
+                             "blocks:int2",
+                             "blocks:int5,block=48",
+                             "blocks:e4m3fnuz",
+                             "blocks:e4m3",
+                             "blocks:e3m4,block=7",
+                             "blocks:e5m2,block=1",
+                             "blocks:e2m1,block=777",
+                             "blocks:e4m3b60",
+                             "blocks:e4m3b-60",
+                             "blocks:e7m0",
+                             "blocks:e6m0",
+                             "blocks:binary8p3se",
+                             "blocks:binary8p1se",
+                             "blocks:binary8p7se",
+                             "blocks:e4m3nosub",
+                             "blocks:e4m3fn,scale=e4m0fnu",
+                             "blocks:e4m3,scale=e4m0fnub-60",
+                             "blocks:e5m2,scale=e8m0fnu,block=2100",
+                             "blocks:e4m3fn,scale=e4m3fn,rule=ratio,block=16",
+                             "blocks:e4m3fn,scale=e5m2,rule=ratio,block=5,tensor",
+                             "blocks:int4,scale=e4m3fn,rule=ratio",
+                             "blocks:e3m2fn,scale=e4m4u,rule=ratio,block=48,tensor",
+                             "nvfp4,block=33",
+                             "nvfp4,scale=e4m3nosub"}) {
         names.emplace_back(name);
     }
     for (const std::string& name : names) {

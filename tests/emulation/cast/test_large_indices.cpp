@@ -38,8 +38,8 @@ std::uint64_t word_of(const RandomStream& stream, unsigned __int128 element) {
     const unsigned slots = stream.random_bits <= 16 ? 8 : stream.random_bits <= 32 ? 4 : 2;
     const unsigned __int128 block = element / slots;
     const auto slot = static_cast<unsigned>(element % slots);
-    const PhiloxBlock b = philox({{static_cast<std::uint32_t>(block & 0xFFFFFFFF), static_cast<std::uint32_t>(block >> 32), stream.worker,
-                                   stream.stage_and_hop}}, stream.key);
+    const PhiloxBlock b = philox(
+        {{static_cast<std::uint32_t>(block & 0xFFFFFFFF), static_cast<std::uint32_t>(block >> 32), stream.worker, stream.stage_and_hop}}, stream.key);
     std::uint64_t value;
     if (slots == 8) value = static_cast<std::uint64_t>(b.word[slot / 2] >> (16 * (slot % 2)) & 0xFFFF) << 48;
     else if (slots == 4) value = static_cast<std::uint64_t>(b.word[slot]) << 32;
@@ -236,7 +236,8 @@ TEST(LargeIndices, FilesAreReadBeyond2To32Elements) {
     const test::TemporaryFolder folder;
     const std::filesystem::path path = folder.path() / "x.safetensors";
     const std::uint64_t elements = bit32 + 1000;
-    std::string header = R"({"a":{"dtype":"F32","shape":[)" + std::to_string(elements) + R"(],"data_offsets":[0,)" + std::to_string(4 * elements) + "]}}";
+    std::string header =
+        R"({"a":{"dtype":"F32","shape":[)" + std::to_string(elements) + R"(],"data_offsets":[0,)" + std::to_string(4 * elements) + "]}}";
     header.resize((header.size() + 7) / 8 * 8, ' ');
     test::write_file(path, test::safetensors_bytes(header, ""));
     const std::uint64_t begin = 8 + header.size();
@@ -260,7 +261,8 @@ TEST(LargeIndices, FilesAreReadBeyond2To32Elements) {
 TEST(LargeIndices, ManifestsTakeLargeShapesAndRefuseImpossibleOnes) {
     const auto manifest = [](const std::string& shape) {
         return parse_manifest(R"({"schema_version":1,"stage":"local","reduction":"sum","workers":1,"tensors":[{"name":"a","shape":)" + shape +
-                                  R"(}],"steps":[]})", "/somewhere/manifest.json");
+                                  R"(}],"steps":[]})",
+                              "/somewhere/manifest.json");
     };
     EXPECT_EQ(manifest("[3,2147483648]").tensors[0].size(), 3 * (bit32 / 2));
     EXPECT_EQ(manifest("[65536,65536,2]").tensors[0].size(), 2 * bit32);

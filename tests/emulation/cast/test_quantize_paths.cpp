@@ -26,7 +26,8 @@ std::vector<FloatFormat> formats() {
     for (const NamedFormat& f : named_formats()) {
         if (f.format.fits_fp32()) all.push_back(f.format);
     }
-    for (const char* name : {"e1m6", "e2m5", "e8m1", "e7m12", "e7m0", "e6m21", "e6m22", "e4m3b20", "e4m3b-20", "e4m3b60", "e4m3b100", "e2m1b40", "e6m9", "e3m22", "e8m22", "e5m0", "e4m3u", "e5m2nosub", "e3m3fnuz"}) {
+    for (const char* name : {"e1m6", "e2m5", "e8m1", "e7m12", "e7m0", "e6m21", "e6m22", "e4m3b20", "e4m3b-20", "e4m3b60", "e4m3b100", "e2m1b40",
+                             "e6m9", "e3m22", "e8m22", "e5m0", "e4m3u", "e5m2nosub", "e3m3fnuz"}) {
         all.push_back(parse_format(name));
     }
     return all;
@@ -53,7 +54,8 @@ std::vector<float> inputs(const FloatFormat& f, std::size_t random) {
     for (std::size_t i = 0; i < random; ++i) {
         const std::uint64_t word = stream.at(i);
         std::uint32_t bits = static_cast<std::uint32_t>(word);
-        if (i % 2 == 0) bits = (bits & 0x80000000) | (least - std::min(least, 1u << 25) + static_cast<std::uint32_t>((word >> 32) % (most - least + (1u << 25))));
+        if (i % 2 == 0)
+            bits = (bits & 0x80000000) | (least - std::min(least, 1u << 25) + static_cast<std::uint32_t>((word >> 32) % (most - least + (1u << 25))));
         x.push_back(std::bit_cast<float>(bits));
     }
     return x;
@@ -112,7 +114,8 @@ TEST_P(QuantizePaths, Fp64EqualsTheRule) {
         const std::vector<float> narrow = f.fits_fp32() ? inputs(f, 2000) : std::vector<float>{};
         for (std::size_t i = 0; i < narrow.size(); ++i) {
             in.push_back(narrow[i]);
-            for (const std::uint64_t more : {std::uint64_t{1}, stream.at(i) >> 35}) in.push_back(std::bit_cast<double>(std::bit_cast<std::uint64_t>(in.back()) + more));
+            for (const std::uint64_t more : {std::uint64_t{1}, stream.at(i) >> 35})
+                in.push_back(std::bit_cast<double>(std::bit_cast<std::uint64_t>(in.back()) + more));
         }
         const auto least = std::bit_cast<std::uint64_t>(f.smallest_positive()), most = std::bit_cast<std::uint64_t>(f.largest());
         for (std::size_t i = 0; i < 4000; ++i) {
@@ -129,7 +132,8 @@ TEST_P(QuantizePaths, Fp64EqualsTheRule) {
                 std::size_t wrong = 0;
                 for (std::size_t i = 0; i < in.size(); ++i) {
                     if (std::bit_cast<std::uint64_t>(got[i]) != std::bit_cast<std::uint64_t>(wanted[i]) && ++wrong <= 3) {
-                        ADD_FAILURE() << f.name() << " " << to_string(p.rounding) << ": " << in[i] << " gives " << got[i] << ", the rule " << wanted[i];
+                        ADD_FAILURE() << f.name() << " " << to_string(p.rounding) << ": " << in[i] << " gives " << got[i] << ", the rule "
+                                      << wanted[i];
                     }
                 }
             }
@@ -186,8 +190,8 @@ TEST_P(QuantizePaths, CodesOfAnyNumberAreThoseOfTheRule) {
                 std::size_t wrong = 0;
                 for (std::size_t i = 0; i < in.size(); ++i) {
                     if (codes[i] == encode_one<float>(wanted[i], codec) || ++wrong > 3) continue;
-                    ADD_FAILURE() << f.name() << " " << to_string(mode) << " overflow " << static_cast<int>(overflow) << ": " << in[i] << " gives code "
-                                  << codes[i] << ", the rule " << encode_one<float>(wanted[i], codec);
+                    ADD_FAILURE() << f.name() << " " << to_string(mode) << " overflow " << static_cast<int>(overflow) << ": " << in[i]
+                                  << " gives code " << codes[i] << ", the rule " << encode_one<float>(wanted[i], codec);
                 }
             }
         }

@@ -17,7 +17,8 @@ void expect_products(const std::vector<float>& a, const std::vector<float>& b, s
     std::vector<float> expected(batches * rows * columns), out(expected.size(), -1.0f);
     ordered_matmul<float>(a, b, batches, rows, terms, expected, options);
     with_matmul_step(a.data(), b.data(), out.data(), batches, rows, terms, columns, options, [](const auto& step) { run_on_cpu(step); });
-    EXPECT_EQ(differing(expected, out), 0u) << what << " terms=" << terms << " " << options.format.name() << " " << to_string(options.projection.rounding);
+    EXPECT_EQ(differing(expected, out), 0u) << what << " terms=" << terms << " " << options.format.name() << " "
+                                            << to_string(options.projection.rounding);
 }
 
 SumOptions with_order(const char* order, const char* format) {

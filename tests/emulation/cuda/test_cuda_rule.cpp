@@ -40,8 +40,8 @@ void expect_groups_equal_the_array(const FloatFormat& format, const Projection& 
     with_rounding<Real>(format, projection, seed, [&]<int Size, class Rounding>(const Rounding& rounding) {
         run_on_cpu(QuantizeStep<Rounding, Size>{in.data(), out.data() + shift, {count, first}, rounding});
     });
-    EXPECT_EQ(differing(expected, std::span(out).subspan(shift, count)), 0u) << describe(format, projection) << " first=" << first
-                                                                            << " count=" << count << " shift=" << shift;
+    EXPECT_EQ(differing(expected, std::span(out).subspan(shift, count)), 0u)
+        << describe(format, projection) << " first=" << first << " count=" << count << " shift=" << shift;
     EXPECT_EQ(out[shift + count], untouched);
 }
 
@@ -51,8 +51,7 @@ std::vector<Projection> projections(const FloatFormat& format) {
         try {
             validate(p, format);
             found.push_back(p);
-        } catch (const std::invalid_argument&) {
-        }
+        } catch (const std::invalid_argument&) {}
     };
     for (int mode = 0; mode < rounding_mode_count; ++mode) {
         const auto rounding = static_cast<RoundingMode>(mode);
@@ -92,7 +91,8 @@ TEST(CudaRule, SixteenMillionInputsSpreadOverAllBitPatterns) {
     for (std::uint32_t i = 0; i < count; ++i) in[i] = bits_cast<float>(i * 2654435769u);  // odd: no two alike
     for (const char* name : {"e4m3", "bf16"}) {
         const FloatFormat format = parse_format(name);
-        for (const Projection& p : {Projection{}, Projection{RoundingMode::ties_to_away}, Projection{RoundingMode::toward_negative}, Projection{RoundingMode::to_odd}, Projection{RoundingMode::stochastic}}) {
+        for (const Projection& p : {Projection{}, Projection{RoundingMode::ties_to_away}, Projection{RoundingMode::toward_negative},
+                                    Projection{RoundingMode::to_odd}, Projection{RoundingMode::stochastic}}) {
             quantize_by_rule(in, expected, format, p, {seed, 0, {}});
             with_rounding<float>(format, p, seed, [&]<int Size, class Rounding>(const Rounding& rounding) {
                 EXPECT_FALSE((std::is_same_v<Rounding, RuleRounding<float>>));
@@ -108,7 +108,9 @@ TEST(CudaRule, EveryRoundingServesWhatItShould) {
     const auto chosen = [](const char* name, const Projection& p) {
         std::string path;
         with_rounding<float>(parse_format(name), p, seed, [&]<int Size, class Rounding>(const Rounding&) {
-            path = (std::is_same_v<Rounding, AdditionRounding> ? "addition" : std::is_same_v<Rounding, SplitRounding> ? "split" : "rule") +
+            path = (std::is_same_v<Rounding, AdditionRounding> ? "addition"
+                    : std::is_same_v<Rounding, SplitRounding>  ? "split"
+                                                               : "rule") +
                    std::to_string(Size);
         });
         return path;
@@ -182,7 +184,11 @@ void expect_codes(const FloatFormat& format, const Projection& projection, std::
         BasicCodec<Real> reader = make_codec<Real>(format);
         reader.keep_payload = keep_payload;
         unsigned long long wide_at = ~0ull;
-        run_on_cpu(DecodeStep<Code, Real, 4>{codes.data(), decoded.data(), {codes.size(), 0}, reader, format.storage_bits(),
+        run_on_cpu(DecodeStep<Code, Real, 4>{codes.data(),
+                                             decoded.data(),
+                                             {codes.size(), 0},
+                                             reader,
+                                             format.storage_bits(),
                                              format.storage_bits() < static_cast<int>(sizeof(Code) * 8) ? &wide_at : nullptr});
         EXPECT_EQ(differing(values, decoded), 0u) << describe(format, projection);
         EXPECT_EQ(wide_at, ~0ull);

@@ -62,8 +62,10 @@ TEST_P(NearestPoints, AreThePlainOnes) {
                         z.push_back(levels[plain_code(r[i] / (unit == 0.0 ? 1.0 : unit), levels)]);
                     }
                     const PointProducts found = nearest_point_products(r, levels, unit);
-                    ASSERT_EQ(std::bit_cast<std::uint64_t>(found.along), std::bit_cast<std::uint64_t>(product(r, z))) << largest << ", " << unit << ", " << n;
-                    ASSERT_EQ(std::bit_cast<std::uint64_t>(found.length), std::bit_cast<std::uint64_t>(product(z, z))) << largest << ", " << unit << ", " << n;
+                    ASSERT_EQ(std::bit_cast<std::uint64_t>(found.along), std::bit_cast<std::uint64_t>(product(r, z)))
+                        << largest << ", " << unit << ", " << n;
+                    ASSERT_EQ(std::bit_cast<std::uint64_t>(found.length), std::bit_cast<std::uint64_t>(product(z, z)))
+                        << largest << ", " << unit << ", " << n;
                 }
             }
         }

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cfloat>
+#include <cmath>
 #include <limits>
 #include <random>
 #include <set>
@@ -43,8 +43,8 @@ struct Plain {
         const Pair s = sum[j] - sum[i], n = count[j] - count[i], q = squares[j] - squares[i];
         return std::max((s * at[i] + s * at[j] - q - n * at[i] * at[j]).high, 0.0);
     }
-    void fill(const Row& before, Row& best, std::vector<std::size_t>& from, std::size_t first, std::size_t last, std::size_t low,
-              std::size_t high, bool every) const {
+    void fill(const Row& before, Row& best, std::vector<std::size_t>& from, std::size_t first, std::size_t last, std::size_t low, std::size_t high,
+              bool every) const {
         if (first >= last) return;
         const std::size_t j = first + (last - first) / 2;
         for (std::size_t i = low; i <= high && i < j; ++i) {

@@ -27,7 +27,8 @@ class SchemeLoops : public OnLevel {};
 
 void expect_bits(const Row& a, const Row& b, const std::string& what) {
     ASSERT_EQ(a.size(), b.size()) << what;
-    for (std::size_t i = 0; i < a.size(); ++i) ASSERT_EQ(std::bit_cast<std::uint64_t>(a[i]), std::bit_cast<std::uint64_t>(b[i])) << what << ", element " << i;
+    for (std::size_t i = 0; i < a.size(); ++i)
+        ASSERT_EQ(std::bit_cast<std::uint64_t>(a[i]), std::bit_cast<std::uint64_t>(b[i])) << what << ", element " << i;
 }
 
 Row numbers(std::size_t n, std::mt19937_64& random, double size = 1.0) {
@@ -78,9 +79,7 @@ void plain_moments(const BlockRow& row, const Row& x, const BlockFormat& format,
             const float multiply = std::min(1.0f / (static_cast<float>(scale) * (1.0f / row.tensor_scale)), FLT_MAX);
             v = std::clamp<double>(std::clamp(static_cast<float>(x[i]), -FLT_MAX, FLT_MAX) * multiply, -largest, largest);
         }
-        const auto decoded = [&](double e) -> double {
-            return format.tensor_scale ? static_cast<float>(e * scale) / row.tensor_scale : e * scale;
-        };
+        const auto decoded = [&](double e) -> double { return format.tensor_scale ? static_cast<float>(e * scale) / row.tensor_scale : e * scale; };
         const RoundingMoments m = stochastic_moments(v, cast);
         if (m.variance == 0.0) {
             bias.push_back(decoded(v + m.bias) - x[i]);
@@ -97,7 +96,8 @@ void plain_moments(const BlockRow& row, const Row& x, const BlockFormat& format,
 
 TEST_P(SchemeLoops, MomentsOfBlocks) {
     std::mt19937_64 random(2);
-    for (const char* name : {"nvfp4", "mxfp8_e4m3", "mxfp6_e2m3", "mxint8", "nvfp4,block=33", "bfp:8:16", "blocks:e4m3fn,scale=e5m2,rule=ratio,block=5,tensor"}) {
+    for (const char* name :
+         {"nvfp4", "mxfp8_e4m3", "mxfp6_e2m3", "mxint8", "nvfp4,block=33", "bfp:8:16", "blocks:e4m3fn,scale=e5m2,rule=ratio,block=5,tensor"}) {
         const BlockFormat format = parse_block_format(name);
         for (const RoundingMode mode : {RoundingMode::stochastic, RoundingMode::stochastic_b, RoundingMode::stochastic_equal}) {
             for (const int random_bits : {1, 7, 32, 48, 49, 53, 62}) {

@@ -27,9 +27,7 @@ std::vector<Decision> decide(const Scheme& scheme, const SelectionInput& input) 
     return as_float(scheme).select(input, state);
 }
 
-Message one_message(const Scheme& scheme, const Row& x) {
-    return std::get<TensorScheme>(scheme.kind).encode({}, {}, x, 0);
-}
+Message one_message(const Scheme& scheme, const Row& x) { return std::get<TensorScheme>(scheme.kind).encode({}, {}, x, 0); }
 
 }  // namespace
 
@@ -41,7 +39,9 @@ TEST(Headroom, ExponentIsTheSmallestPowerThatHolds) {
                 // (H amax)^2 <= 2^2k, and not at k - 1: exact in long double (48 + 32 bits needed
                 // at most for a square; 64 are there up to workers = 2^8, so compare halves).
                 const long double a = amax;
-                const long double h2 = rule == Headroom::one ? 1.0L : rule == Headroom::workers ? static_cast<long double>(workers) * workers : workers;
+                const long double h2 = rule == Headroom::one       ? 1.0L
+                                       : rule == Headroom::workers ? static_cast<long double>(workers) * workers
+                                                                   : workers;
                 const long double square = a * a * h2;
                 if (static_cast<double>(workers) <= 255) {
                     EXPECT_LE(square, std::ldexp(1.0L, 2 * k)) << amax << " " << workers << " " << static_cast<int>(rule);
@@ -123,9 +123,9 @@ TEST(LossScaling, BestHoldsEverySelectedTensor) {
 }
 
 TEST(SchemeSpec, IsCanonicalAndParsesBack) {
-    for (const char* spec : {"none:e4m3", "aps:e4m3,headroom=sqrt_workers,rounding=stochastic", "qsgd", "qsgd:levels=3",
-                             "qsgd:levels=3,bucket=128", "loss_scaling:e5m2,scale=best,headroom=one", "stochastic:e3m0,random_bits=8",
-                             "aps:e4m3,accumulate=fp32,hop_rounding=ties_to_even"}) {
+    for (const char* spec :
+         {"none:e4m3", "aps:e4m3,headroom=sqrt_workers,rounding=stochastic", "qsgd", "qsgd:levels=3", "qsgd:levels=3,bucket=128",
+          "loss_scaling:e5m2,scale=best,headroom=one", "stochastic:e3m0,random_bits=8", "aps:e4m3,accumulate=fp32,hop_rounding=ties_to_even"}) {
         const Scheme scheme = parse_scheme(spec);
         EXPECT_EQ(parse_scheme(scheme.spec).spec, scheme.spec);
     }
@@ -134,11 +134,30 @@ TEST(SchemeSpec, IsCanonicalAndParsesBack) {
 }
 
 TEST(SchemeSpec, WrongOnesAreRefused) {
-    for (const char* spec : {"", "apz:e4m3", "aps", "aps:", "aps:e4m9x", "aps:e4m3,headroom=two", "aps:e4m3,head=one", "aps:headroom=one",
-                             "aps:e4m3,headroom", "loss_scaling:e4m3,scale=0", "loss_scaling:e4m3,scale=-1", "loss_scaling:e4m3,scale=0.1",
-                             "loss_scaling:e4m3,scale=1e99", "qsgd:levels=0", "qsgd:e4m3", "none:e4m3,random_bits=0", "none:e4m3,random_bits=65",
-                             "none:e2m1fn,overflow=nan", "aps:e4m3,headroom=one,headroom=workers", "dynamic_loss_scaling:fp16,init=1.6069380442589903e60",
-                             "dynamic_loss_scaling:fp16,growth=1", "dynamic_loss_scaling:fp16,backoff=1", "none:e4m3fn,overflow=infinity", "aps:e4m3,accumulate=nothing"}) {
+    for (const char* spec : {"",
+                             "apz:e4m3",
+                             "aps",
+                             "aps:",
+                             "aps:e4m9x",
+                             "aps:e4m3,headroom=two",
+                             "aps:e4m3,head=one",
+                             "aps:headroom=one",
+                             "aps:e4m3,headroom",
+                             "loss_scaling:e4m3,scale=0",
+                             "loss_scaling:e4m3,scale=-1",
+                             "loss_scaling:e4m3,scale=0.1",
+                             "loss_scaling:e4m3,scale=1e99",
+                             "qsgd:levels=0",
+                             "qsgd:e4m3",
+                             "none:e4m3,random_bits=0",
+                             "none:e4m3,random_bits=65",
+                             "none:e2m1fn,overflow=nan",
+                             "aps:e4m3,headroom=one,headroom=workers",
+                             "dynamic_loss_scaling:fp16,init=1.6069380442589903e60",
+                             "dynamic_loss_scaling:fp16,growth=1",
+                             "dynamic_loss_scaling:fp16,backoff=1",
+                             "none:e4m3fn,overflow=infinity",
+                             "aps:e4m3,accumulate=nothing"}) {
         EXPECT_THROW(parse_scheme(spec), std::invalid_argument) << spec;
     }
 }
@@ -163,16 +182,17 @@ TEST(Specs, CombinatorsHoldSchemesInParentheses) {
 }
 
 TEST(Specs, CombinatorsRefuseWhatTheyCannotHold) {
-    for (const char* spec : {"error_feedback", "error_feedback()", "error_feedback(aps:e4m3", "error_feedback(aps)", "aps(e4m3)", "hybrid(last=none:fp16)",
-                             "hybrid(nowhere=none:fp16;else=none:fp16)", "hybrid(steps:a:b=none:fp16;else=none:fp16)",
-                             "hybrid(name:(=none:fp16;else=none:fp16)", "hybrid(else=hybrid(else=none:fp16))",
-                             "error_feedback(hybrid(else=none:fp16))", "error_feedback(dynamic_loss_scaling:fp16)"}) {
+    for (const char* spec :
+         {"error_feedback", "error_feedback()", "error_feedback(aps:e4m3", "error_feedback(aps)", "aps(e4m3)", "hybrid(last=none:fp16)",
+          "hybrid(nowhere=none:fp16;else=none:fp16)", "hybrid(steps:a:b=none:fp16;else=none:fp16)", "hybrid(name:(=none:fp16;else=none:fp16)",
+          "hybrid(else=hybrid(else=none:fp16))", "error_feedback(hybrid(else=none:fp16))", "error_feedback(dynamic_loss_scaling:fp16)"}) {
         EXPECT_THROW(parse_scheme(spec), std::invalid_argument) << spec;
     }
 }
 
 TEST(Policy, FirstAndLastAreLayers) {
-    const std::vector<std::string> names{"stem.conv.weight", "stem.conv.bias", "body.weight", "norm.weight", "head.weight", "head.bias", "norm2.weight"};
+    const std::vector<std::string> names{"stem.conv.weight", "stem.conv.bias", "body.weight", "norm.weight",
+                                         "head.weight",      "head.bias",      "norm2.weight"};
     const std::vector<std::string> roles{"conv", "bias", "linear", "norm", "head", "bias", "norm"};
     const std::vector<PolicyTensor> tensors = policy_tensors(names, roles);
     std::string first, last;
@@ -221,8 +241,8 @@ TEST(Record, ComesBackFromItsNamedRows) {
     state.of(Part{2.5, 7, true, {3, -4}, {{1.0, 2.0}, {3.0}}, {{"fc.weight", 0.5}, {"a/b", 8.0}}});
     state.of<Other>().count = 9;
     const NamedRows rows = state.rows();
-    const NamedRows expected{{"part", {2.5, 7.0, 1.0}}, {"shifts", {3.0, -4.0}}, {"error/0", {1.0, 2.0}}, {"error/1", {3.0}},
-                             {"scale/fc.weight", {0.5}}, {"scale/a/b", {8.0}}, {"count", {9.0}}};
+    const NamedRows expected{{"part", {2.5, 7.0, 1.0}},  {"shifts", {3.0, -4.0}}, {"error/0", {1.0, 2.0}}, {"error/1", {3.0}},
+                             {"scale/fc.weight", {0.5}}, {"scale/a/b", {8.0}},    {"count", {9.0}}};
     EXPECT_EQ(rows, expected);
     State again(rows);
     EXPECT_EQ(again.rows(), expected);  // before anybody asked for a part

@@ -45,13 +45,14 @@ int main(int argc, char** argv) {
     out += "], \"summary\": [";
     for (const apscope::SummaryRow& r : results.summary()) {
         if (out.back() != '[') out += ",";
-        out += "{\"scheme\": " + quoted(r.scheme) + ", \"family\": " + quoted(r.family) + ", \"format\": " + quoted(r.format) + ", \"topology\": " +
-               quoted(r.topology) + ", \"worst_layer\": " + quoted(r.worst_layer) + ", \"step_nmse\": " + number(r.step_nmse) + ", \"layer_cosine\": " +
-               number(r.layer_cosine) + ", \"worst_nmse\": " + number(r.worst_nmse) + ", \"worst_step\": " +
-               number(r.worst_step ? static_cast<double>(*r.worst_step) : NAN) + ", \"nmse\": " + number(r.nmse) + ", \"relative_bias\": " +
-               number(r.relative_bias) + ", \"expected_variance\": " + number(r.expected_variance) + ", \"underflow_wire\": " + number(r.underflow_wire) +
-               ", \"underflow_reduced\": " + number(r.underflow_reduced) + ", \"volume\": " + number(r.volume) + ", \"skipped\": " +
-               number(static_cast<double>(r.skipped)) + ", \"overflowed\": " + number(static_cast<double>(r.overflowed)) + "}";
+        out += "{\"scheme\": " + quoted(r.scheme) + ", \"family\": " + quoted(r.family) + ", \"format\": " + quoted(r.format) +
+               ", \"topology\": " + quoted(r.topology) + ", \"worst_layer\": " + quoted(r.worst_layer) + ", \"step_nmse\": " + number(r.step_nmse) +
+               ", \"layer_cosine\": " + number(r.layer_cosine) + ", \"worst_nmse\": " + number(r.worst_nmse) +
+               ", \"worst_step\": " + number(r.worst_step ? static_cast<double>(*r.worst_step) : NAN) + ", \"nmse\": " + number(r.nmse) +
+               ", \"relative_bias\": " + number(r.relative_bias) + ", \"expected_variance\": " + number(r.expected_variance) +
+               ", \"underflow_wire\": " + number(r.underflow_wire) + ", \"underflow_reduced\": " + number(r.underflow_reduced) +
+               ", \"volume\": " + number(r.volume) + ", \"skipped\": " + number(static_cast<double>(r.skipped)) +
+               ", \"overflowed\": " + number(static_cast<double>(r.overflowed)) + "}";
     }
     out += "]}\n";
     std::fputs(out.c_str(), stdout);
