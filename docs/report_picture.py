@@ -12,7 +12,7 @@ from pathlib import Path
 from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.python.browser import Browser  # noqa: E402
+from tests.python.browser import Browser
 
 HERE = Path(__file__).parent
 SIZES = {1400: 1000, 420: 900}

@@ -22,14 +22,14 @@ import importlib as _importlib
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
+from ._arrays.allreduce import allreduce
 from ._arrays.arithmetic import add, divide, fma, multiply, sqrt, subtract
 from ._arrays.blocks import decode_blocks, encode_blocks, named_block_formats, pack, quantize_blocks, unpack
 from ._arrays.cast_statistics import cast_statistics
-from ._arrays.allreduce import allreduce
 from ._arrays.casts import decode, encode, quantize
 from ._arrays.draws import Draws
 from ._arrays.projection import Projection
-from ._arrays.sums import dot, matmul, sum  # noqa: A004  (the contract's name; nothing in here imports it by that name)
+from ._arrays.sums import dot, matmul, sum
 from ._core import BlockFormat, FloatFormat, __version__
 from ._formats.formats import named_formats
 from ._traces.trace import Trace, open_trace

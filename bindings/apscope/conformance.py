@@ -11,14 +11,14 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from ._core import FloatFormat
 from ._arrays.casts import decode, quantize
-from ._formats.blackbox import cast_of, name_of, run_cast, same
 from ._arrays.dtypes import is_dtype
-from ._formats.formats import named_formats
-from ._formats.identify import identify
 from ._arrays.inputs import as_format
 from ._arrays.options import Options, RoundingOptions
+from ._core import FloatFormat
+from ._formats.blackbox import cast_of, name_of, run_cast, same
+from ._formats.formats import named_formats
+from ._formats.identify import identify
 
 __all__ = ["OVERFLOWS", "ROUNDINGS", "Check", "check", "inputs_of", "pack_formats", "write"]
 

@@ -3,4 +3,4 @@
 from ._proof.bench import Bench, bench
 from ._proof.verify import OPERATIONS, ROUNDINGS, Verification, has_oracle, verify
 
-__all__ = ["Bench", "OPERATIONS", "ROUNDINGS", "Verification", "bench", "has_oracle", "verify"]
+__all__ = ["OPERATIONS", "ROUNDINGS", "Bench", "Verification", "bench", "has_oracle", "verify"]

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from apscope._results import pooling
 from apscope import Results
+from apscope._results import pooling
 
 TOPOLOGIES = ("exact", "ring", "sequential")
 MIXED = "hybrid(last=qsgd;else=aps:e4m3)"

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from apscope._traces.trace import KINDS, open_trace
 from apscope._traces.trace_info import check
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import apscope
-from apscope.cli import main
 from apscope._replay.progress import Bar
+from apscope.cli import main
 from apscope.record import TraceWriter
 
 distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed (apscope[dask])")

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 import apscope
+from apscope._results.csv_table import read_csv
 from apscope.cli import main
 from apscope.cli._table import print_table
-from apscope._results.csv_table import read_csv
 from apscope.record import TraceWriter
 
 SCHEMES = ["none:fp32", "aps:e4m3", "loss_scaling:e4m3,scale=best", "qsgd"]

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
+from summary_tables import LAYERS, LOSS_SCALING, MIXED, OWN_ONLY, cosine, loss, mean, random_results, ratio_of, rows_of, same, table, underflow
 
 import apscope
 from apscope._results import comparison
-from summary_tables import LAYERS, LOSS_SCALING, MIXED, OWN_ONLY, cosine, loss, mean, random_results, ratio_of, rows_of, same, table, underflow
 
 
 @pytest.fixture(scope="module")

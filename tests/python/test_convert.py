@@ -4,11 +4,12 @@ import argparse
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
+
+from apscope import open_trace
 from apscope.cli import _convert as convert_verb
 from apscope.cli import _info as info_verb
 from apscope.record._convert import DEFAULT_PATTERNS, convert
-from apscope import open_trace
-from safetensors.numpy import save_file
 
 TENSORS = {"conv.weight": (2, 1, 3, 3), "fc.bias": (5,)}
 

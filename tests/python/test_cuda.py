@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import apscope
-from apscope._results.folders import FILES
 from apscope import _core, cuda
 from apscope._arrays import device_arrays
 from apscope._arrays.device_arrays import device_view
+from apscope._results.folders import FILES
 from apscope.cli import main
 
 

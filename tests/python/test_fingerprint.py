@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import apscope
-from apscope._formats.blackbox import same
 from apscope import fingerprint
+from apscope._formats.blackbox import same
 from apscope.cli import main
 
 

@@ -19,9 +19,9 @@ import pandas as pd
 import pytest
 
 import apscope
+from apscope import _core
 from apscope._results import comparison
 from apscope._results.pooling import pool
-from apscope import _core
 
 torch = pytest.importorskip("torch")
 

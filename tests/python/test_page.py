@@ -11,9 +11,6 @@ import pandas as pd
 import pytest
 
 import apscope
-from apscope.cli import main
-from apscope._results.comparison import compare
-from apscope.record import TraceWriter
 from apscope._report import answer, page, words
 from apscope._report.against import changes
 from apscope._report.document import _rows
@@ -21,6 +18,9 @@ from apscope._report.fit import NEEDED, fitted
 from apscope._report.payload import base64_of, pack
 from apscope._report.script import script
 from apscope._report.text import percent
+from apscope._results.comparison import compare
+from apscope.cli import main
+from apscope.record import TraceWriter
 
 SCHEMES = ["none:fp32", "none:bf16", "none:fp16", "none:e4m3", "loss_scaling:e4m3,scale=best", "aps:e4m3", "loss_scaling:e3m4,scale=best", "aps:e3m4",
            "loss_scaling:e3m4,scale=best,rule=tight", "loss_scaling:e5m2,scale=best", "aps:e5m2", "stochastic:e3m4", "dynamic_loss_scaling:e4m3", "qsgd", "zero_blocks"]  # fmt: skip

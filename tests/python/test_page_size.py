@@ -7,8 +7,8 @@ import time
 import pytest
 
 import apscope
-from apscope.schemes import main_schemes
 from apscope._report import page
+from apscope.schemes import main_schemes
 from tests.python.browser import CHROMIUM, Browser, busy
 
 

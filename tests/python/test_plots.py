@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 
 import apscope
 from apscope import plots
-from apscope.plots._style import _spread
 from apscope._results.pooling import headline_rows, headline_topology, pool
+from apscope.plots._style import _spread
 
 SCHEMES = ["none:e4m3", "loss_scaling:e4m3,scale=best,headroom=one", "dynamic_loss_scaling:e4m3", "aps:e4m3", "aps:e5m2", "qsgd"]
 

@@ -141,7 +141,7 @@ def test_what_others_give_and_take(tmp_path):
     assert found.projection == ODD and found.preset == f"e4m3, {ODD}"
     assert apscope.plan("quantize", "e4m3", projection=ODD) == apscope.plan("quantize", "e4m3", rounding="to_odd", overflow="saturate")
     conformance.write(tmp_path / "pack", ["e2m1fn"])
-    cast = lambda x: apscope.quantize(x, "e2m1fn", projection=ODD)  # noqa: E731
+    cast = lambda x: apscope.quantize(x, "e2m1fn", projection=ODD)
     assert conformance.check(tmp_path / "pack", cast, format="e2m1fn", projection=ODD).differing == 0
     (result,) = machine.verify("e2m1fn", projection=Projection("stochastic", random_bits=3), samples=50)
     assert result.rounding == "stochastic" and result.mismatches == 0

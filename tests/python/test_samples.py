@@ -20,7 +20,6 @@ import doctest
 import importlib
 import io
 import json
-import os
 import re
 import subprocess
 import sys

@@ -10,9 +10,9 @@ import pytest
 
 import apscope
 from apscope._formats.ruler import ranges_of, ruler
-from apscope.schemes import APS, Hybrid, Scheme
 from apscope._results.show import MOST_ROWS
 from apscope._results.summary import ranked
+from apscope.schemes import APS, Hybrid, Scheme
 
 SPECS = ["none:bf16", "aps:e3m4", "loss_scaling:e3m4,scale=best", "qsgd"]
 EVIL = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', r"$\w{$", "n" * 3000, "层.重み", "=cmd|x", "&amp;\n<b>"]

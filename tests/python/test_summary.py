@@ -6,14 +6,29 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from summary_tables import (
+    LAYERS,
+    LOSS_SCALING,
+    MIXED,
+    OWN_ONLY,
+    SCHEMES,
+    STEPS,
+    TOPOLOGIES,
+    cosine,
+    held,
+    loss,
+    mean,
+    random_results,
+    ratio_of,
+    rows_of,
+    same,
+    table,
+    underflow,
+)  # fmt: skip
 
 import apscope
-from apscope import cost
+from apscope import Results, cost
 from apscope._results import summary
-from apscope import Results
-from summary_tables import (
-    LAYERS, LOSS_SCALING, MIXED, OWN_ONLY, SCHEMES, STEPS, TOPOLOGIES, cosine, held, loss, mean, random_results, ratio_of, rows_of, same, table, underflow,
-)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,11 @@ import os
 import ml_dtypes
 import numpy as np
 import pytest
-from apscope.record import TraceWriter
+from safetensors.numpy import load_file, save_file
+
 from apscope import open_trace
 from apscope._traces.trace_info import check, describe
-from safetensors.numpy import load_file, save_file
+from apscope.record import TraceWriter
 
 rng = np.random.default_rng(7)
 

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from apscope import _core
-from apscope.cli import main
-
 from apscope._proof import verify as module
+from apscope.cli import main
 
 needs_oracle = pytest.mark.skipif(not module.has_oracle(), reason="built without MPFR")
 

@@ -9,10 +9,10 @@ import time
 import ml_dtypes
 import numpy as np
 import pytest
-from apscope.record import TraceWriter
-from apscope.record import guess_role
+
 from apscope import open_trace
 from apscope._traces.trace_info import check
+from apscope.record import TraceWriter, guess_role
 
 ENDLESS = """
 import sys, numpy as np

@@ -11,7 +11,16 @@ from .. import _core
 from .._core import FloatFormat
 from .checks import flag, integer
 from .inputs import (
-    _as_array, _input, _is_torch, _on_gpu, _run, _torch_to_numpy, _widened, _without_gradient, as_format, beyond_float64,
+    _as_array,
+    _input,
+    _is_torch,
+    _on_gpu,
+    _run,
+    _torch_to_numpy,
+    _widened,
+    _without_gradient,
+    as_format,
+    beyond_float64,
 )  # fmt: skip
 from .options import CastOptions, Options, Settings
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from . import device_arrays
 from .._core import BlockFormat, FloatFormat
+from . import device_arrays
 from .checks import flag, integer, text
 from .device_arrays import DeviceArray, DeviceView, device_view
 from .inputs import _is_torch, _on_gpu, _without_gradient

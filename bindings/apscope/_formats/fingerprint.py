@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from .._core import FloatFormat
 from .._arrays.casts import decode, quantize
 from .._arrays.inputs import as_format
 from .._arrays.projection import Projection
-from .blackbox import cast_of, run_cast, same
+from .._core import FloatFormat
 from ..conformance import EDGES, ROUNDINGS, describe, inputs_of
+from .blackbox import cast_of, run_cast, same
 from .formats import named_formats
 from .lattice import infer_format, is_lattice
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .. import _core
-from .._core import FloatFormat
 from .._arrays.inputs import as_format
+from .._core import FloatFormat
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .._core import FloatFormat
 from .._arrays.casts import decode
-from .blackbox import name_of, same
 from .._arrays.dtypes import dtype_bits, is_dtype, is_torch_dtype, numpy_dtype
+from .._core import FloatFormat
+from .blackbox import name_of, same
 from .formats import named_formats
 
 __all__ = ["identify", "table_of"]

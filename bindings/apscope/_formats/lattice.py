@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .._core import FloatFormat
 from .._arrays.casts import decode
+from .._core import FloatFormat
 
 __all__ = ["infer_format", "is_lattice"]
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from .._core import FloatFormat
 from .._formats.blackbox import cast_of, name_of, run_cast, same
-from ..conformance import OVERFLOWS, check, describe, expected, inputs_of
 from .._formats.identify import identify
+from ..conformance import OVERFLOWS, check, describe, expected, inputs_of
 
 __all__ = ["peer_table", "peers"]
 

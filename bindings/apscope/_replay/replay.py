@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Union
 
 from .. import _core
 from .._arrays.checks import integer, text
-from .progress import Bar
-from ..record._writer import json_number
 from .._results.results import Results, frame_of, in_order
 from .._schemes.lists import schemes_of
 from .._schemes.scheme import Scheme
 from .._traces.trace import Trace, open_trace
+from ..record._writer import json_number
+from .progress import Bar
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -12,8 +12,8 @@ import pandas as pd
 
 from .._results.comparison import compare_both
 from .._results.pooling import headline_topology, is_own
-from .._schemes.scheme import as_scheme
 from .._results.summary import family_of, headline
+from .._schemes.scheme import as_scheme
 from .text import gap
 
 __all__ = ["LEVEL", "best_of_families", "bits_of", "duels", "headline", "with_variance"]

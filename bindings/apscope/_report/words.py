@@ -10,13 +10,12 @@ from typing import Any
 
 import pandas as pd
 
-from .._schemes.scheme import as_scheme
 from .._results.results import Results
 from .._results.summary import family_of
+from .._schemes.scheme import as_scheme
 from .._text import clip
 from .answer import LEVEL
 from .text import count_of, figure, gap, listed, percent, times
-
 
 #: A quarter of fp32's volume, and some side information.
 _QUARTER = 0.26

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from .._arrays.float_environment import guarded
-from .pooling import frame_of, groups, is_own, losses, numbers, quotient, total, total_of_present, whole_sums
 from .._schemes.scheme import as_scheme
+from .pooling import frame_of, groups, is_own, losses, numbers, quotient, total, total_of_present, whole_sums
 from .summary import cosines, step_losses
 
 __all__ = ["COLUMNS", "compare", "compare_both", "compare_steps", "hint", "ratios", "scheme_in"]

@@ -16,8 +16,8 @@ from .folders import FILES, check_readable, check_results_folder, what_is
 from .pooling import compared_rows, headline_rows, pool
 
 if TYPE_CHECKING:
-    from ..cost import Network
     from .._schemes.scheme import Scheme
+    from ..cost import Network
 
 __all__ = ["Results", "merge"]
 

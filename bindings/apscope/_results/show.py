@@ -12,9 +12,9 @@ import pandas as pd
 from .summary import ranked
 
 if TYPE_CHECKING:
-    from .results import Results
     from .._schemes.scheme import Scheme
     from .._traces.trace import Trace
+    from .results import Results
 
 __all__ = ["results_html", "results_text", "scheme_html", "trace_html"]
 

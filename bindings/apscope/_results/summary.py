@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..cost import Network, step_time
 from .._arrays.float_environment import guarded
-from .pooling import compared_rows, frame_of, groups, headline_topology, is_own, losses, numbers, pool, quotient, total
 from .._schemes.scheme import as_scheme
+from ..cost import Network, step_time
+from .pooling import compared_rows, frame_of, groups, headline_topology, is_own, losses, numbers, pool, quotient, total
 
 __all__ = ["COLUMNS", "family_of", "headline", "ranked", "summary"]
 

@@ -7,8 +7,8 @@ import dataclasses
 import json
 
 from .._formats.blackbox import load
-from ..conformance import OVERFLOWS, ROUNDINGS, check, write
 from .._proof.conformance_peers import peer_table
+from ..conformance import OVERFLOWS, ROUNDINGS, check, write
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:

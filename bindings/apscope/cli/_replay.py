@@ -7,8 +7,8 @@ import contextlib
 import sys
 from typing import Any
 
-from .._results.folders import check_results_folder
 from .._replay.replay import DEFAULT_TOPOLOGIES, replay
+from .._results.folders import check_results_folder
 from .._results.results import Results
 
 

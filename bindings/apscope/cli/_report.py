@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from .._results.folders import check_readable, what_is
 from .._replay.replay import replay
 from .._report import check_destination, report
+from .._results.folders import check_readable, what_is
 from .._results.results import Results
 from ._table import warn
 

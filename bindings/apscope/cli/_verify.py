@@ -8,8 +8,8 @@ import json
 import sys
 from pathlib import Path
 
-from .._proof.certificate import write_certificate
 from .._formats.formats import named_formats
+from .._proof.certificate import write_certificate
 from .._proof.verify import OPERATIONS, ROUNDINGS, WITHOUT_ORACLE, Verification, has_oracle, verify
 
 

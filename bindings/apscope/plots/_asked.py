@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
+from .._arrays.inputs import as_format
 from .._core import FloatFormat
 from .._results.comparison import hint, scheme_in
-from .._arrays.inputs import as_format
 from .._results.pooling import one_trace
 from .._results.results import Results
 from .._schemes.scheme import Scheme, as_scheme

@@ -17,7 +17,6 @@ from ._names import shown, wrapped
 from ._numbers import logarithmic
 from ._style import FLOOR, WIDTH, axes, label_lines, looks, note, room_for, styled
 
-
 #: More schemes than these have their names in one column beside the axes.
 CROWD = 12
 

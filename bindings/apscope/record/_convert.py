@@ -14,9 +14,9 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from .. import _core
+from .._traces.trace import Trace, open_trace
 from ._safetensors import storable
 from ._writer import TraceWriter
-from .._traces.trace import Trace, open_trace
 
 SUFFIXES = (".npz", ".npy", ".safetensors")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ._safetensors import storable, write_safetensors
 from .._traces.roles import guess_role
+from ._safetensors import storable, write_safetensors
 
 _PER_STEP = ("weights", "full_batch")
 _PER_LAYER = ("activation_gradient", "layer_input")

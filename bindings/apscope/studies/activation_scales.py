@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._core import FloatFormat
 from .._arrays.casts import quantize
 from .._arrays.float_environment import guarded
 from .._arrays.inputs import as_format
+from .._core import FloatFormat
 from .._traces.trace import Trace
 
-__all__ = ["layer_scales", "join_scales", "layer_scale"]
+__all__ = ["join_scales", "layer_scale", "layer_scales"]
 
 
 def _moments(x: np.ndarray) -> tuple[float, float]:

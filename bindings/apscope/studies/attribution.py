@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from .._arrays.checks import integer, text
-from .._schemes.exchange import exchange
 from .._arrays.float_environment import guarded
 from .._replay.replay import _parse_steps, _select_steps, _select_tensors
+from .._schemes.exchange import exchange
 from .._schemes.scheme import Scheme, as_scheme
 from .._traces.trace import Trace, open_trace
 

@@ -9,10 +9,10 @@ from dataclasses import astuple, dataclass
 import numpy as np
 import pandas as pd
 
-from .._core import FloatFormat
 from .._arrays.casts import quantize
 from .._arrays.float_environment import guarded
 from .._arrays.inputs import as_format
+from .._core import FloatFormat
 from .._traces.trace import Trace
 
 __all__ = ["UnitScales", "layer_deviations", "unit_scales"]

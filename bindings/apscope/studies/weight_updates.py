@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._core import FloatFormat
 from .._arrays.arithmetic import subtract
 from .._arrays.casts import quantize
 from .._arrays.float_environment import guarded
 from .._arrays.inputs import as_format
+from .._core import FloatFormat
 from .._traces.trace import Trace
 
 __all__ = ["SGDUpdates", "WeightResidual", "sgd_updates", "underflow_curve", "update_underflow", "weight_residual"]
