@@ -34,7 +34,7 @@ help:
 	@echo "make picture     draw the pictures of README.md again; those of the report need Chromium"
 	@echo "make tables      write the tables of README.md and docs/schemes.md again"
 	@echo "make stubs       write the type stubs of the extension modules again"
-	@echo "make clean       remove all that these commands made: build/ out/ .venv/ .stamps/, caches"
+	@echo "make clean       remove all that these commands made: build/ out/ .venv/ .stamps/, docs/api/, caches"
 
 # ---- What everything needs --------------------------------------------------------------------
 
@@ -153,4 +153,4 @@ stubs: .stamps/installed
 	@$(VENV)/python .ci/stubs.py bindings/apscope
 
 clean:
-	rm -rf build out .venv .stamps .mypy_cache .ruff_cache
+	rm -rf build out .venv .stamps docs/api .mypy_cache .ruff_cache

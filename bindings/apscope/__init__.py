@@ -32,7 +32,6 @@ from ._arrays.projection import Projection
 from ._arrays.sums import dot, matmul, sum
 from ._core import BlockFormat, FloatFormat, __version__
 from ._formats.formats import named_formats
-from ._traces.trace import Trace, open_trace
 
 if _TYPE_CHECKING:
     from . import cli, conformance, cost, cuda, hybrid, machine, p3109, plots, record, schemes, studies, types
@@ -44,15 +43,18 @@ if _TYPE_CHECKING:
     from ._report.explore import explore
     from ._results.results import Results, merge
     from ._schemes.exchange import exchange
+    from ._traces.trace import Trace, open_trace
 
 #: Names that wait for their first use, because pandas, pyarrow or matplotlib come with them, or few programs use them: where each is defined.
 _LAZY = {
     "Results": "_results.results",
+    "Trace": "_traces.trace",
     "exchange": "_schemes.exchange",
     "explore": "_report.explore",
     "fingerprint": "_formats.fingerprint",
     "identify": "_formats.identify",
     "merge": "_results.results",
+    "open_trace": "_traces.trace",
     "plan": "_arrays.plan",
     "replay": "_replay.replay",
     "report": "_report",

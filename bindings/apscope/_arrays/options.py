@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import re
@@ -113,6 +112,8 @@ class Options:
     def _check(self, **options: Any) -> Settings:
         for name in options:
             if name not in self.known:
+                import difflib
+
                 near = difflib.get_close_matches(name, self.known, n=1)
                 raise TypeError(
                     f"unexpected keyword argument '{name}'; {f'did you mean {near[0]}?' if near else 'there are ' + ', '.join(self.known)}"
