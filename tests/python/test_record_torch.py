@@ -10,9 +10,9 @@ from apscope import open_trace
 from apscope.record import TraceWriter
 
 torch = pytest.importorskip("torch")
-from apscope.record.torch_layers import roles, to_numpy
-from apscope.record.torch_optimizer import record_optimizer
-from apscope.record.torch_workers import backward_workers
+from apscope.record.torch_layers import roles, to_numpy  # noqa: E402
+from apscope.record.torch_optimizer import record_optimizer  # noqa: E402
+from apscope.record.torch_workers import backward_workers  # noqa: E402
 
 
 class Net(torch.nn.Module):
