@@ -138,6 +138,8 @@ exhaustive: .stamps/installed
 
 # Offline. A warning, such as that of a link to nowhere, is an error.
 docs: .stamps/docs
+	@command -v doxygen >/dev/null || { echo "The pages of the C++ library need doxygen (Debian: doxygen)"; exit 1; }
+	@mkdir -p build/docs-cpp && doxygen docs/Doxyfile
 	@$(VENV)/python -m sphinx --builder html --conf-dir docs --doctree-dir build/docs-pages \
 	   --fail-on-warning --keep-going --quiet . build/docs
 	@echo "The site is build/docs/index.html."

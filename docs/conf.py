@@ -47,13 +47,17 @@ NAVIGATION = {
     "Start": ["self"],
     "Answers": ["docs/definitions", "docs/schemes"],
     "Notebooks": [notebook(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))],
+    "C++": ["docs/cpp", *(f"docs/cpp_{page}" for page in ("round_array", "gemm", "allreduce_orders", "replay_trace", "reference"))],
     "Traces": ["docs/trace_format", "notebooks/data/README"],
     "Proofs and speed": ["docs/conformance", "docs/performance"],
     "Inside": ["docs/design", "docs/ARCHITECTURE", "CONTRIBUTING", "CHANGELOG"],
 }
 
 root_doc = "README"
-extensions = ["myst_nb"]
+extensions = ["myst_nb", "breathe"]
+breathe_projects = {"apscope": str(ROOT / "build" / "docs-cpp" / "xml")}  # of doxygen docs/Doxyfile
+breathe_default_project = "apscope"
+cpp_id_attributes = ["APSCOPE_API"]
 include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "notebooks/*.ipynb", "notebooks/data/README.md"]
 
 myst_heading_anchors = 4

@@ -1,4 +1,3 @@
-/// @file
 // Quantizer: a format and a projection made ready, then applied to numbers and arrays.
 #pragma once
 
@@ -14,6 +13,9 @@
 #include "formats.h"
 
 namespace apscope {
+
+/// @addtogroup quantizer Rounding
+/// @{
 
 /// An array of any layout that somebody else owns: element (i, j, ...) is data[i * strides[0] + j * strides[1] + ...].
 /// Strides count elements, not bytes, and may be negative or 0.
@@ -55,6 +57,7 @@ public:
     const Projection& projection() const;
 
     /// One number, rounded once.
+    /// @param x        Any number.
     /// @param element  Its place among those that draw from the same seed.
     /// @throws std::invalid_argument  The number is a float and the format's values are no fp32 numbers.
     float operator()(float x, std::uint64_t element = 0) const { return round_float_(*prepared_, x, element); }
@@ -114,5 +117,7 @@ private:
     RoundOne<float> round_float_;
     RoundOne<double> round_double_;
 };
+
+/// @}
 
 }  // namespace apscope
