@@ -18,7 +18,6 @@ import pandas as pd
 import pytest
 
 import apscope
-
 from tests.python.test_samples import PAGES, samples
 
 ROOT = Path(__file__).parents[2]
@@ -35,7 +34,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def run(*command: object, **options: object) -> str:
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, **options)
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, **options)
     assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
     return done.stdout
 
@@ -58,8 +57,13 @@ class Outside:
 
     def __init__(self, place: Path) -> None:
         self.place = place
-        self.environment = {"PATH": str(place / "bin"), "HOME": str(place), "LANG": "C", "CCACHE_DISABLE": "1",
-                            "PKG_CONFIG_PATH": str(next(place.glob("prefix/lib*/**/pkgconfig")))}
+        self.environment = {
+            "PATH": str(place / "bin"),
+            "HOME": str(place),
+            "LANG": "C",
+            "CCACHE_DISABLE": "1",
+            "PKG_CONFIG_PATH": str(next(place.glob("prefix/lib*/**/pkgconfig"))),
+        }
         hide = f'mount -t tmpfs none "{ROOT}" && '
         tried = subprocess.run(["unshare", "-rm", "sh", "-c", hide + f'test ! -e "{ROOT}/core"'], capture_output=True, check=False)
         self.hide = hide if tried.returncode == 0 else ""
@@ -67,7 +71,15 @@ class Outside:
     def __call__(self, *command: object) -> str:
         words = [str(word) for word in command]
         if self.hide:
-            words = [shutil.which("unshare") or "", "-rm", "/bin/sh", "-c", f'PATH=/usr/bin:/bin:/usr/sbin:/sbin; {self.hide} PATH="{self.place}/bin"; exec "$@"', "sh", *words]
+            words = [
+                shutil.which("unshare") or "",
+                "-rm",
+                "/bin/sh",
+                "-c",
+                f'PATH=/usr/bin:/bin:/usr/sbin:/sbin; {self.hide} PATH="{self.place}/bin"; exec "$@"',
+                "sh",
+                *words,
+            ]
         return run(*words, env=self.environment, cwd=self.place)
 
     def build(self, source: Path, *definitions: str) -> Path:
@@ -151,7 +163,14 @@ def test_nothing_internal_is_seen(place, outside):
     installed = sorted(p.relative_to(place / "prefix").as_posix() for p in (place / "prefix").rglob("*") if p.is_file())
     headers = [p for p in installed if p.endswith(".h")]
     public = {f"include/apscope/{p.name}" for p in (ROOT / "bindings/cpp/apscope").glob("*.h")}
-    values = {"core/float_format.h", "core/named_formats.h", "core/block_format.h", "core/projection.h", "core/host_device.h", "analysis/tables/array.h"}
+    values = {
+        "core/float_format.h",
+        "core/named_formats.h",
+        "core/block_format.h",
+        "core/projection.h",
+        "core/host_device.h",
+        "analysis/tables/array.h",
+    }
     assert set(headers) == public | {f"include/apscope/{name}" for name in values}
     assert not [p for p in installed if p.endswith((".py", ".cpp"))]
     library = next(place.glob("prefix/lib*/**/libapscope.*"))
@@ -166,8 +185,19 @@ def test_nothing_internal_is_seen(place, outside):
 
 def test_a_replay_gives_pythons_numbers(consumers, outside, trace):
     """All rows and columns bit for bit; the summary to twelve digits."""
-    schemes = ["none:e4m3", "none:e3m0", "aps:e4m3,rounding=stochastic", "loss_scaling:e3m4,scale=best", "qsgd", "sign_vote", "mx", "error_feedback(top_k)",
-               "dynamic_loss_scaling:fp16", "hybrid(last=qsgd;else=aps:e4m3)", "hybrid(last=qsgd;first=sign_vote;else=natural)"]
+    schemes = [
+        "none:e4m3",
+        "none:e3m0",
+        "aps:e4m3,rounding=stochastic",
+        "loss_scaling:e3m4,scale=best",
+        "qsgd",
+        "sign_vote",
+        "mx",
+        "error_feedback(top_k)",
+        "dynamic_loss_scaling:fp16",
+        "hybrid(last=qsgd;else=aps:e4m3)",
+        "hybrid(last=qsgd;first=sign_vote;else=natural)",
+    ]
     topologies = ["ring", "hierarchical:4+kahan"]
     printed = json.loads(outside(consumers / "dump_results", trace, *schemes))
     results = apscope.replay(trace, schemes, topology=topologies, steps="0:4")
@@ -195,4 +225,3 @@ def test_a_replay_gives_pythons_numbers(consumers, outside, trace):
             else:
                 value = float.fromhex(value)
                 assert value == pytest.approx(float(expected), rel=1e-12, abs=0), (name, ours)
-
