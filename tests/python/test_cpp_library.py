@@ -142,6 +142,7 @@ def test_samples_print_what_their_comments_say(name, text, sample_programs, outs
     assert said and outside(sample_programs / name).splitlines() == said
 
 
+@pytest.mark.skipif(not shutil.which("pkg-config"), reason="there is no pkg-config")
 def test_a_project_without_cmake(outside, place):
     """Flags by pkg-config; warnings are errors, and flags that change what floating-point code means change no result."""
     flags = outside(place / "bin/pkg-config", "--cflags", "--libs", "apscope").split()

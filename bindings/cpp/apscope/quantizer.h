@@ -7,7 +7,7 @@
 #include <optional>
 #include <ranges>
 #include <span>
-#include <type_traits>
+#include <utility>
 
 #include "export.h"
 #include "formats.h"
@@ -89,7 +89,7 @@ public:
     void encode(const Values& values, Codes&& codes, std::optional<std::uint64_t> nan_code = {}, std::uint64_t first = 0) const {
         using Real = std::ranges::range_value_t<Values>;
         using Code = std::ranges::range_value_t<Codes>;
-        encode_span(std::span<const Real>(values), std::span<Code>(codes), nan_code, first);
+        encode_span(std::span<const Real>(values), std::span<Code>(std::forward<Codes>(codes)), nan_code, first);
     }
     /// values[i] = what codes[i] stands for; types as for encode().
     /// @throws std::invalid_argument  As encode(); a code wider than the format.
@@ -97,7 +97,7 @@ public:
     void decode(const Codes& codes, Values&& values) const {
         using Real = std::ranges::range_value_t<Values>;
         using Code = std::ranges::range_value_t<Codes>;
-        decode_span(std::span<const Code>(codes), std::span<Real>(values));
+        decode_span(std::span<const Code>(codes), std::span<Real>(std::forward<Values>(values)));
     }
     /// The code of one number, and the value of one code.
     std::uint64_t encode(double x, std::optional<std::uint64_t> nan_code = {}, std::uint64_t element = 0) const;
