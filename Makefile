@@ -123,6 +123,7 @@ package: .stamps/installed .stamps/lint
 benchmark: .stamps/tests-built
 	@if [ -x $(BUILD)/tests/benchmarks/apscope_benchmarks ]; then \
 	   $(BUILD)/tests/benchmarks/apscope_benchmarks --benchmark_min_time=0.02; \
+	   $(BUILD)/tests/benchmarks/apscope_cpp_benchmarks --benchmark_min_time=0.02; \
 	 else echo "Google Benchmark is not installed (Debian: libbenchmark-dev); the C++ kernels are left out"; fi
 	@$(VENV)/python -m pytest tests/benchmarks/bench_python.py -q --benchmark-max-time=0.05 --benchmark-min-rounds=3 \
 	   --benchmark-group-by=param:count --benchmark-sort=fullname --benchmark-columns=median,iqr,rounds
@@ -138,6 +139,8 @@ exhaustive: .stamps/installed
 
 # Offline. A warning, such as that of a link to nowhere, is an error.
 docs: .stamps/docs
+	@command -v doxygen >/dev/null || { echo "The pages of the C++ library need doxygen (Debian: doxygen)"; exit 1; }
+	@mkdir -p build/docs-cpp && doxygen docs/Doxyfile
 	@$(VENV)/python -m sphinx --builder html --conf-dir docs --doctree-dir build/docs-pages \
 	   --fail-on-warning --keep-going --quiet . build/docs
 	@echo "The site is build/docs/index.html."

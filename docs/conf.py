@@ -48,13 +48,17 @@ NAVIGATION = {
     "Answers": ["docs/definitions", "docs/schemes"],
     "Python": ["docs/api"],
     "Notebooks": [notebook(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))],
+    "C++": ["docs/cpp", *(f"docs/cpp_{page}" for page in ("round_array", "gemm", "allreduce_orders", "replay_trace", "reference"))],
     "Traces": ["docs/trace_format", "notebooks/data/README"],
     "Proofs and speed": ["docs/conformance", "docs/performance"],
     "Inside": ["docs/design", "docs/ARCHITECTURE", "CONTRIBUTING", "CHANGELOG"],
 }
 
 root_doc = "README"
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon", "breathe"]
+breathe_projects = {"apscope": str(ROOT / "build" / "docs-cpp" / "xml")}  # of doxygen docs/Doxyfile
+breathe_default_project = "apscope"
+cpp_id_attributes = ["APSCOPE_API"]
 include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "docs/api/*.rst", "notebooks/*.ipynb", "notebooks/data/README.md"]
 
 myst_heading_anchors = 4

@@ -18,12 +18,14 @@ import pandas as pd
 import pytest
 
 import apscope
+from tests.python.test_samples import PAGES, samples
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "release"
 EXAMPLES = ROOT / "bindings/cpp/examples"
 CONSUMERS = ROOT / "tests/bindings/cpp/consumers"
 NAMES = [p.stem for p in sorted(EXAMPLES.glob("*.cpp"))]
+SAMPLES = [(f"{page.stem}_{line}", text) for page in PAGES for language, _, text, line in samples(page) if language == "cpp"]
 TOOLS = ["cmake", "ninja", "c++", "cc", "as", "ld", "ar", "ranlib", "sh", "pkg-config", "nm"]
 
 pytestmark = pytest.mark.skipif(
@@ -32,7 +34,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def run(*command: object, **options: object) -> str:
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, **options)
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, **options)
     assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
     return done.stdout
 
@@ -119,6 +121,28 @@ def test_examples_print_what_their_pages_show(name, examples, outside, trace):
     assert printed == (EXAMPLES / f"{name}.txt").read_text()
 
 
+@pytest.fixture(scope="module")
+def sample_programs(outside: Outside, place: Path) -> Path:
+    project = place / "made" / "samples"
+    project.mkdir(parents=True)
+    lines = ["cmake_minimum_required(VERSION 3.16)", "project(samples LANGUAGES CXX)"]
+    lines += [f"find_package({name} REQUIRED)" for name in ("apscope", "xtensor", "Boost")]
+    for name, text in SAMPLES:
+        above = [line for line in text.splitlines() if line.startswith("#include")]
+        inside = [line for line in text.splitlines() if not line.startswith("#include")]
+        (project / f"{name}.cpp").write_text("\n".join([*above, "int main() {", *inside, "}", ""]))
+        lines += [f"add_executable({name} {name}.cpp)", f"target_link_libraries({name} PRIVATE apscope::apscope xtensor Boost::headers)"]
+    (project / "CMakeLists.txt").write_text("\n".join([*lines, ""]))
+    return outside.build(project)
+
+
+@pytest.mark.parametrize("name, text", SAMPLES, ids=[name for name, _ in SAMPLES])
+def test_samples_print_what_their_comments_say(name, text, sample_programs, outside):
+    said = re.findall(r"std::cout.*// (.*)", text)
+    assert said and outside(sample_programs / name).splitlines() == said
+
+
+@pytest.mark.skipif(not shutil.which("pkg-config"), reason="there is no pkg-config")
 def test_a_project_without_cmake(outside, place):
     """Flags by pkg-config; warnings are errors, and flags that change what floating-point code means change no result."""
     flags = outside(place / "bin/pkg-config", "--cflags", "--libs", "apscope").split()
@@ -155,8 +179,9 @@ def test_nothing_internal_is_seen(place, outside):
         pytest.skip("an archive hides nothing")
     shown = outside(place / "bin/nm", "-D", "--defined-only", "-C", library).splitlines()
     assert any(re.search(r" T apscope::Quantizer::Quantizer\(", line) for line in shown)
-    inner = {line.split(" ", 2)[2] for line in shown if "apscope::detail::" in line.split(" ", 2)[2].split("(")[0]}
-    assert all(name.startswith("apscope::detail::allreduce_rows") for name in inner), sorted(inner)[:10]
+    names = [line.split(" ", 2)[2] for line in shown]
+    inner = {name for name in names if re.search(r"(^| )apscope::detail::", name.split("(")[0])}
+    assert all(name.startswith("apscope::detail::allreduce_rows(") for name in inner), sorted(inner)[:10]
 
 
 def test_a_replay_gives_pythons_numbers(consumers, outside, trace):

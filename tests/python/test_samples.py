@@ -6,6 +6,8 @@ what it holds:
 - ``python``: a program that goes on where the page's last one ended; the comment behind a ``print`` is what
   it prints. One that begins with ``# NAME.py`` is that file instead;
 - ``sh``: a script, stopped by the first command that fails; ``json``: a document;
+- ``cpp``: a program, its statements those of ``main``; `test_cpp_library.py` compiles and runs it;
+- ``cmake``: lines of the C++ examples' project;
 - ``text``: nothing to run, such as a folder's tree; ``{...}``: a directive of the site.
 
 What cannot run here says why behind its language: ``sh not run: minutes``. ``needs MODULE`` there skips
@@ -64,7 +66,7 @@ def test_the_samples_of(page, tmp_path, monkeypatch):
     names: dict = {"__name__": "__main__"}
     for language, remark, text, line in samples(page):
         where = f"{page.name}, line {line}"
-        if language.startswith("{"):  # a directive of the site
+        if language.startswith("{"):
             continue
         if remark.startswith("needs "):
             pytest.importorskip(remark.split()[1])
@@ -81,8 +83,11 @@ def test_the_samples_of(page, tmp_path, monkeypatch):
             assert run.returncode == 0, f"{where}:\n{run.stdout[-2000:]}{run.stderr[-2000:]}"
         elif language == "json":
             json.loads(text)
+        elif language == "cmake":
+            project = (ROOT / "bindings/cpp/examples/CMakeLists.txt").read_text()
+            assert all(line in project for line in text.splitlines()), f"{where}: the examples' project says it otherwise"
         else:
-            assert language == "text", f"{where} does not say what it holds: python, sh, json or text"
+            assert language in ("cpp", "text"), f"{where} does not say what it holds: python, sh, json, cpp, cmake or text"
 
 
 def test_few_samples_are_not_run():

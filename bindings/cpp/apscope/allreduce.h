@@ -1,4 +1,3 @@
-/// @file
 // All-reduce: workers' arrays summed as a low-precision collective does, one rounding an addition.
 #pragma once
 
@@ -15,6 +14,9 @@
 #include "formats.h"
 
 namespace apscope {
+
+/// @addtogroup allreduce All-reduce
+/// @{
 
 /// How workers' arrays are summed.
 struct AllreduceOptions {
@@ -58,5 +60,7 @@ std::vector<double> allreduce(const Rows& rows, const FloatFormat& format, const
     for (const auto& row : rows) spans.emplace_back(row);
     return detail::allreduce_rows(spans, format, options);
 }
+
+/// @}
 
 }  // namespace apscope

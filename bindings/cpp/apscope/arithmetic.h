@@ -1,4 +1,3 @@
-/// @file
 // Arithmetic in any format: every operation is computed exactly and rounded once; sums, dot products and matrix products
 // in a stated order, with formats of their own for products and partial sums.
 #pragma once
@@ -16,6 +15,9 @@
 #include "formats.h"
 
 namespace apscope {
+
+/// @addtogroup arithmetic Arithmetic
+/// @{
 
 /// How results are rounded.
 struct Rounding {
@@ -114,5 +116,7 @@ template <std::floating_point Real>
 Real fma(Real a, Real b, Real c, const Rounding& how) {
     return apply("fma", a, b, c, how);
 }
+
+/// @}
 
 }  // namespace apscope

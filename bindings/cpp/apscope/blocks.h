@@ -1,4 +1,3 @@
-/// @file
 // BlockQuantizer: formats whose elements share a scale (MX, NVFP4, block floating point), applied to arrays.
 #pragma once
 
@@ -13,12 +12,18 @@
 
 namespace apscope {
 
+/// @addtogroup blocks Block formats
+/// @{
+
 /// What a block format stores of an array.
 struct BlockCodes {
     std::vector<std::uint8_t> codes;   ///< one an element, in the array's order
     std::vector<std::uint8_t> scales;  ///< one a block; the array's shape with the blocks in place of the axis
     float tensor_scale = 1.0f;         ///< of the whole array; 1 for formats without one
 };
+
+/// To nearest, ties to even; what is too large becomes the largest value.
+inline constexpr Projection saturating = {RoundingMode::ties_to_even, Overflow::saturate};
 
 /// Rounds arrays to a block format: blocks are runs of elements along one axis, the last of a line may be shorter.
 /// Results are those of `apscope.quantize_blocks` in Python, bit for bit; docs/definitions.md, section 11.
@@ -30,8 +35,7 @@ public:
     /// @param threads     0 takes all of the machine's. Their number never changes a bit.
     /// @throws std::invalid_argument  The fields of the format contradict each other, or it cannot do what the projection
     ///                                asks.
-    explicit BlockQuantizer(const BlockFormat& format, const Projection& projection = {.overflow = Overflow::saturate}, std::uint64_t seed = 0,
-                            int threads = 1);
+    explicit BlockQuantizer(const BlockFormat& format, const Projection& projection = saturating, std::uint64_t seed = 0, int threads = 1);
 
     const BlockFormat& format() const { return format_; }
     const Projection& projection() const { return projection_; }
@@ -55,5 +59,7 @@ private:
     std::uint64_t seed_;
     int threads_;
 };
+
+/// @}
 
 }  // namespace apscope

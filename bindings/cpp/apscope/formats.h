@@ -1,4 +1,3 @@
-/// @file
 // Number systems as values: FloatFormat, Projection and BlockFormat, and their names.
 #pragma once
 
@@ -10,6 +9,9 @@
 #include "core/projection.h"
 
 namespace apscope {
+
+/// @addtogroup formats Formats
+/// @{
 
 /// The format of a name.
 ///
@@ -23,5 +25,7 @@ inline FloatFormat format(std::string_view name) { return parse_format(name); }
 ///
 /// @throws std::invalid_argument  There is no such block format.
 inline BlockFormat block_format(std::string_view name) { return parse_block_format(name); }
+
+/// @}
 
 }  // namespace apscope

@@ -1,4 +1,3 @@
-/// @file
 // Boost.Multiprecision in and out: the exact value of a code as a rational number, and rationals, integers and binary
 // floating-point numbers of any precision rounded into a format, once.
 #pragma once
@@ -16,6 +15,9 @@
 #include "quantizer.h"
 
 namespace apscope {
+
+/// @addtogroup multiprecision Boost.Multiprecision
+/// @{
 
 /// The exact value of a code.
 /// @throws std::invalid_argument  The code is an infinity or a NaN, or wider than the format.
@@ -114,5 +116,7 @@ template <class Backend, boost::multiprecision::expression_template_option Optio
 double round(const boost::multiprecision::number<Backend, Option>& value, const FloatFormat& format, const Projection& projection = {}) {
     return round(value, Quantizer(format, projection));
 }
+
+/// @}
 
 }  // namespace apscope

@@ -1,4 +1,3 @@
-/// @file
 // Quantizer: a format and a projection made ready, then applied to numbers and arrays.
 #pragma once
 
@@ -8,12 +7,15 @@
 #include <optional>
 #include <ranges>
 #include <span>
-#include <type_traits>
+#include <utility>
 
 #include "export.h"
 #include "formats.h"
 
 namespace apscope {
+
+/// @addtogroup quantizer Rounding
+/// @{
 
 /// An array of any layout that somebody else owns: element (i, j, ...) is data[i * strides[0] + j * strides[1] + ...].
 /// Strides count elements, not bytes, and may be negative or 0.
@@ -55,6 +57,7 @@ public:
     const Projection& projection() const;
 
     /// One number, rounded once.
+    /// @param x        Any number.
     /// @param element  Its place among those that draw from the same seed.
     /// @throws std::invalid_argument  The number is a float and the format's values are no fp32 numbers.
     float operator()(float x, std::uint64_t element = 0) const { return round_float_(*prepared_, x, element); }
@@ -86,7 +89,7 @@ public:
     void encode(const Values& values, Codes&& codes, std::optional<std::uint64_t> nan_code = {}, std::uint64_t first = 0) const {
         using Real = std::ranges::range_value_t<Values>;
         using Code = std::ranges::range_value_t<Codes>;
-        encode_span(std::span<const Real>(values), std::span<Code>(codes), nan_code, first);
+        encode_span(std::span<const Real>(values), std::span<Code>(std::forward<Codes>(codes)), nan_code, first);
     }
     /// values[i] = what codes[i] stands for; types as for encode().
     /// @throws std::invalid_argument  As encode(); a code wider than the format.
@@ -94,7 +97,7 @@ public:
     void decode(const Codes& codes, Values&& values) const {
         using Real = std::ranges::range_value_t<Values>;
         using Code = std::ranges::range_value_t<Codes>;
-        decode_span(std::span<const Code>(codes), std::span<Real>(values));
+        decode_span(std::span<const Code>(codes), std::span<Real>(std::forward<Values>(values)));
     }
     /// The code of one number, and the value of one code.
     std::uint64_t encode(double x, std::optional<std::uint64_t> nan_code = {}, std::uint64_t element = 0) const;
@@ -114,5 +117,7 @@ private:
     RoundOne<float> round_float_;
     RoundOne<double> round_double_;
 };
+
+/// @}
 
 }  // namespace apscope

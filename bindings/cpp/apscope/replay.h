@@ -1,4 +1,3 @@
-/// @file
 // Replay: recorded gradients through the schemes and reduction orders of training systems, and what that loses.
 #pragma once
 
@@ -17,6 +16,9 @@
 #include "trace.h"
 
 namespace apscope {
+
+/// @addtogroup replay Replay
+/// @{
 
 /// What of a trace is replayed, and how.
 struct ReplayOptions {
@@ -70,7 +72,8 @@ public:
     /// @throws std::invalid_argument  There is no such column of numbers.
     double number(std::size_t row, std::string_view column) const;
     /// One text.
-    /// @throws std::out_of_range, std::invalid_argument  As number().
+    /// @throws std::out_of_range      There is no such row.
+    /// @throws std::invalid_argument  There is no such column of text.
     std::string_view text(std::size_t row, std::string_view column) const;
     /// A whole column of numbers, and one of texts.
     /// @throws std::invalid_argument  There is no such column.
@@ -102,5 +105,7 @@ private:
 /// @throws std::invalid_argument  Unknown schemes, topologies, steps or tensors; more workers than recorded; a damaged
 ///                                trace.
 APSCOPE_API Results replay(const Trace& trace, const std::vector<std::string>& schemes, const ReplayOptions& options = {});
+
+/// @}
 
 }  // namespace apscope

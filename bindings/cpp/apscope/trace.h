@@ -1,4 +1,3 @@
-/// @file
 // Trace: recorded gradients, opened for reading.
 #pragma once
 
@@ -13,6 +12,9 @@
 #include "export.h"
 
 namespace apscope {
+
+/// @addtogroup trace Traces
+/// @{
 
 class Results;         // <apscope/replay.h>
 struct ReplayOptions;  // the same
@@ -64,5 +66,7 @@ private:
 /// Opens a trace: reads its manifest, and checks that every file it lists is there in full length.
 /// @throws std::invalid_argument  No trace, or a damaged one; the message names the file and the field.
 APSCOPE_API Trace open_trace(const std::filesystem::path& folder);
+
+/// @}
 
 }  // namespace apscope

@@ -1,4 +1,3 @@
-/// @file
 // xtensor in and out: containers, views and lazy expressions of floats or doubles, rounded, coded, summed over an axis of
 // workers; the rows of a replay as arrays. An expression is evaluated once, straight into its result.
 #pragma once
@@ -24,6 +23,9 @@
 #include "replay.h"
 
 namespace apscope {
+
+/// @addtogroup xtensor xtensor
+/// @{
 
 namespace detail {
 
@@ -184,5 +186,7 @@ inline xt::xtensor<double, 3> table(const Results& results, std::string_view col
     }
     return all;
 }
+
+/// @}
 
 }  // namespace apscope

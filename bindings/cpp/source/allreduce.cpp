@@ -1,9 +1,16 @@
 #include "bindings/cpp/apscope/allreduce.h"
 
+#include <cstddef>
+#include <span>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "core/float_environment.h"
+#include "core/float_format.h"
+#include "core/projection.h"
 #include "emulation/allreduce/reduce.h"
+#include "emulation/allreduce/topology.h"
 
 namespace apscope {
 

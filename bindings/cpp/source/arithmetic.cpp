@@ -1,8 +1,14 @@
 #include "bindings/cpp/apscope/arithmetic.h"
 
+#include <cstddef>
+#include <optional>
+#include <span>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 
 #include "core/float_environment.h"
+#include "core/float_format.h"
 #include "emulation/arithmetic/arithmetic.h"
 #include "emulation/arithmetic/ordered_sum.h"
 

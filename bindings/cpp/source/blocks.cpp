@@ -1,9 +1,14 @@
 #include "bindings/cpp/apscope/blocks.h"
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <stdexcept>
 #include <string>
 
+#include "core/block_format.h"
 #include "core/float_environment.h"
+#include "core/projection.h"
 #include "emulation/blocks/blocks.h"
 
 namespace apscope {

@@ -1,13 +1,21 @@
 #include "bindings/cpp/apscope/quantizer.h"
 
 #include <algorithm>
-#include <limits>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "core/float_environment.h"
+#include "core/float_format.h"
 #include "core/philox.h"
+#include "core/projection.h"
 #include "core/rounding.h"
 #include "core/wide_number.h"
 #include "emulation/cast/quantize.h"
@@ -17,11 +25,11 @@ namespace apscope {
 struct Quantizer::Prepared {
     FloatFormat format;
     Projection projection;
-    std::uint64_t seed;
-    int threads;
-    detail::RandomStream stream;
+    std::uint64_t seed = 0;
+    int threads = 1;
+    detail::RandomStream stream{};
     detail::Cast<float> narrow{};  // where fp32 holds the format's values
-    detail::Cast<double> wide;
+    detail::Cast<double> wide{};
 
     template <class Real>
     const detail::Cast<Real>& cast() const {
@@ -48,7 +56,7 @@ struct RoundOneNumber {
     }
     template <class Prepared, class Real>
     static auto of(const Prepared& p) -> Real (*)(const Prepared&, Real, std::uint64_t) {
-        return detail::dispatch(p.projection.rounding, [&]<RoundingMode M>() {
+        return detail::dispatch(p.projection.rounding, [&]<RoundingMode M> {
             return detail::is_plain(p.template cast<Real>()) ? &run<M, true, Prepared, Real> : &run<M, false, Prepared, Real>;
         });
     }

@@ -1,14 +1,29 @@
 #include "bindings/cpp/apscope/replay.h"
 
 #include <algorithm>
-#include <numeric>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <memory>
+#include <optional>
 #include <regex>
+#include <span>
 #include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "analysis/replay/replay.h"
+#include "analysis/statistics/result_row.h"
+#include "analysis/trace/trace_manifest.h"
+#include "bindings/cpp/apscope/trace.h"
 #include "bindings/cpp/source/results_data.h"
 #include "bindings/module/result_columns.h"
 #include "core/float_environment.h"
+#include "emulation/allreduce/topology.h"
+#include "emulation/schemes/scheme.h"
 
 namespace apscope {
 namespace {

@@ -2,10 +2,17 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <map>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "analysis/statistics/result_row.h"
+#include "bindings/cpp/apscope/replay.h"
 #include "bindings/cpp/source/results_data.h"
 
 namespace apscope {

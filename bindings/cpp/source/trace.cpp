@@ -1,6 +1,16 @@
 #include "bindings/cpp/apscope/trace.h"
 
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "analysis/trace/safetensors.h"
 #include "analysis/trace/trace.h"
+#include "analysis/trace/trace_manifest.h"
 #include "core/float_environment.h"
 
 namespace apscope {

@@ -1,0 +1,81 @@
+// What a call of the C++ library costs beside the rule that it runs: one number at a time, and arrays.
+#include <apscope/apscope.h>
+#include <benchmark/benchmark.h>
+
+#include <vector>
+
+#include "core/rounding.h"
+#include "emulation/cast/quantize.h"
+
+namespace {
+
+using namespace apscope;
+
+const Projection projections[] = {{}, {.rounding = RoundingMode::toward_zero}, {.rounding = RoundingMode::stochastic}};
+constexpr std::size_t some = 1024;
+
+std::vector<float> numbers(std::size_t count) {
+    std::vector<float> x(count);
+    for (std::size_t i = 0; i < count; ++i) x[i] = (static_cast<float>(i * 7919 % 10007) - 5000.0f) / 300.0f;
+    return x;
+}
+
+void name_it(benchmark::State& state, const Projection& projection) { state.SetLabel(std::string(to_string(projection.rounding))); }
+
+// Numbers that do not wait for each other: what a loop over an array of the caller's pays.
+void quantizer_one(benchmark::State& state) {
+    const Projection& projection = projections[state.range(0)];
+    const Quantizer q(format("e4m3"), projection);
+    const std::vector<float> x = numbers(some);
+    std::size_t i = 0;
+    for (auto _ : state) {
+        benchmark::DoNotOptimize(q(x[i], i));
+        i = (i + 1) % some;
+    }
+    name_it(state, projection);
+}
+BENCHMARK(quantizer_one)->DenseRange(0, 2);
+
+// The rule itself at its run-time mode, as it stands in the folders' own code.
+void rule_one(benchmark::State& state) {
+    const Projection& projection = projections[state.range(0)];
+    const detail::Cast<float> cast = detail::make_cast<float>(format("e4m3"), projection);
+    const detail::RandomStream stream = detail::array_stream(0, projection.drawn_bits());
+    const std::vector<float> x = numbers(some);
+    std::size_t i = 0;
+    for (auto _ : state) {
+        const std::uint64_t word = is_stochastic(projection.rounding) ? stream.at(i) : 0;
+        benchmark::DoNotOptimize(detail::round_one(x[i], cast, projection.rounding, word));
+        i = (i + 1) % some;
+    }
+    name_it(state, projection);
+}
+BENCHMARK(rule_one)->DenseRange(0, 2);
+
+void quantizer_array(benchmark::State& state) {
+    const Quantizer q(format("e4m3"));
+    const std::vector<float> x = numbers(static_cast<std::size_t>(state.range(0)));
+    std::vector<float> y(x.size());
+    for (auto _ : state) {
+        q(x, y);
+        benchmark::ClobberMemory();
+    }
+    state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(quantizer_array)->Arg(1)->Arg(64)->Arg(4096)->Arg(1 << 20);
+
+void folders_array(benchmark::State& state) {
+    const FloatFormat f = format("e4m3");
+    const std::vector<float> x = numbers(static_cast<std::size_t>(state.range(0)));
+    std::vector<float> y(x.size());
+    for (auto _ : state) {
+        detail::quantize(x, y, f, {});
+        benchmark::ClobberMemory();
+    }
+    state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(folders_array)->Arg(1)->Arg(64)->Arg(4096)->Arg(1 << 20);
+
+}  // namespace
+
+BENCHMARK_MAIN();
