@@ -45,7 +45,7 @@ namespace {
 struct RoundOneNumber {
     template <RoundingMode M, bool Plain, class Prepared, class Real>
     static Real run(const Prepared& p, Real x, std::uint64_t element) {
-        const detail::Cast<Real> cast = detail::known<Plain>(p.template cast<Real>());
+        const detail::Cast<Real> cast = detail::assume_plain<Plain>(p.template cast<Real>());
         if constexpr (M == RoundingMode::stochastic_exact) {
             return detail::round_to_format<M, Real>(x, cast, detail::StreamWord{&p.stream, element});
         } else if constexpr (is_stochastic(M)) {
