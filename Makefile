@@ -29,7 +29,7 @@ help:
 	@echo "make format      write sources as make lint wants them"
 	@echo "make package     build the sdist and the wheel into build/package/ and try them in an environment of their own"
 	@echo "make benchmark   the kernels under Google Benchmark, the Python calls under pytest-benchmark, briefly"
-	@echo "make exhaustive  the long proofs, recorded in docs/conformance.md; SHARD=I/N: P3109's formats, a part of them"
+	@echo "make exhaustive  the long proofs that do not stand, recorded in docs/conformance.md; MINUTES=N: none begun later"
 	@echo "make docs        write the documentation site, build/docs/index.html, the notebooks run"
 	@echo "make picture     draw the pictures of README.md again; those of the report need Chromium"
 	@echo "make tables      write the tables of README.md and docs/schemes.md again"
@@ -127,9 +127,9 @@ benchmark: .stamps/tests-built
 	@$(VENV)/python -m pytest tests/benchmarks/bench_python.py -q --benchmark-max-time=0.05 --benchmark-min-rounds=3 \
 	   --benchmark-group-by=param:count --benchmark-sort=fullname --benchmark-columns=median,iqr,rounds
 
-# Resumes where it was stopped. SHARD=I/N takes every N-th of the P3109 formats instead.
+# Goes on where it was stopped. MINUTES=N starts no job after N minutes; 0 writes the page alone. ONLY=REGEX takes some jobs.
 exhaustive: .stamps/installed
-	@$(VENV)/python -m tests.exhaustive $(if $(SHARD),--shard $(SHARD))
+	@$(VENV)/python -m tests.exhaustive $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ONLY),--only '$(ONLY)')
 
 .stamps/docs: .stamps/installed
 	@echo "Installing the packages that the documentation site needs into .venv"

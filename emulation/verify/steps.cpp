@@ -17,6 +17,18 @@ namespace {
 
 constexpr std::uint32_t sign_bit = 0x80000000, infinity_bits = 0x7F800000;
 
+// Inputs and expected results are written as often as the array path writes its own: at its width.
+struct WriteInputs {
+    static APSCOPE_INLINE void run(std::uint32_t first, float* in, std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) in[i] = std::bit_cast<float>(first + static_cast<std::uint32_t>(i));
+    }
+};
+struct WriteResults {
+    static APSCOPE_INLINE void run(std::uint32_t result, std::uint32_t* results, std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) results[i] = result;
+    }
+};
+
 class Finder {
 public:
     Finder(const FloatFormat& format, const Projection& projection, bool negative)
@@ -84,7 +96,7 @@ Staircase::Staircase(const FloatFormat& format, const Projection& projection, in
 void Staircase::fill(std::uint32_t first, std::span<std::uint32_t> results) const {
     std::uint64_t input = first;
     const std::uint64_t end = input + results.size();
-    const auto place = [&](std::uint64_t i) { return results.begin() + static_cast<std::ptrdiff_t>(i - first); };
+    const auto place = [&](std::uint64_t i) { return results.data() + (i - first); };
     while (input < end) {
         const std::uint64_t sign = input & sign_bit, nans = sign + infinity_bits + 1, after = sign + sign_bit;
         const std::vector<Step>& steps = sign != 0 ? negative : positive;
@@ -92,7 +104,7 @@ void Staircase::fill(std::uint32_t first, std::span<std::uint32_t> results) cons
         while (input < std::min(end, nans)) {
             const bool is_last = step + 1 == steps.end();
             const std::uint64_t last = std::min<std::uint64_t>(end, is_last ? nans : (step + 1)->first);
-            std::fill(place(input), place(last), step->result);
+            simd::run<WriteResults>(step->result, place(input), last - input);
             input = last;
             ++step;
         }
@@ -124,9 +136,7 @@ Tally arrays_against_steps(const FloatFormat& format, const Projection& projecti
                 for (std::uint64_t place = 0; place < in.size(); place += run) in[place] = place / run % 2 == 0 ? even : odd;
             };
             constexpr float infinity = std::numeric_limits<float>::infinity();
-            each_run([&](std::uint32_t place, std::uint32_t i, std::uint32_t n) {
-                for (std::uint32_t k = 0; k < n; ++k) in[place + k] = std::bit_cast<float>(first + i + k);
-            });
+            each_run([&](std::uint32_t place, std::uint32_t i, std::uint32_t n) { simd::run<WriteInputs>(first + i, &in[place], n); });
             expected.fill(first, std::span(results).first(count));
             Tally tally;
             const auto compare = [&](const char* what) {

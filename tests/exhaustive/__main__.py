@@ -1,38 +1,63 @@
-"""``python -m tests.exhaustive [--shard I/N] [--simd LEVEL]``: runs the proofs, records them, writes the page."""
+"""``python -m tests.exhaustive``: runs the proofs that do not stand on today's sources, records them, writes the page."""
 
 from __future__ import annotations
 
 import argparse
+import fcntl
+import os
 import re
 import sys
 from pathlib import Path
 
-from apscope import _core
+from apscope import _core, _oracle
 
 from . import jobs, page
-from .record import ROOT, Record
+from .record import RECORDED, ROOT, Record, standings, table
+from .sources import PARTS, Tree
 
 
-def main() -> int:
+def newer_than_the_module(parts: set[str]) -> Path | None:
+    """A source of these parts that was written after the oracle's module was built."""
+    built, tree = Path(_oracle.__file__).stat().st_mtime, Tree()
+    return next((path for part in sorted(parts) for path in sorted(tree.reached(PARTS[part])) if path.stat().st_mtime > built), None)
+
+
+def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.exhaustive", description=__doc__)
-    parser.add_argument("--shard", metavar="I/N", help="the P3109 formats, every N-th from number I, instead of all the rest")
+    parser.add_argument("--status", action="store_true", help="run nothing; print what stands, and exit with 1 where anything does not")
+    parser.add_argument("--minutes", type=float, metavar="N", help="start nothing after N minutes; with 0 the page alone is written")
     parser.add_argument("--only", metavar="REGEX", default="", help="jobs whose name matches, say '^arithmetic: e4m3 '")
-    parser.add_argument("--once", action="store_true", help="leave out what is recorded for older sources too, on the instruction set in use")
-    parser.add_argument("--simd", choices=("portable", "sse4", "avx2", "avx512"), help="on this instruction set, recorded beside the others")
-    parser.add_argument("--record", type=Path, default=Path(__file__).with_name("recorded.json"), help="default: %(default)s")
+    parser.add_argument("--simd", choices=jobs.INSTRUCTION_SETS, help="jobs on this instruction set")
+    parser.add_argument("--record", type=Path, default=RECORDED, help="default: %(default)s")
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "conformance.md", help="default: %(default)s")
-    args = parser.parse_args()
-    if args.simd:
-        _core.set_simd_level(args.simd)
-    if args.shard:
-        match = re.fullmatch(r"(\d+)/(\d+)", args.shard)
-        if not match or not int(match[1]) < int(match[2]):
-            parser.error(f"--shard {args.shard} is not I/N with I below N, such as 0/8")
-        chosen = jobs.p3109_jobs(int(match[1]), int(match[2]))
-    else:
-        chosen = jobs.main_jobs()
-    wrong = Record(args.record).run([job for job in chosen if re.search(args.only, job.key)], args.once)
-    page.write(args.record, args.page)
+    args = parser.parse_args(words)
+    asked = [(job, simd) for job, simd in jobs.expected() if re.search(args.only, job.key) and args.simd in (None, simd)]
+    if not asked:
+        parser.error(f"--only '{args.only}'{f' --simd {args.simd}' if args.simd else ''} leaves no job; names are like '{next(jobs.jobs()).key}'")
+    if args.status:
+        found = standings(Record(args.record), asked)
+        print(table(found))
+        return 0 if all(s.standing == s.expected for s in found) else 1
+    if args.minutes != 0 and (newer := newer_than_the_module({job.part for job, _ in asked})):
+        parser.error(f"{newer.relative_to(ROOT)} is newer than {Path(_oracle.__file__).name}; build it first, as make exhaustive does")
+    sets = jobs.INSTRUCTION_SETS
+    here = sets[sets.index(_core.best_simd_level()) :]
+    if lacking := [simd for simd in dict.fromkeys(simd for _, simd in asked) if simd not in here]:
+        print(f"This machine has no {' and no '.join(lacking)}: those jobs are left to one that has")
+    folder = os.open(args.record.parent, os.O_RDONLY)  # locked: two runs would overwrite each other's rows
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return run(args, [(job, simd) for job, simd in asked if simd in here])
+    except BlockingIOError:
+        parser.error(f"another run writes {args.record}; wait for its end, or give another --record")
+    finally:
+        os.close(folder)
+
+
+def run(args: argparse.Namespace, asked: list[tuple[jobs.Job, str]]) -> int:
+    record = Record(args.record)
+    wrong = record.run(asked, args.minutes)
+    page.write(record, args.page)
     print(f"{wrong} jobs found a mismatch" if wrong else "No mismatch", flush=True)
     return 1 if wrong else 0
 

@@ -21,7 +21,16 @@ from apscope.verify import OPERATIONS, ROUNDINGS
 RANDOM_COUNT = 10**6
 #: formats of addition, of the split with and without its second half, with gaps, without zero, and fp64's
 RANDOM = ("e4m3", "bf16", "fp16", "binary8p3se", "e8m0fnu")
-BLOCKS = ("mxfp8_e4m3", "mxfp8_e5m2,rule=ceil", "mxfp6_e2m3,rule=rceil", "mxfp4,rule=even", "mxint8", "nvfp4", "bfp:8:16", "blocks:e4m3nosub,block=45")
+BLOCKS = (
+    "mxfp8_e4m3",
+    "mxfp8_e5m2,rule=ceil",
+    "mxfp6_e2m3,rule=rceil",
+    "mxfp4,rule=even",
+    "mxint8",
+    "nvfp4",
+    "bfp:8:16",
+    "blocks:e4m3nosub,block=45",
+)
 BLOCK_ROUNDINGS = ("ties_to_even", "toward_negative", "to_odd", "stochastic")
 
 

@@ -1,10 +1,11 @@
-"""What is proved: one job a line of the record, each a call of `apscope.verify`."""
+"""What is to be proved: jobs, each a call of `apscope.verify`, and the instruction sets that each has to run on."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
 from apscope import FloatFormat, named_formats
 from apscope.verify import OPERATIONS, ROUNDINGS, Verification, verify
@@ -23,15 +24,24 @@ MORE = (
 )  # fmt: skip
 
 
+#: From the best to the least. Parts of the first tuple run on each of them, the others on the best.
+INSTRUCTION_SETS = ("avx512", "avx2", "sse4", "portable")
+ON_EVERY_SET = ("all inputs",)
+
+
 @dataclass(frozen=True)
 class Job:
     part: str  #: the part of the record it belongs to
     name: str  #: unique within the part
-    run: Callable[[], list[Verification]]
+    format: str  #: the format's name
+    asks: dict[str, Any] = field(default_factory=dict)  #: the further arguments of `verify`
 
     @property
     def key(self) -> str:
         return f"{self.part}: {self.name}"
+
+    def run(self) -> list[Verification]:
+        return verify(self.format, **self.asks)
 
 
 def table_formats() -> list[str]:
@@ -43,7 +53,7 @@ def all_inputs(formats: list[str], part: str) -> Iterator[Job]:
     """Every deterministic mode on all 2^32 inputs."""
     for name in formats:
         for mode in DETERMINISTIC:
-            yield Job(part, f"{name} {mode}", lambda name=name, mode=mode: verify(name, mode, exhaustive=True))
+            yield Job(part, f"{name} {mode}", name, {"rounding": mode, "exhaustive": True})
 
 
 def p3109_formats() -> list[str]:
@@ -93,27 +103,30 @@ def _format(name: str) -> FloatFormat | None:
         return None
 
 
-def main_jobs() -> list[Job]:
-    """Everything but P3109's formats, about an hour on two processors."""
-    jobs = list(all_inputs(table_formats(), "all inputs"))
-    for part, names in (("rule", rule_formats()), ("fp64 formats", fp64_formats())):
-        for name in names:
-            jobs.append(Job(part, name, lambda name=name: verify(name, samples=WIDE_SAMPLES)))
+def jobs() -> Iterator[Job]:
+    """Everything, part by part, those that take less time first."""
     for name, f in named_formats().items():
         for op in ARITHMETIC:
-            exhaustive = f.storage_bits <= 8
-            jobs.append(Job("arithmetic", f"{name} {op}", lambda name=name, op=op, e=exhaustive: verify(name, operation=op, exhaustive=e)))
+            yield Job("arithmetic", f"{name} {op}", name, {"operation": op, "exhaustive": f.storage_bits <= 8})
     for name in SAMPLED_FMA:
         for mode in ("ties_to_even", "toward_negative"):
             samples = FMA_SAMPLES if mode == "ties_to_even" else FMA_SAMPLES // 10
-            jobs.append(Job("sampled fma", f"{name} {mode}", lambda n=name, m=mode, s=samples: verify(n, m, operation="fma", samples=s)))
-    return jobs
+            yield Job("sampled fma", f"{name} {mode}", name, {"rounding": mode, "operation": "fma", "samples": samples})
+    p3109 = p3109_formats()
+    narrow = [name for name in p3109 if FloatFormat(name).fits_fp32]
+    wide = [name for name in p3109 if name not in narrow]
+    for part, names in (("fp64 formats", fp64_formats()), ("rule", rule_formats()), ("P3109 beyond fp32", wide)):
+        for name in names:
+            yield Job(part, name, name, {"samples": WIDE_SAMPLES})
+    yield from all_inputs(table_formats(), "all inputs")
+    yield from all_inputs(narrow, "P3109, all inputs")
 
 
-def p3109_jobs(shard: int, shards: int) -> list[Job]:
-    """Every `shards`-th P3109 format, from number `shard`: on all fp32 inputs, or as those beyond fp32 are."""
-    names = p3109_formats()[shard::shards]
-    narrow = [name for name in names if FloatFormat(name).fits_fp32]
-    wide = [name for name in names if name not in narrow]
-    jobs = list(all_inputs(narrow, "P3109, all inputs"))
-    return jobs + [Job("P3109 beyond fp32", name, lambda name=name: verify(name, samples=WIDE_SAMPLES)) for name in wide]
+def expected() -> list[tuple[Job, str]]:
+    """Every job with every instruction set that it has to run on, in the order to run them."""
+    everything = list(jobs())
+    rows = []
+    for part in dict.fromkeys(job.part for job in everything):
+        for simd in INSTRUCTION_SETS if part in ON_EVERY_SET else INSTRUCTION_SETS[:1]:
+            rows += [(job, simd) for job in everything if job.part == part]
+    return rows

@@ -2,54 +2,72 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections import Counter
 from pathlib import Path
-from typing import Any
 
-from .jobs import main_jobs, p3109_jobs
+from .jobs import expected
+from .record import Record, Standing, standings
 
 BEGIN, END = "<!-- exhaustive: written by make exhaustive -->", "<!-- end of exhaustive -->"
 PARTS = {
-    "all inputs": "array path against the oracle's steps: all 2^32 fp32 inputs, every deterministic mode, on AVX-512 beside an overflow in their buffer too, and the rule's own loop; encode and decode at every code",
+    "all inputs": "array path against the oracle's steps: all 2^32 fp32 inputs, every deterministic mode, on AVX-512 beside an overflow "
+    "in their buffer too, and the rule's own loop; encode and decode at every code",
     "P3109, all inputs": "the same for every P3109 format of up to 16 bits whose values fp32 holds",
     "P3109 beyond fp32": "those whose values fp64 holds and fp32 does not, as the formats beyond fp32 below",
-    "rule": "rule, array path and codes against MPFR and exact rationals, every (exponent 1..8) x (fraction 0..23), every rounding, overflow and underflow rule",
+    "rule": "rule, array path and codes against MPFR and exact rationals, every (exponent 1..8) x (fraction 0..23), every rounding, "
+    "overflow and underflow rule",
     "fp64 formats": "the same for formats with values beyond fp32",
     "arithmetic": "add, subtract, multiply, divide, sqrt, fma against MPFR; all operands up to 8 bits (fma: 6), else boundaries and samples",
     "sampled fma": "fma against MPFR, 10^8 random triples a format to nearest, 10^7 towards negative",
 }
+#: On further instruction sets.
+THE_SAME = "the same, the array path alone"
+HEAD = ("what is compared", "on", "stands", "formats", "jobs", "comparisons", "mismatches", "minutes")
 
 
-def summary(record: dict[str, Any]) -> str:
-    """Table rows: part, formats, jobs, comparisons, mismatches, time, the digest of the sources and the instruction sets, and how many jobs ran on each."""
-    keys = {(j.part, j.name.split()[0]) for j in main_jobs() + p3109_jobs(0, 1)}
-    asked = Counter(part for part, _ in keys)
-    lines = ["| what is compared | formats | jobs | comparisons | mismatches | minutes | sources | instruction sets |", "|---|---|---|---|---|---|---|---|"]
+def stands(found: Standing) -> str:
+    """Yes, or how many rows do, and what is the matter with the others."""
+    if found.standing == found.expected:
+        return "yes"
+    others = {"on older sources": found.stale, "not run": found.missing, "with a mismatch": found.recorded - found.stale - found.standing}
+    words = [f"{count} {what}" for what, count in others.items() if count]
+    if len(words) == 1:
+        words = [f"the others {words[0].split(' ', 1)[1]}"]
+    return f"{found.standing} of {found.expected}, {', '.join(words)}"
+
+
+def render(record: Record) -> str:
+    """A table with a row for every part and instruction set."""
+    asked = expected()
+    found = {(s.part, s.simd): s for s in standings(record, asked)}
+    lines = ["| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
+    processors = set()
     for part, words in PARTS.items():
-        jobs = {key[len(part) + 2 :]: found for key, found in record["jobs"].items() if key.startswith(part + ": ")}
-        formats = {name.split()[0] for name in jobs}
-        names = {name.removesuffix(f" on {found['simd']}") for name, found in jobs.items()}
-        cases, wrong = (sum(found[what] for found in jobs.values()) for what in ("cases", "mismatches"))
-        minutes = sum(found["seconds"] for found in jobs.values()) / 60
-        sources, sets = (_counted(Counter(found[what] for found in jobs.values())) for what in ("sources", "simd"))
-        lines.append(f"| {words} | {len(formats)} of {asked[part]} | {len(names)} | {cases:,} | {wrong} | {minutes:.1f} | {sources} | {sets} |")
-    return "\n".join(lines)
+        for number, simd in enumerate(simd for p, simd in found if p == part):
+            jobs = [job for job, s in asked if (job.part, s) == (part, simd)]
+            rows = {job.key: row for job in jobs if (row := record.row(job, simd)) is not None}
+            processors |= {row.processors for row in rows.values()}
+            formats, asked_formats = (len({job.format for job in some}) for some in ([job for job in jobs if job.key in rows], jobs))
+            cases, wrong, seconds = (sum(getattr(row, what) for row in rows.values()) for what in ("cases", "mismatches", "seconds"))
+            cells = [
+                THE_SAME if number else words,
+                simd,
+                stands(found[part, simd]),
+                f"{formats} of {asked_formats}",
+                f"{len(rows):,}",
+                f"{cases:,}",
+                f"{wrong}",
+                f"{seconds / 60:.1f}",
+            ]
+            lines.append("| " + " | ".join(cells) + " |")
+    on = " or ".join(map(str, sorted(processors))) or "no"
+    return f"On {on} processors. A row stands whose jobs all ran on today's sources.\n\n" + "\n".join(lines)
 
 
-def _counted(found: Counter[str]) -> str:
-    return ", ".join(f"{name}: {n}" if len(found) > 1 else name for name, n in found.most_common())
-
-
-def write(record_file: Path, page: Path) -> None:
-    """Puts the tables of the record between the page's marks."""
-    record = json.loads(record_file.read_text())
-    kinds = {(f["simd"], f["processors"]) for f in record["jobs"].values()}
-    on = "; ".join(f"{simd}, {processors} processors" for simd, processors in sorted(kinds))
-    words = f"On {on}.\n\n{summary(record)}"
+def write(record: Record, page: Path) -> None:
+    """Puts the table of the record between the page's marks."""
     text = page.read_text()
-    new, found = re.subn(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: f"{BEGIN}\n\n{words}\n\n{END}", text, flags=re.S)
+    new, found = re.subn(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: f"{BEGIN}\n\n{render(record)}\n\n{END}", text, flags=re.DOTALL)
     if found != 1:
-        raise ValueError(f"{page} has {found} places marked for the record; one is needed")
+        raise ValueError(f"{page} has {found} places marked for the record; it must have one")
     page.write_text(new)

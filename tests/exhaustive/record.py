@@ -1,105 +1,159 @@
-"""The record: what each job found, kept in a JSON file, so that a stopped run goes on where it was.
-
-A job's row has the job's key; rows of the same job on further instruction sets have "key on simd".
-"""
+"""The record: what each job found on an instruction set, kept in a JSON file of one line a row, so that a stopped run goes on where it was."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
+import re
 import time
+from collections import defaultdict
+from dataclasses import asdict, astuple, dataclass, fields
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import NamedTuple
 
 from apscope import _core
 
+from .digests import Digests
 from .jobs import Job
+from .sources import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-#: What is proved: deterministic casts and codes; what stochastic rounding adds; and arithmetic. A change in
-#: these files asks for the proofs again that run through them.
-CASTS = (
-    "core/float_format.*", "core/named_formats.*", "core/nearest_names.*", "core/projection.*", "core/bits.h", "core/draws.h",
-    "core/rounding.*", "core/codec.*", "core/philox.h", "core/float_environment.*", "core/host_device.h", "emulation/quantize*", "emulation/code_kernels.h",
-    "emulation/streaming.h", "emulation/simd.*", "emulation/parallel.*",
-)  # fmt: skip
-STOCHASTIC = ("emulation/stochastic_*", "emulation/narrow_draws.h")
-ARITHMETIC = (
-    "core/wide_number.h", "core/exact_sum.h", "core/exact_arithmetic.h", "core/stochastic_moments.h",
-    "emulation/arithmetic*", "emulation/reduce_kernels.h",
-    "emulation/register_arithmetic.*", "emulation/rounding_steps.*", "emulation/value_range.*",
-)  # fmt: skip
-#: The parts of the record that run more than deterministic casts.
-SOURCES = {
-    "rule": CASTS + STOCHASTIC,
-    "fp64 formats": CASTS + STOCHASTIC,
-    "P3109 beyond fp32": CASTS + STOCHASTIC,
-    "arithmetic": CASTS + ARITHMETIC,
-    "sampled fma": CASTS + ARITHMETIC,
-}  # fmt: skip
+RECORDED = ROOT / "tests" / "exhaustive" / "recorded.json"
+SECONDS_BETWEEN_WRITES = 1.0
 
 
-def sources_of(part: str) -> tuple[str, ...]:
-    """Patterns of the files that a part of the record proves."""
-    return SOURCES.get(part, CASTS)
+class Key(NamedTuple):
+    part: str
+    simd: str
+    name: str
 
 
-def digest_of_sources(part: str, root: Path = ROOT) -> str:
-    """SHA-256 over the C++ sources that a part proves, by path; its first 12 digits."""
-    digest = hashlib.sha256()
-    for path in sorted({path for pattern in sources_of(part) for path in root.glob(pattern)}):
-        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:12]
+@dataclass(frozen=True)
+class Row:
+    """What a job found."""
+
+    cases: int  #: comparisons
+    mismatches: int  #: how many of them differ
+    seconds: float
+    digest: str  #: of what it rests on: `digests`
+    processors: int
+    first: str = ""  #: the first mismatch
+
+
+def read(path: Path) -> dict[Key, Row]:
+    """The rows of a record; none where there is no file."""
+    if not path.exists():
+        return {}
+    parts = json.loads(path.read_text())["rows"]
+    return {Key(part, simd, name): Row(*row) for part, sets in parts.items() for simd, rows in sets.items() for name, row in rows.items()}
+
+
+def write(path: Path, rows: dict[Key, Row]) -> None:
+    """One line a row, names in the order of the numbers in them, beside its place first: nothing half-written is left."""
+    parts: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for key in sorted(rows, key=lambda key: (key.part, key.simd, [int(word) if word.isdigit() else word for word in re.split(r"(\d+)", key.name)])):
+        row = list(astuple(rows[key]))
+        parts[key.part][key.simd].append(f"{json.dumps(key.name)}: {json.dumps(row if row[-1] else row[:-1])}")
+    groups = [
+        f"{json.dumps(part)}: {{\n" + ",\n".join(f"{json.dumps(simd)}: {{\n" + ",\n".join(lines) + "\n}" for simd, lines in sets.items()) + "\n}"
+        for part, sets in parts.items()
+    ]
+    columns = json.dumps([field.name for field in fields(Row)])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(path.name + ".part")
+    beside.write_text(f'{{\n"columns": {columns},\n"rows": {{\n' + ",\n".join(groups) + "\n}\n}\n")
+    beside.replace(path)
 
 
 class Record:
-    """What was found, job by job and instruction set by instruction set; what was done with these sources is not done again."""
+    """The rows of a file, and which of them stand: found on what the job rests on today."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path = RECORDED, digests: Digests | None = None) -> None:
         self.path = path
-        self.digests: dict[str, str] = {}
-        self.jobs: dict[str, dict[str, Any]] = json.loads(path.read_text())["jobs"] if path.exists() else {}
+        self.rows = read(path)
+        self.digests = digests or Digests()
+        self._written = 0.0
 
-    def on(self, job: Job) -> dict[str, Any]:
-        """What a job runs on: sources, instruction set, processors."""
-        if job.part not in self.digests:
-            self.digests[job.part] = digest_of_sources(job.part)
-        return {"sources": self.digests[job.part], "simd": _core.simd_level(), "processors": os.cpu_count()}
+    def row(self, job: Job, simd: str) -> Row | None:
+        return self.rows.get(Key(job.part, simd, job.name))
 
-    def row_key(self, job: Job) -> str:
-        """Where the job's row on the instruction set in use is, or belongs."""
-        simd, found = _core.simd_level(), self.jobs.get(job.key)
-        return job.key if found is None or found["simd"] == simd else f"{job.key} on {simd}"
+    def is_done(self, job: Job, simd: str) -> bool:
+        """Whether the job has been run on what it rests on today, whatever it found."""
+        row = self.row(job, simd)
+        return row is not None and row.digest == self.digests.of(job)
 
-    def is_done(self, job: Job, once: bool) -> bool:
-        """Whether the job has been done on the instruction set in use: on these sources, or, with `once`, on any."""
-        found = self.jobs.get(self.row_key(job))
-        return found is not None and (once or found["sources"] == self.on(job)["sources"])
+    def run(self, asked: list[tuple[Job, str]], minutes: float | None = None) -> int:
+        """Runs what is not done, and starts nothing after so many minutes; the number of jobs asked for that found a mismatch."""
+        left = [(job, simd) for job, simd in asked if not self.is_done(job, simd)]
+        print(f"{len(asked)} jobs, {len(asked) - len(left)} of them done before", flush=True)
+        begun, in_use = time.monotonic(), _core.simd_level()
+        try:
+            for number, (job, simd) in enumerate(left, 1):
+                if minutes is not None and time.monotonic() - begun >= 60 * minutes:
+                    print(f"{len(left) - number + 1} jobs are left", flush=True)
+                    break
+                _core.set_simd_level(simd)
+                row = self._run(job, simd)
+                print(f"[{number}/{len(left)}] {job.key}, {simd}: {row.cases} cases, {row.mismatches} mismatches, {row.seconds} s", flush=True)
+                if row.first:
+                    print(f"  {row.first}", flush=True)
+        finally:
+            _core.set_simd_level(in_use)
+            if left:
+                write(self.path, self.rows)
+        return sum(row is not None and row.mismatches > 0 for row in (self.row(*each) for each in asked))
 
-    def run(self, jobs: list[Job], once: bool = False) -> int:
-        """Runs what is not yet done; the number of jobs with a mismatch."""
-        left = [job for job in jobs if not self.is_done(job, once)]
-        print(f"{len(jobs)} jobs, {len(jobs) - len(left)} of them done before", flush=True)
-        for number, job in enumerate(left, 1):
-            started = time.perf_counter()
-            rows = job.run()
-            first = next((row.first for row in rows if row.first), None)
-            found = self.jobs[self.row_key(job)] = {
-                "cases": sum(row.cases for row in rows),
-                "mismatches": sum(row.mismatches for row in rows),
-                "seconds": round(time.perf_counter() - started, 1),
-                **self.on(job),
-                **({"first": first} if first else {}),
-            }
-            self._write()
-            print(f"[{number}/{len(left)}] {job.key}: {found['cases']} cases, {found['mismatches']} mismatches, {found['seconds']} s", flush=True)
-            if first:
-                print(f"  {first}", flush=True)
-        return sum(self.jobs[self.row_key(job)]["mismatches"] > 0 for job in jobs)
+    def _run(self, job: Job, simd: str) -> Row:
+        digest, started = self.digests.of(job), time.monotonic()
+        found = job.run()
+        cases, mismatches = (sum(getattr(one, what) for one in found) for what in ("cases", "mismatches"))
+        first = next((one.first for one in found if one.first), "")
+        row = Row(cases, mismatches, round(time.monotonic() - started, 1), digest, os.cpu_count() or 1, first)
+        self.rows[Key(job.part, simd, job.name)] = row
+        if time.monotonic() - self._written >= SECONDS_BETWEEN_WRITES:
+            write(self.path, self.rows)
+            self._written = time.monotonic()
+        return row
 
-    def _write(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        beside = self.path.with_name(self.path.name + ".part")
-        beside.write_text(json.dumps({"jobs": self.jobs}, indent=0) + "\n")
-        beside.replace(self.path)
+
+@dataclass
+class Standing:
+    """How a part of the record stands on an instruction set: rows counted."""
+
+    part: str
+    simd: str
+    expected: int = 0
+    recorded: int = 0
+    standing: int = 0  #: found on today's sources, without a mismatch
+    stale: int = 0  #: found on other sources
+    missing: int = 0
+    wrong: int = 0  #: with a mismatch, on whatever sources
+    hours_left: float = 0.0  #: to prove what does not stand, by the median of the times recorded: a busy machine makes outliers
+
+
+def standings(record: Record, asked: list[tuple[Job, str]]) -> list[Standing]:
+    """Part by part and instruction set by instruction set, in the order of what is asked."""
+    groups: dict[tuple[str, str], list[Job]] = defaultdict(list)
+    for job, simd in asked:
+        groups[job.part, simd].append(job)
+    found = []
+    for (part, simd), jobs in groups.items():
+        rows = [(job, row) for job in jobs if (row := record.row(job, simd)) is not None]
+        done = [(job, row) for job, row in rows if record.is_done(job, simd)]
+        standing = Standing(
+            part, simd, len(jobs), len(rows), sum(row.mismatches == 0 for _, row in done), len(rows) - len(done), len(jobs) - len(rows)
+        )
+        standing.wrong = sum(row.mismatches > 0 for _, row in rows)
+        if rows:
+            standing.hours_left = median(row.seconds for _, row in rows) * (standing.stale + standing.missing) / 3600
+        found.append(standing)
+    return found
+
+
+def table(found: list[Standing]) -> str:
+    """The counts as columns of text, and their sums."""
+    words = [name.replace("_", " ") for name in asdict(Standing("", ""))]
+    total = Standing("all", "", *(sum(getattr(s, name) for s in found) for name in list(asdict(Standing("", "")))[2:]))
+    lines = [words, *([f"{value:.1f}" if isinstance(value, float) else str(value) for value in astuple(s)] for s in [*found, total])]
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    return "\n".join("  ".join(cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths))).rstrip() for line in lines)
