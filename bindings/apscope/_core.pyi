@@ -8,7 +8,7 @@ import numpy.typing
 import os
 import pathlib
 import typing
-__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'Manifest', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'TensorStep', 'Trace', 'agreed_bits', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'cast_statistics', 'collective_cost', 'collective_of', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'quantize', 'quantize_blocks', 'quantize_path', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level', 'stream_seed', 'sum_path', 'underflow_modes', 'unpack', 'way', 'widen']
+__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'Manifest', 'NOT_MEASURABLE', 'OWN_REDUCTIONS', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'cast_statistics', 'collective_cost', 'collective_of', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'pool', 'quantize', 'quantize_blocks', 'quantize_path', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level', 'stream_seed', 'sum_path', 'underflow_modes', 'unpack', 'way', 'widen']
 class FloatEnvironment:
     def __enter__(self) -> None:
         ...
@@ -330,7 +330,7 @@ class Trace:
     @property
     def path(self) -> pathlib.Path:
         ...
-class TensorStep:
+class TrainingStep:
     def __init__(self, tensor: str, role: str, shape: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], number: typing.SupportsInt | typing.SupportsIndex, index: typing.SupportsInt | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex, loss: typing.SupportsFloat | typing.SupportsIndex, learning_rate: typing.SupportsFloat | typing.SupportsIndex) -> None:
         ...
     def random(self, worker: typing.SupportsInt | typing.SupportsIndex, count: typing.SupportsInt | typing.SupportsIndex, bits: typing.SupportsInt | typing.SupportsIndex = 32, hop: typing.SupportsInt | typing.SupportsIndex = 0) -> numpy.typing.NDArray[numpy.uint64]:
@@ -437,9 +437,9 @@ def encode_blocks(x: numpy.typing.NDArray[numpy.float32], codes: numpy.typing.ND
 @typing.overload
 def encode_blocks(x: numpy.typing.NDArray[numpy.float64], codes: numpy.typing.NDArray[numpy.uint8], scales: numpy.typing.NDArray[numpy.uint8], shape: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], format: BlockFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> float:
     ...
-def exchange(scheme: str, x: typing.Annotated[numpy.typing.ArrayLike, numpy.float32], step: TensorStep, state: dict, topology: str, weights: typing.Any, full_batch: typing.Any) -> dict:
+def exchange(scheme: str, x: typing.Annotated[numpy.typing.ArrayLike, numpy.float32], step: TrainingStep, state: dict, topology: str, weights: typing.Any, full_batch: typing.Any) -> dict:
     ...
-def make_scheme(name: str, base: str, parts: dict, keeps_state: bool | None, compares_asked: bool, bits: typing.SupportsInt | typing.SupportsIndex, grid: str) -> None:
+def make_scheme(name: str, base: str, parts: dict, keeps_state: bool | None, compares_intended: bool, bits: typing.SupportsInt | typing.SupportsIndex, grid: str) -> None:
     ...
 def named_block_formats() -> list:
     ...
@@ -477,6 +477,14 @@ def parse_scheme(spec: str) -> dict:
     ...
 def parse_topology(name: str) -> str:
     ...
+def pool(table: numpy.typing.NDArray[numpy.float64], *, over_steps: bool = True, over_tensors: bool = True) -> tuple[numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.int64]]:
+    """
+    Adds up a float64 table of shape (steps, tensors, variants) over steps, tensors or both.
+
+    NaN is a missing entry. Returns (sums, present): float64 sums without the axes added over,
+    NaN where no entry is there, and int64 counts of the entries in each. For each step the
+    tensors are added in their order, then the steps in theirs.
+    """
 @typing.overload
 def quantize(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, rounding: str, overflow: str, underflow: str, keep_payload: bool, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
@@ -515,4 +523,6 @@ def way(scheme: str, grid: str, topology: str, values: typing.SupportsFloat | ty
     """
 def widen(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float64]) -> None:
     ...
+NOT_MEASURABLE: str = 'not measurable on this trace: needs '
+OWN_REDUCTIONS: tuple = ('gather', 'vote', 'code_sum', 'two_phase', 'linear')
 __version__: str = '0.1.0'
