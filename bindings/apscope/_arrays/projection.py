@@ -80,7 +80,7 @@ class Projection:
         object.__setattr__(self, "keep_payload", flag("keep_payload", self.keep_payload))
         object.__setattr__(self, "random_bits", integer("random_bits", self.random_bits, 1, 64))
         # Refuses words that nothing has.
-        _core.quantize_path(_ANY_FORMAT, self.rounding, self.overflow, self.underflow, self.keep_payload, self.random_bits, False)
+        _core.cast_plan(_ANY_FORMAT, self.rounding, self.overflow, self.underflow, self.keep_payload, self.random_bits, False)
 
     def to_dict(self) -> dict[str, Any]:
         """Every part by its name, as JSON holds it."""

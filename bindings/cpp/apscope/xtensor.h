@@ -16,8 +16,20 @@
 #include <utility>
 #include <vector>
 
+// xtensor's headers moved in version 0.26: this header alone knows where they are.
+#if __has_include(<xtensor/containers/xadapt.hpp>)
+#include <xtensor/containers/xadapt.hpp>
+#include <xtensor/containers/xarray.hpp>
+#include <xtensor/core/xmath.hpp>
+#include <xtensor/core/xoperation.hpp>
+#else
+#include <xtensor/xadapt.hpp>
+#include <xtensor/xarray.hpp>
+#include <xtensor/xmath.hpp>
+#include <xtensor/xoperation.hpp>
+#endif
+
 #include "allreduce.h"
-#include "analysis/tables/array.h"
 #include "blocks.h"
 #include "quantizer.h"
 #include "replay.h"

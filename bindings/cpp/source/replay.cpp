@@ -23,7 +23,7 @@
 #include "bindings/module/result_columns.h"
 #include "core/float_environment.h"
 #include "emulation/allreduce/topology.h"
-#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/definition.h"
 
 namespace apscope {
 namespace {
