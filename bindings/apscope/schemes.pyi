@@ -18,40 +18,40 @@ __all__ = [
     "definitions",
     "main_schemes",
     "Unscaled",
-    "Hybrid",
     "ErrorFeedback",
+    "Hybrid",
     "APS",
     "CPD",
-    "LossScaling",
-    "DynamicLossScaling",
-    "DeepSpeedLossScaling",
-    "EnhancedLossScaling",
     "AdaptiveLossScaling",
+    "DeepSpeedLossScaling",
+    "DynamicLossScaling",
+    "EnhancedLossScaling",
     "HFP8",
-    "DelayedScaling",
+    "LossScaling",
     "CurrentScaling",
+    "DelayedScaling",
     "FP8AllReduce",
     "MX",
     "NVFP4",
-    "Stochastic",
-    "Natural",
-    "QSGD",
-    "TernGrad",
-    "ZipML",
     "BitCentering",
     "FracTrain",
+    "Natural",
+    "QSGD",
+    "Stochastic",
+    "TernGrad",
+    "ZipML",
+    "Birder",
+    "Multipoint",
+    "OneBitAdam",
     "Sign",
     "SignVote",
-    "OneBitAdam",
-    "Birder",
     "Residual",
-    "Multipoint",
     "FFTSparse",
-    "TopK",
-    "ZeroBlocks",
+    "IntegerAllReduce",
     "PowerSGD",
     "THC",
-    "IntegerAllReduce",
+    "TopK",
+    "ZeroBlocks",
 ]
 
 class Unscaled(Scheme):
@@ -66,11 +66,11 @@ class Unscaled(Scheme):
         hop_rounding: str = "same",
     ) -> None: ...
 
-class Hybrid(Scheme):
-    def __init__(self, branches: Mapping[str, Scheme | str]) -> None: ...
-
 class ErrorFeedback(Scheme):
     def __init__(self, scheme: Scheme | str, *, decay: float | str = 1) -> None: ...
+
+class Hybrid(Scheme):
+    def __init__(self, branches: Mapping[str, Scheme | str]) -> None: ...
 
 class APS(Scheme):
     def __init__(
@@ -99,30 +99,18 @@ class CPD(Scheme):
         input_cast: str | float | FloatFormat = "as_aps",
     ) -> None: ...
 
-class LossScaling(Scheme):
+class AdaptiveLossScaling(Scheme):
     def __init__(
         self,
         format: FloatFormat | str | DTypeLike,
         *,
-        scale: float | str = 1024,
+        distribution: str | float | FloatFormat = "lognormal",
+        target: float | str = 0.001,
+        u_min: str | float | FloatFormat = "format",
+        u_max: str | float | FloatFormat = "format",
+        upper: float | str = 16,
+        interval: float | str = 1,
         headroom: str | float | FloatFormat = "workers",
-        rule: str | float | FloatFormat = "ceil",
-        rounding: str = "ties_to_even",
-        overflow: str = "ieee",
-        random_bits: float | str = 32,
-        accumulate: str | float | FloatFormat = "format",
-        hop_rounding: str = "same",
-    ) -> None: ...
-
-class DynamicLossScaling(Scheme):
-    def __init__(
-        self,
-        format: FloatFormat | str | DTypeLike,
-        *,
-        init: str | float | FloatFormat = "auto",
-        growth: float | str = 2,
-        backoff: float | str = 0.5,
-        growth_interval: float | str = 2000,
         rounding: str = "ties_to_even",
         overflow: str = "ieee",
         random_bits: float | str = 32,
@@ -150,6 +138,22 @@ class DeepSpeedLossScaling(Scheme):
         hop_rounding: str = "same",
     ) -> None: ...
 
+class DynamicLossScaling(Scheme):
+    def __init__(
+        self,
+        format: FloatFormat | str | DTypeLike,
+        *,
+        init: str | float | FloatFormat = "auto",
+        growth: float | str = 2,
+        backoff: float | str = 0.5,
+        growth_interval: float | str = 2000,
+        rounding: str = "ties_to_even",
+        overflow: str = "ieee",
+        random_bits: float | str = 32,
+        accumulate: str | float | FloatFormat = "format",
+        hop_rounding: str = "same",
+    ) -> None: ...
+
 class EnhancedLossScaling(Scheme):
     def __init__(
         self,
@@ -161,25 +165,6 @@ class EnhancedLossScaling(Scheme):
         growth_interval: float | str = 2000,
         minimum: str | float | FloatFormat = "0:1024",
         rounding: str = "stochastic",
-        overflow: str = "ieee",
-        random_bits: float | str = 32,
-        accumulate: str | float | FloatFormat = "format",
-        hop_rounding: str = "same",
-    ) -> None: ...
-
-class AdaptiveLossScaling(Scheme):
-    def __init__(
-        self,
-        format: FloatFormat | str | DTypeLike,
-        *,
-        distribution: str | float | FloatFormat = "lognormal",
-        target: float | str = 0.001,
-        u_min: str | float | FloatFormat = "format",
-        u_max: str | float | FloatFormat = "format",
-        upper: float | str = 16,
-        interval: float | str = 1,
-        headroom: str | float | FloatFormat = "workers",
-        rounding: str = "ties_to_even",
         overflow: str = "ieee",
         random_bits: float | str = 32,
         accumulate: str | float | FloatFormat = "format",
@@ -199,20 +184,18 @@ class HFP8(Scheme):
         hop_rounding: str = "same",
     ) -> None: ...
 
-class DelayedScaling(Scheme):
+class LossScaling(Scheme):
     def __init__(
         self,
         format: FloatFormat | str | DTypeLike,
         *,
-        history: float | str = 1024,
-        algo: str | float | FloatFormat = "max",
-        margin: float | str = 0,
-        zero: str | float | FloatFormat = "enter",
-        nonfinite: str | float | FloatFormat = "infinity",
+        scale: float | str = 1024,
+        headroom: str | float | FloatFormat = "workers",
+        rule: str | float | FloatFormat = "ceil",
         rounding: str = "ties_to_even",
-        overflow: str = "saturate",
+        overflow: str = "ieee",
         random_bits: float | str = 32,
-        accumulate: str | float | FloatFormat = "fp32",
+        accumulate: str | float | FloatFormat = "format",
         hop_rounding: str = "same",
     ) -> None: ...
 
@@ -225,6 +208,23 @@ class CurrentScaling(Scheme):
         agree: str | float | FloatFormat = "max",
         block: float | str = 0,
         eps: float | str = 0,
+        rounding: str = "ties_to_even",
+        overflow: str = "saturate",
+        random_bits: float | str = 32,
+        accumulate: str | float | FloatFormat = "fp32",
+        hop_rounding: str = "same",
+    ) -> None: ...
+
+class DelayedScaling(Scheme):
+    def __init__(
+        self,
+        format: FloatFormat | str | DTypeLike,
+        *,
+        history: float | str = 1024,
+        algo: str | float | FloatFormat = "max",
+        margin: float | str = 0,
+        zero: str | float | FloatFormat = "enter",
+        nonfinite: str | float | FloatFormat = "infinity",
         rounding: str = "ties_to_even",
         overflow: str = "saturate",
         random_bits: float | str = 32,
@@ -267,37 +267,6 @@ class NVFP4(Scheme):
         random_bits: float | str = 32,
     ) -> None: ...
 
-class Stochastic(Scheme):
-    def __init__(self, format: FloatFormat | str | DTypeLike, *, random_bits: float | str = 32, overflow: str = "ieee") -> None: ...
-
-class Natural(Scheme):
-    def __init__(self, *, random_bits: float | str = 32) -> None: ...
-
-class QSGD(Scheme):
-    def __init__(
-        self,
-        *,
-        levels: float | str = 7,
-        bucket: float | str = 512,
-        random_bits: float | str = 32,
-        norm: str | float | FloatFormat = "l2",
-        code: str | float | FloatFormat = "fixed",
-    ) -> None: ...
-
-class TernGrad(Scheme):
-    def __init__(self, *, clip: float | str = 2.5, random_bits: float | str = 32) -> None: ...
-
-class ZipML(Scheme):
-    def __init__(
-        self,
-        *,
-        levels: float | str = 16,
-        bucket: float | str = 0,
-        method: str | float | FloatFormat = "candidates",
-        candidates: float | str = 512,
-        random_bits: float | str = 32,
-    ) -> None: ...
-
 class BitCentering(Scheme):
     def __init__(
         self,
@@ -319,20 +288,39 @@ class FracTrain(Scheme):
         random_bits: float | str = 32,
     ) -> None: ...
 
-class Sign(Scheme):
-    def __init__(self, *, scale: str | float | FloatFormat = "l1", padding: str | float | FloatFormat = "none") -> None: ...
+class Natural(Scheme):
+    def __init__(self, *, random_bits: float | str = 32) -> None: ...
 
-class SignVote(Scheme):
-    def __init__(self, *, momentum: float | str = 0, tie: str | float | FloatFormat = "plus") -> None: ...
+class QSGD(Scheme):
+    def __init__(
+        self,
+        *,
+        levels: float | str = 7,
+        bucket: float | str = 512,
+        random_bits: float | str = 32,
+        norm: str | float | FloatFormat = "l2",
+        code: str | float | FloatFormat = "fixed",
+    ) -> None: ...
 
-class OneBitAdam(Scheme):
-    def __init__(self, *, beta1: float | str = 0.9, warmup: float | str = 0, warmup_format: str | float | FloatFormat = "fp32") -> None: ...
+class Stochastic(Scheme):
+    def __init__(self, format: FloatFormat | str | DTypeLike, *, random_bits: float | str = 32, overflow: str = "ieee") -> None: ...
+
+class TernGrad(Scheme):
+    def __init__(self, *, clip: float | str = 2.5, random_bits: float | str = 32) -> None: ...
+
+class ZipML(Scheme):
+    def __init__(
+        self,
+        *,
+        levels: float | str = 16,
+        bucket: float | str = 0,
+        method: str | float | FloatFormat = "candidates",
+        candidates: float | str = 512,
+        random_bits: float | str = 32,
+    ) -> None: ...
 
 class Birder(Scheme):
     def __init__(self, *, beta: float | str = 0.9, amsgrad: bool = False, group: float | str = 1) -> None: ...
-
-class Residual(Scheme):
-    def __init__(self, scheme: Scheme | str, *, points: float | str = 2, nmse: float | str = 0) -> None: ...
 
 class Multipoint(Scheme):
     def __init__(
@@ -345,20 +333,20 @@ class Multipoint(Scheme):
         zero: bool = True,
     ) -> None: ...
 
+class OneBitAdam(Scheme):
+    def __init__(self, *, beta1: float | str = 0.9, warmup: float | str = 0, warmup_format: str | float | FloatFormat = "fp32") -> None: ...
+
+class Sign(Scheme):
+    def __init__(self, *, scale: str | float | FloatFormat = "l1", padding: str | float | FloatFormat = "none") -> None: ...
+
+class SignVote(Scheme):
+    def __init__(self, *, momentum: float | str = 0, tie: str | float | FloatFormat = "plus") -> None: ...
+
+class Residual(Scheme):
+    def __init__(self, scheme: Scheme | str, *, points: float | str = 2, nmse: float | str = 0) -> None: ...
+
 class FFTSparse(Scheme):
     def __init__(self, *, keep: float | str = 0.15, bits: float | str = 8, mantissa: float | str = 3, bucket: float | str = 0) -> None: ...
-
-class TopK(Scheme):
-    def __init__(self, *, keep: float | str = 0.01, index: float | str = 32) -> None: ...
-
-class ZeroBlocks(Scheme):
-    def __init__(self, *, block: float | str = 256) -> None: ...
-
-class PowerSGD(Scheme):
-    def __init__(self, *, rank: float | str = 2) -> None: ...
-
-class THC(Scheme):
-    def __init__(self, *, bits: float | str = 4, granularity: float | str = 30) -> None: ...
 
 class IntegerAllReduce(Scheme):
     def __init__(
@@ -370,3 +358,15 @@ class IntegerAllReduce(Scheme):
         scale: str | float | FloatFormat = "power_of_two",
         random_bits: float | str = 32,
     ) -> None: ...
+
+class PowerSGD(Scheme):
+    def __init__(self, *, rank: float | str = 2) -> None: ...
+
+class THC(Scheme):
+    def __init__(self, *, bits: float | str = 4, granularity: float | str = 30) -> None: ...
+
+class TopK(Scheme):
+    def __init__(self, *, keep: float | str = 0.01, index: float | str = 32) -> None: ...
+
+class ZeroBlocks(Scheme):
+    def __init__(self, *, block: float | str = 256) -> None: ...
