@@ -45,7 +45,7 @@ void rule_one(benchmark::State& state) {
     std::size_t i = 0;
     for (auto _ : state) {
         const std::uint64_t word = is_stochastic(projection.rounding) ? stream.at(i) : 0;
-        benchmark::DoNotOptimize(detail::round_one(x[i], cast, projection.rounding, word));
+        benchmark::DoNotOptimize(detail::round_one(x[i], cast, word));
         i = (i + 1) % some;
     }
     name_it(state, projection);
