@@ -17,15 +17,15 @@ python_sources := $(shell find bindings/apscope -type f -not -path '*/__pycache_
 traces := digits digits_w64 characters
 trace_files := $(shell find $(traces:%=notebooks/data/%) -type f)
 
-.PHONY: help report report-all test lint lint-all format package benchmark exhaustive picture stubs docs tables clean system \
+.PHONY: help report report-all test lint tidy format package benchmark exhaustive picture stubs docs tables clean system \
         test-cpp test-python
 
 help:
 	@echo "make report      replay the bundled recorded traces through --scheme main into out/ and write out/report.html"
 	@echo "make report-all  the same through every scheme (--scheme all), into out/all/"
 	@echo "make test        build everything and run the C++ tests, the Python tests and the notebooks"
-	@echo "make lint        what the sources look like: clang-format, ruff, mypy, the tree, and clang-tidy on what changed"
-	@echo "make lint-all    the same with clang-tidy on everything, some minutes"
+	@echo "make lint        what the sources look like: the tree, clang-format, ruff, mypy"
+	@echo "make tidy        clang-tidy on the C++ sources that changed since main; ALL=1: on all, half an hour"
 	@echo "make format      write sources as make lint wants them"
 	@echo "make package     build the sdist and the wheel into build/package/ and try them in an environment of their own"
 	@echo "make benchmark   the kernels under Google Benchmark, the Python calls under pytest-benchmark, briefly"
@@ -105,11 +105,12 @@ test-python: .stamps/tests-built
 	@$(VENV)/python .ci/requirements.py lint package | $(VENV)/python -m pip install --quiet --requirement /dev/stdin
 	@touch $@
 
-lint: .stamps/lint
+lint: .stamps/installed .stamps/lint  # mypy reads the package as it is installed
 	@.ci/lint.sh
 
-lint-all: .stamps/lint
-	@.ci/lint.sh --all
+tidy: .stamps/lint
+	@cmake --preset release --log-level=ERROR
+	@$(VENV)/python .ci/tidy.py $(if $(ALL),--all)
 
 format: .stamps/lint
 	@.ci/lint.sh --format

@@ -1,7 +1,6 @@
 #!/bin/bash
 # What `make lint` runs, all of it, whatever fails: exits 1 where anything did. --format writes the
-# sources as it wants them instead. clang-tidy looks at the sources that differ from the branch main,
-# or from the commit before where this is main; --all: at every source.
+# sources as it wants them instead.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 bin=$PWD/.venv/bin
@@ -24,10 +23,6 @@ check() {  # title, command
         status=1
     fi
 }
-tidy() {
-    cmake --preset release --log-level=ERROR >/dev/null || return
-    .venv/bin/python .ci/tidy.py "$@"
-}
 
 check tree "$bin/python" .ci/check_tree.py
 check clang-format "$bin/clang-format" --dry-run -Werror "${cpp[@]}"
@@ -35,5 +30,4 @@ check "ruff check" "$bin/ruff" check --quiet .
 check "ruff format" "$bin/ruff" format --check --quiet .
 check mypy "$bin/python" -m mypy
 check workflows "$bin/check-jsonschema" --builtin-schema vendor.github-workflows .github/workflows/*.yml
-check clang-tidy tidy "$@"
 exit $status
