@@ -74,7 +74,7 @@ def double_sampling(a: Any, x: Any, b: Any, levels: Any, *, seed: int | Draws = 
     above = np.clip(np.searchsorted(grid, samples, side="right"), 1, grid.size - 1)
     low, high = grid[above - 1], grid[above]
     up = (samples - low) / (high - low)
-    step = _core.TensorStep("a", "other", [m, n], 0, 0, integer("seed", taken(seed), 0, 2**64 - 1), float("nan"), float("nan"))
+    step = _core.TrainingStep("a", "other", [m, n], 0, 0, integer("seed", taken(seed), 0, 2**64 - 1), float("nan"), float("nan"))
     draw = [np.where(step.random(0, samples.size, 53, hop).reshape(m, n) < up * 2.0**53, high, low) for hop in (0, 1)]
     first, second = draw
 
