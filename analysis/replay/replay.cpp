@@ -201,8 +201,8 @@ std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemVie
         State copy = before;
         return exchange(scheme, again, copy, item.rows, wanted);
     };
-    const Exchange e = exchange(scheme, step, state, item.rows, wanted);
-    std::vector<ResultRow> rows = tensor_rows(scheme, e, item.rows, context);
+    Exchange e = exchange(scheme, step, state, item.rows, wanted);
+    std::vector<ResultRow> rows = tensor_rows(scheme, std::move(e), item.rows, context);
     name(rows, t, k, resolved);
     return rows;
 }

@@ -79,11 +79,13 @@ void count_grid_use(RowSums& wire, const std::vector<Message>& sent) {
 }
 
 // Rows that have no closed form, from K draws. reference: of the reduced rows, empty if there are none.
-void sample_rows(std::vector<ResultRow>& rows, const TensorScheme& tensor, const Exchange& e, const Rows& truth, const Row& reference,
+void sample_rows(std::vector<ResultRow>& rows, const TensorScheme& tensor, const Exchange& e, std::span<const std::span<const float>> gradients, const Row& reference,
                  const ExchangeContext& context) {
     const auto lacks = [&](const ResultRow& row) { return std::isnan(row.expected_bias) && row.count > 0 && row.counted == row.count; };
     if (context.draws == 1 || !tensor.draws || e.skipped || std::none_of(rows.begin(), rows.end(), lacks)) return;
-    const double divisor = context.divide ? static_cast<double>(truth.size()) : 1.0;
+    const double divisor = context.divide ? static_cast<double>(gradients.size()) : 1.0;
+    Rows truth;
+    for (const std::span<const float> row : gradients) truth.emplace_back(row.begin(), row.end());
     std::vector<Rows> sent, reduced;  // per draw: a row a worker, or a row a reduced row
     for (int d = 0; d < context.draws; ++d) {
         Exchange other;
@@ -115,64 +117,52 @@ void sample_rows(std::vector<ResultRow>& rows, const TensorScheme& tensor, const
 
 }  // namespace
 
-std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, const Exchange& e, std::span<const std::span<const float>> gradients,
+std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, Exchange e, std::span<const std::span<const float>> gradients,
                                    const ExchangeContext& context) {
     const std::size_t n = gradients[0].size(), workers = gradients.size();
-    Rows truth;
-    for (std::size_t w = 0; w < workers; ++w) truth.emplace_back(gradients[w].begin(), gradients[w].end());
     const bool known = std::all_of(e.sent.begin(), e.sent.end(), [n](const Message& m) { return m.variance.size() == n; });
     const bool certain = !scheme.draws || std::all_of(e.sent.begin(), e.sent.end(), [](const Message& m) { return m.certain; });
     const Moments drawn = certain ? Moments::deterministic : known ? Moments::closed_form : Moments::none;
-    // Moments are of what was intended; rows speak of the truth.
-    const auto bias_of = [&](std::size_t w) {
-        Row bias = e.sent[w].bias;
-        for (std::size_t i = 0; i < n; ++i) bias[i] += e.intended[w][i] - truth[w][i];
-        return bias;
-    };
 
+    // Worker after worker: the wire's row, and sums over the workers for the others, each from +0 but the reference's.
     std::vector<RowSums> sums(1);
     RowSums& wire = sums.front();
     wire.moments = drawn;
     if (scheme.compares_intended) wire.own.emplace();
+    Row reference, own_reference, bias(known ? n : 0), variance(known ? n : 0);
+    const auto add_to = [](Row& sum, const Row& row) {
+        if (sum.empty()) sum = row;
+        else for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += row[i];
+    };
     for (std::size_t w = 0; w < workers; ++w) {
-        const Message& m = e.sent[w];
+        Message& m = e.sent[w];
+        const Row truth(gradients[w].begin(), gradients[w].end());
+        // Moments are of what was intended; rows speak of the truth.
+        for (std::size_t i = 0; i < bias.size(); ++i) m.bias[i] += e.intended[w][i] - truth[i];
         if (e.skipped) {
-            add(wire.statistics, {truth[w], truth[w], {}, {}});
-            continue;
+            add(wire.statistics, {truth, truth, {}, {}});
+        } else {
+            const std::span<const double> none;
+            add(wire.statistics, {truth, m.values, known ? std::span<const double>(m.bias) : none, known ? std::span<const double>(m.variance) : none});
+            if (wire.own) add(*wire.own, {e.intended[w], m.values, {}, {}});
         }
-        const Row bias = known ? bias_of(w) : Row{};
-        add(wire.statistics, {truth[w], m.values, bias, known ? std::span<const double>(m.variance) : std::span<const double>{}});
-        if (wire.own) add(*wire.own, {e.intended[w], m.values, {}, {}});
+        if (!context.reduces) continue;
+        add_to(reference, truth);
+        if (scheme.compares_intended) add_to(own_reference, e.intended[w]);
+        for (std::size_t i = 0; i < bias.size(); ++i) {
+            bias[i] += m.bias[i];
+            variance[i] += m.variance[i];
+        }
+        for (Row* row : {&m.bias, &m.variance, &e.intended[w]}) Row().swap(*row);
     }
     count_grid_use(wire, e.sent);
 
     const double divisor = context.divide ? static_cast<double>(workers) : 1.0;
-    Row reference;
     if (context.reduces) {
-        const auto mean_of = [&](const Rows& each) {
-            Row mean = each[0];
-            for (std::size_t w = 1; w < workers; ++w) {
-                for (std::size_t i = 0; i < n; ++i) mean[i] += each[w][i];
-            }
-            for (double& x : mean) x /= divisor;
-            return mean;
-        };
-        reference = mean_of(truth);
-        const Row own_reference = scheme.compares_intended ? mean_of(e.intended) : Row{};
-        Row bias, variance;
-        if (known) {
-            bias.assign(n, 0.0);
-            variance.assign(n, 0.0);
-            for (std::size_t w = 0; w < workers; ++w) {
-                const Row of_worker = bias_of(w);
-                for (std::size_t i = 0; i < n; ++i) {
-                    bias[i] += of_worker[i];
-                    variance[i] += e.sent[w].variance[i];
-                }
-            }
-            for (double& b : bias) b /= divisor;
-            for (double& v : variance) v /= divisor * divisor;
+        for (Row* row : {&reference, &own_reference, &bias}) {
+            for (double& x : *row) x /= divisor;
         }
+        for (double& v : variance) v /= divisor * divisor;
         const auto reduced = [&](const std::string& topology, Row y, bool is_sum) {
             RowSums& row = sums.emplace_back();
             row.topology = topology;
@@ -199,7 +189,7 @@ std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, const Exchange& e
         scheme.transport, n,        static_cast<int>(workers), mean_up(e.sent, &Message::payload_bits), mean_up(e.sent, &Message::side_bits),
         e.scale_exponent, e.skipped};
     std::vector<ResultRow> rows = make_rows(sent, sums);
-    sample_rows(rows, scheme, e, truth, reference, context);
+    sample_rows(rows, scheme, e, gradients, reference, context);
     return rows;
 }
 

@@ -22,8 +22,8 @@ struct ExchangeContext {
     std::function<Exchange(int draw)> redraw;  // the same exchange from the same state with the words of draw 1..K-1
 };
 
-// gradients: as recorded, special values included.
-std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, const Exchange& exchange, std::span<const std::span<const float>> gradients,
+// gradients: as recorded, special values included. Lets go of what it has read of the exchange.
+std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, Exchange exchange, std::span<const std::span<const float>> gradients,
                                    const ExchangeContext& context);
 
 // The same rows, empty but for their names and a note that says what the trace lacks.

@@ -86,8 +86,7 @@ Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, Sta
     const FloatEnvironment environment;
     const std::size_t n = gradients.at(0).size();
     Exchange e;
-    e.gradients = std::move(gradients);
-    e.intended = e.gradients;
+    e.intended = std::move(gradients);
     if (scheme.compensate) scheme.compensate(step, state, e.intended);
     for (const Row& row : e.intended) check_length(row, n, "compensate");
 

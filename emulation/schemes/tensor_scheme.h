@@ -94,7 +94,6 @@ struct Message {
 };
 
 struct Exchange {
-    Rows gradients;             // as given; 0 where not finite
     Rows intended;              // what the workers wanted to send
     std::vector<Message> sent;  // values in the gradient's own basis
     Rows reduced;               // the sums over the workers, one a topology

@@ -6,6 +6,7 @@
 // Elias' omega (`elias`, the recursive one), gamma or delta code; buckets follow each other.
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "emulation/schemes/codecs/elias.h"
 #include "emulation/schemes/codecs/uniform_row.h"
@@ -25,10 +26,11 @@ std::optional<EliasCode> elias_code(std::string_view name) {
 
 Message encode(std::span<const double> x, const UniformGrid& grid, std::optional<EliasCode> code, const RandomStream& stream, bool packs) {
     Message m = encode_uniform_row(x, grid, stream, packs && !code);
+    const Row levels = std::exchange(m.codes, {});  // nobody adds them
     if (!code) return m;
     BitWriter bits;
     for (std::size_t b = 0; b < x.size(); b += grid.bucket) {
-        put_sparse(bits, std::span(m.codes).subspan(b, std::min(grid.bucket, x.size() - b)), *code);
+        put_sparse(bits, std::span(levels).subspan(b, std::min(grid.bucket, x.size() - b)), *code);
     }
     m.payload_bits = bits.bits();
     if (packs) m.payload = bits.take();
