@@ -79,8 +79,8 @@ void count_grid_use(RowSums& wire, const std::vector<Message>& sent) {
 }
 
 // Rows that have no closed form, from K draws. reference: of the reduced rows, empty if there are none.
-void sample_rows(std::vector<ResultRow>& rows, const TensorScheme& tensor, const Exchange& e, std::span<const std::span<const float>> gradients, const Row& reference,
-                 const ExchangeContext& context) {
+void sample_rows(std::vector<ResultRow>& rows, const TensorScheme& tensor, const Exchange& e, std::span<const std::span<const float>> gradients,
+                 const Row& reference, const ExchangeContext& context) {
     const auto lacks = [&](const ResultRow& row) { return std::isnan(row.expected_bias) && row.count > 0 && row.counted == row.count; };
     if (context.draws == 1 || !tensor.draws || e.skipped || std::none_of(rows.begin(), rows.end(), lacks)) return;
     const double divisor = context.divide ? static_cast<double>(gradients.size()) : 1.0;
@@ -132,7 +132,8 @@ std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, Exchange e, std::
     Row reference, own_reference, bias(known ? n : 0), variance(known ? n : 0);
     const auto add_to = [](Row& sum, const Row& row) {
         if (sum.empty()) sum = row;
-        else for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += row[i];
+        else
+            for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += row[i];
     };
     for (std::size_t w = 0; w < workers; ++w) {
         Message& m = e.sent[w];
@@ -143,7 +144,8 @@ std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, Exchange e, std::
             add(wire.statistics, {truth, truth, {}, {}});
         } else {
             const std::span<const double> none;
-            add(wire.statistics, {truth, m.values, known ? std::span<const double>(m.bias) : none, known ? std::span<const double>(m.variance) : none});
+            add(wire.statistics,
+                {truth, m.values, known ? std::span<const double>(m.bias) : none, known ? std::span<const double>(m.variance) : none});
             if (wire.own) add(*wire.own, {e.intended[w], m.values, {}, {}});
         }
         if (!context.reduces) continue;

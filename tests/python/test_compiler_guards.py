@@ -25,7 +25,9 @@ def test_options_that_give_up_ieee_754_do_not_compile(option):
 
 
 def test_the_projects_own_options_compile():
-    done = compiled("-O3", "-ffp-contract=off", "-fno-trapping-math", "-fno-math-errno", "-fsyntax-only", "-x", "c++", "-", source='#include "core/rounding.h"\n')
+    done = compiled(
+        "-O3", "-ffp-contract=off", "-fno-trapping-math", "-fno-math-errno", "-fsyntax-only", "-x", "c++", "-", source='#include "core/rounding.h"\n'
+    )
     assert done.returncode == 0, done.stderr
 
 
