@@ -134,14 +134,13 @@ exhaustive: .stamps/installed
 	@$(VENV)/python -m tests.exhaustive $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ONLY),--only '$(ONLY)')
 
 .stamps/docs: .stamps/installed
+	@PYTHON=$(PYTHON) .ci/system_packages.sh doxygen
 	@echo "Installing the packages that the documentation site needs into .venv"
 	@$(VENV)/python .ci/requirements.py docs | $(VENV)/python -m pip install --quiet --requirement /dev/stdin
 	@touch $@
 
 # Offline. A warning, such as that of a link to nowhere, is an error.
 docs: .stamps/docs
-	@command -v doxygen >/dev/null || { echo "The pages of the C++ library need doxygen (Debian: doxygen)"; exit 1; }
-	@mkdir -p build/docs-cpp && doxygen docs/Doxyfile
 	@$(VENV)/python -m sphinx --builder html --conf-dir docs --doctree-dir build/docs-pages \
 	   --fail-on-warning --keep-going --quiet . build/docs
 	@echo "The site is build/docs/index.html."

@@ -11,6 +11,7 @@ import hashlib
 import logging
 import re
 import shutil
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,10 @@ NAVIGATION = {
     "Proofs and speed": ["docs/conformance", "docs/performance"],
     "Inside": ["docs/design", "docs/ARCHITECTURE", "CONTRIBUTING", "CHANGELOG"],
 }
+
+# What the C++ library's reference is made of, for breathe.
+(ROOT / "build" / "docs-cpp").mkdir(parents=True, exist_ok=True)
+subprocess.run(["doxygen", "docs/Doxyfile"], cwd=ROOT, check=True)
 
 root_doc = "README"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon", "breathe"]

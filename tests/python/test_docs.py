@@ -6,6 +6,7 @@ import importlib
 import json
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -90,8 +91,10 @@ def test_links_to_nowhere_are_found(tmp_path):
 
 def test_sphinx_makes_it_without_a_warning(tmp_path):
     """Notebooks are not run here: they are run by their own test."""
-    for module in ("sphinx", "furo", "myst_nb"):
+    for module in ("sphinx", "furo", "myst_nb", "breathe"):
         pytest.importorskip(module)
+    if shutil.which("doxygen") is None:
+        pytest.skip("there is no doxygen, of which the C++ reference is made")
     command = [
         sys.executable,
         "-m",

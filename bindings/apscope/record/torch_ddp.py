@@ -1,7 +1,6 @@
 """Recording under PyTorch's DistributedDataParallel: local gradients, before the all-reduce."""
 
-from __future__ import annotations
-
+# DDP reads the annotations of the hook: they must be types, not texts.
 from typing import Any
 
 import torch
@@ -26,7 +25,7 @@ class DDPRecorder:
         self.names = {id(p): name for name, p in model.module.named_parameters()}
         model.register_comm_hook(None, self._hook)
 
-    def _hook(self, _: None, bucket: dist.GradBucket) -> torch.futures.Future:
+    def _hook(self, _: None, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         if self.step is not None:
             for p, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True):
                 self.writer.add(self.step, self.rank, self.names[id(p)], to_numpy(gradient))
