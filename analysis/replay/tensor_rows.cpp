@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "analysis/replay/row_builder.h"
+#include "analysis/statistics/split_kernels.h"
 #include "core/fixed_shape_sum.h"
 
 namespace apscope::detail {
@@ -51,6 +52,39 @@ std::optional<double> reduced_max_ulp(const TensorScheme& scheme, const Row& sca
     return max;
 }
 
+// The split of the errors of rows that add up: what was lost and clipped, element by element, over the workers.
+struct Split {
+    Row exact, lost, clipped;
+
+    // A worker's message, of which the row of the wire is `sent`.
+    void add_sent(ErrorStatistics& sent, const Row& truth, const Message& m) {
+        lost.resize(truth.size());
+        clipped.resize(truth.size());
+        ErrorSplit row;
+        for (std::size_t first = 0; first < truth.size(); first += sum_block) {
+            const auto split = [&]<class Saturated>(Saturated saturated) {
+                simd::run<SplitSent<double, Saturated>>(truth.data() + first, m.values.data() + first, saturated,
+                                                        std::min(sum_block, truth.size() - first), lost.data() + first, clipped.data() + first, &row);
+            };
+            if (m.saturated.empty()) split(NoneSaturated{});
+            else split(Marked{m.saturated.data() + first});
+        }
+        sent.split.merge(row);
+    }
+    void add_reduced(ErrorStatistics& reduced, const Row& reference, const Row& y) const {
+        for (std::size_t first = 0; first < y.size(); first += sum_block) {
+            simd::run<SplitReduced<true>>(reference.data() + first, exact.data() + first, y.data() + first, lost.data() + first,
+                                          clipped.data() + first, std::min(sum_block, y.size() - first), &reduced.split);
+        }
+    }
+};
+
+// Is what the workers round to a float grid the gradient, element by element?
+bool rounds_gradients(const TensorScheme& scheme, const Exchange& e) {
+    const bool on_grid = std::all_of(e.sent.begin(), e.sent.end(), [](const Message& m) { return m.grid_use.has_value(); });
+    return on_grid && !scheme.forward && !scheme.compensate && !e.skipped;
+}
+
 std::uint64_t mean_up(const std::vector<Message>& sent, std::uint64_t Message::* bits) {
     std::uint64_t total = 0;
     for (const Message& m : sent) total += m.*bits;
@@ -65,13 +99,18 @@ std::vector<std::string> topology_names(const TensorScheme& scheme, const Exchan
     return names;
 }
 
-// What all messages say of a float grid, if they do.
+// What all messages say of a float grid, if they do, and of its blocks.
 void count_grid_use(RowSums& wire, const std::vector<Message>& sent) {
     GridUse use;
+    BlockUse blocks;
+    bool in_blocks = true;
     for (const Message& m : sent) {
         if (!m.grid_use) return;
         use.merge(*m.grid_use);
+        in_blocks = in_blocks && m.block_use;
+        if (m.block_use) blocks.merge(*m.block_use);
     }
+    if (in_blocks) wire.blocks = blocks;
     wire.float_grid = true;
     wire.statistics.subnormal = use.subnormal;
     wire.statistics.saturated = use.saturated;
@@ -129,6 +168,8 @@ std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, Exchange e, std::
     RowSums& wire = sums.front();
     wire.moments = drawn;
     if (scheme.compares_intended) wire.own.emplace();
+    wire.has_split = rounds_gradients(scheme, e);
+    Split split;
     Row reference, own_reference, bias(known ? n : 0), variance(known ? n : 0);
     const auto add_to = [](Row& sum, const Row& row) {
         if (sum.empty()) sum = row;
@@ -146,6 +187,7 @@ std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, Exchange e, std::
             const std::span<const double> none;
             add(wire.statistics,
                 {truth, m.values, known ? std::span<const double>(m.bias) : none, known ? std::span<const double>(m.variance) : none});
+            if (wire.has_split) split.add_sent(wire.statistics, truth, m);
             if (wire.own) add(*wire.own, {e.intended[w], m.values, {}, {}});
         }
         if (!context.reduces) continue;
@@ -165,6 +207,9 @@ std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, Exchange e, std::
             for (double& x : *row) x /= divisor;
         }
         for (double& v : variance) v /= divisor * divisor;
+        for (Row* row : {&split.lost, &split.clipped}) {
+            for (double& v : *row) v /= divisor;
+        }
         const auto reduced = [&](const std::string& topology, Row y, bool is_sum) {
             RowSums& row = sums.emplace_back();
             row.topology = topology;
@@ -180,6 +225,11 @@ std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, Exchange e, std::
             if (const auto ulp = reduced_max_ulp(scheme, e.scales, reference, y, divisor)) {
                 row.float_grid = true;
                 row.statistics.max_ulp = *ulp;
+            }
+            row.has_split = sums.front().has_split;
+            if (row.has_split) {
+                if (split.exact.empty()) split.exact = y;
+                split.add_reduced(row.statistics, reference, y);
             }
             if (scheme.compares_intended) add(row.own.emplace(), {own_reference, y, {}, {}});
         };

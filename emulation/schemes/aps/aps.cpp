@@ -75,6 +75,11 @@ Message encode_units(std::span<const double> x, const Row& scales, std::size_t u
         m.bias[i] /= scales[i];
         m.variance[i] = m.variance[i] / scales[i] / scales[i];
     }
+    BlockUse blocks;
+    for (std::size_t first = 0; first < x.size(); first += unit) {
+        blocks.add(x, m.saturated, first, std::min(unit, x.size() - first), 1.0 / scales[first]);
+    }
+    m.block_use = blocks;
     m.side_bits = 8 * ((x.size() + unit - 1) / unit);
     return m;
 }

@@ -36,7 +36,7 @@ Message encode_float_row(std::span<const double> x, double scale, const FloatGri
         const double scaled = x[i] * scale;
         m.codes[i] = round_one<double>(scaled, cast, drawn ? words[i % random_group] : 0);
         m.values[i] = m.codes[i] / scale;
-        if (std::isfinite(x[i])) use.add(x[i], m.codes[i], m.values[i], scale, limits);
+        if (std::isfinite(x[i]) && use.add(x[i], m.codes[i], m.values[i], scale, limits)) mark(m.saturated, i, n);
         if (!drawn) continue;
         const RoundingMoments moments = stochastic_moments(scaled, cast);
         m.bias[i] = moments.defined ? moments.bias / scale : std::nan("");
