@@ -29,11 +29,11 @@ export function drawParts(place, view, sides, counts, layer) {
   const found = sides.map((s, k) => ({ name: "AB"[k], ...partSums(view.rows, view.layers, view.steps, s.judged, counts, view.layers.indexOf(layer)) }));
   const told = found.filter((f) => f.error > 0 && PARTS.every(([name]) => !Number.isNaN(f.sums[name])));
   if (!told.length) return place.replaceChildren(element("p", { class: "empty" }, "No errors here that split: the two lose nothing, or round to no float grid."));
-  const rowName = (f) => `${f.name}, NMSE ${figure(f.nmse)}`;
+  const rowName = (f) => `${f.name}, pooled NMSE ${figure(f.nmse)}`;
   const bars = told.flatMap((f) => PARTS.map(([name, , says]) => ({ row: rowName(f), name, says, share: f.sums[name] / f.error })));
   const words = told.map((f) => `${f.name}: ${PARTS.map(([name]) => `${name} ${percent(f.sums[name] / f.error)}`).join(", ")}`).join("; ");
   chart(place, `What the squared errors are made of. ${words}.`, {
-    height: 58 + 30 * told.length, marginLeft: 118, marginBottom: 34, x: { percent: true, label: "share of the squared error", tickFormat: (v) => `${v} %`, grid: true },
+    height: 58 + 30 * told.length, marginLeft: 160, marginBottom: 34, x: { percent: true, label: "share of the squared error", tickFormat: (v) => `${v} %`, grid: true },
     y: { type: "band", domain: told.map(rowName), label: null }, color: { domain: PARTS.map((p) => p[0]), range: PARTS.map((p) => p[1]), legend: true },
     marks: [
       Plot.barX(bars, { x: "share", y: "row", fill: "name", insetTop: 2, insetBottom: 2, title: (b) => `${b.name}: ${percent(b.share)}\n${b.says}`, tip: true }),
