@@ -10,6 +10,7 @@ import pandas as pd
 
 from .._arrays.float_environment import guarded
 from .._schemes.scheme import as_scheme
+from .._text import clip
 from .pooling import frame_of, groups, is_own, losses, numbers, quotient, total, total_of_present, whole_sums
 from .summary import cosines, step_losses
 
@@ -185,14 +186,13 @@ def scheme_in(frame: pd.DataFrame, scheme: Any) -> str:
     raise ValueError(f"the results hold no scheme '{scheme}'; {hint(str(scheme), held)}")
 
 
-def hint(word: str, held: list[str], most: int = 6) -> str:
+def hint(word: str, held: list[str], shown: int = 6) -> str:
     """The nearest of the names that there are, else the first of them."""
     near = [name for name in held if name.startswith(word)][:1] or difflib.get_close_matches(word, held, n=1, cutoff=0.5)
     if near:
         return f"did you mean '{near[0]}'?"
-    more = f" and {len(held) - most} more" if len(held) > most else ""
-    names = [name if len(name) <= 80 else f"{name[:60]}…{name[-19:]}" for name in held[:most]]
-    return f"they hold {', '.join(names) or 'none'}{more}"
+    more = f" and {len(held) - shown} more" if len(held) > shown else ""
+    return f"they hold {', '.join(clip(name, 80) for name in held[:shown]) or 'none'}{more}"
 
 
 def _topologies(one: pd.DataFrame, other: pd.DataFrame, a: str, b: str, wanted: str | None) -> tuple[str, str]:

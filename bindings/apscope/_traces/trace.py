@@ -127,7 +127,7 @@ class Trace:
         )
 
     def _repr_html_(self) -> str:
-        from .._results.show import trace_html
+        from .show import trace_html
 
         return trace_html(self)
 
