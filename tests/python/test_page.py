@@ -77,7 +77,7 @@ def test_level_schemes_are_called_level_with_what_they_differ_in(results):
     assert any("`aps:e5m2` and `loss_scaling:e5m2,scale=best` are level on step NMSE" in s and rates in s for s in sentence)
 
 
-def test_each_meeting_is_like_with_like(results):
+def test_each_comparison_is_like_with_like(results):
     _, duels = told(results)
     met = set(zip(duels["a"], duels["b"]))
     assert ("aps:e3m4", "loss_scaling:e3m4,scale=best") in met and ("aps:e3m4", "stochastic:e3m4") in met

@@ -179,8 +179,11 @@ def scheme_in(frame: pd.DataFrame, scheme: Any) -> str:
         return scheme
     try:
         spec = as_scheme(scheme).spec
-    except ValueError:  # no spec, such as the bare name of a scheme that needs a format: what is held says more
-        spec = str(scheme)
+    except ValueError:
+        name, _, settings = str(scheme).partition(":")
+        if "," in settings and any(one.startswith(f"{name}:") for one in held):
+            raise  # a key or value that this scheme has not
+        spec = str(scheme)  # no spec, such as the bare name of a scheme that needs a format: what is held says more
     if spec in held:
         return spec
     raise ValueError(f"the results hold no scheme '{scheme}'; {hint(str(scheme), held)}")

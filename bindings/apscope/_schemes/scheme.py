@@ -54,6 +54,7 @@ class Scheme:
 
     @property
     def name(self) -> str:
+        """What specs call it: the part before the format and the keys."""
         return self._parsed["name"]
 
     @property
@@ -102,10 +103,12 @@ class Scheme:
         return self._parsed["body"]
 
     def to_json(self) -> str:
+        """Name, format, keys and body as a JSON object, which `from_json` reads."""
         return json.dumps({"scheme": self.name, "format": self.format, "keys": self.keys, "body": self._parsed["body"]})
 
     @staticmethod
     def from_json(text: str) -> Scheme:
+        """The scheme of a text that `to_json` gave."""
         d = json.loads(text)
         return Scheme(spec_of(d["scheme"], d.get("format", ""), d.get("keys", {}), d.get("body", "")))
 
@@ -235,7 +238,7 @@ def define(
     }
     for part, f in parts.items():
         if not callable(f):
-            raise TypeError(f"{part}={f!r} is no function")
+            raise TypeError(f"{part}={f!r} must be a function")
     if name in LISTS:
         raise ValueError(f"'{name}' cannot name a new scheme: it stands for a list of schemes; give another word")
     if keeps_state is None and "update" in parts:

@@ -21,8 +21,6 @@ class Trace:
 
     Attributes
     ----------
-    name : str
-        The manifest's name, else the folder's.
     path : pathlib.Path
         The trace's folder.
     manifest
@@ -38,6 +36,7 @@ class Trace:
 
     @property
     def name(self) -> str:
+        """The manifest's name, else the folder's."""
         return self.manifest.name
 
     @cached_property

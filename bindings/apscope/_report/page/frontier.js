@@ -43,7 +43,7 @@ function drawOne(place, key, view, measure) {
   const low = Math.max(FLOOR, Math.min(...points.map((p) => p.y || FLOOR)) / 2);
   for (const p of points) p.drawn = Math.max(p.y, low);
   const front = paretoFront(points.filter((p) => !p.overflowed));
-  const narrow = place.clientWidth < 500, [least, most] = d3.extent(points, (p) => p.x), middle = Math.sqrt(least * most);
+  const narrow = place.clientWidth < 500, [smallest, largest] = d3.extent(points, (p) => p.x), middle = Math.sqrt(smallest * largest);
   const text = (p) => `${p.scheme}\n${MEASURES[measure]} ${figure(p.y)}${p.y < low ? " (below the axis)" : ""}\n${key} ${key === "time" ? seconds(p.x) : figure(p.x)}`
     + `\nunderflow on the wire ${figure(100 * p.underflow_wire)} %${p.skipped ? `\nskipped ${p.skipped} steps` : ""}${p.overflowed ? `\noverflow in ${p.overflowed} steps` : ""}`;
   const families = [...new Set(points.map((p) => p.family))];

@@ -9,7 +9,7 @@ import { Table } from "./table.js";
 import { clip, figure, percent, times } from "./text.js";
 
 // Rows of a map; a table has them all.
-const MOST_LAYERS = 60;
+const MAX_LAYERS = 60;
 
 export function versusPart(box, state, redraw) {
   const pickers = element("div", { class: "tools" });
@@ -67,9 +67,9 @@ function sentence(state, sides, records) {
 
 function drawMap(place, view, cells, records, state, pick) {
   // The layers that differ most, in the trace's order.
-  const most = new Set([...records].sort((x, y) => Math.abs(Math.log(y.median_ratio || 1)) - Math.abs(Math.log(x.median_ratio || 1))).slice(0, MOST_LAYERS).map((r) => r.layer));
-  const layers = view.layers.filter((l) => most.has(l));
-  const known = cells.filter((c) => most.has(c.layer) && !Number.isNaN(c.ratio));
+  const kept = new Set([...records].sort((x, y) => Math.abs(Math.log(y.median_ratio || 1)) - Math.abs(Math.log(x.median_ratio || 1))).slice(0, MAX_LAYERS).map((r) => r.layer));
+  const layers = view.layers.filter((l) => kept.has(l));
+  const known = cells.filter((c) => kept.has(c.layer) && !Number.isNaN(c.ratio));
   const finite = known.map((c) => Math.abs(c.ratio)).filter(Number.isFinite);
   const bound = Math.min(12, Math.max(1, ...finite));
   const width = place.clientWidth || 600, margin = Math.min(200, width * 0.3);
@@ -83,7 +83,7 @@ function drawMap(place, view, cells, records, state, pick) {
     },
     marks: [
       Plot.cell(known, { x: "step", y: "layer", fill: (c) => Math.max(-bound, Math.min(bound, c.ratio)), inset: 0.3 }),
-      state.picked && most.has(state.picked.layer)
+      state.picked && kept.has(state.picked.layer)
         ? Plot.cell(view.steps.filter((s) => state.picked.step == null || s === state.picked.step).map((step) => ({ step, layer: state.picked.layer })), { x: "step", y: "layer", fill: "none", stroke: "currentColor" }) : null,
       Plot.tip(known, Plot.pointer({ x: "step", y: "layer", title: (c) => `${clip(c.layer, 60)}, step ${c.step}\nA ${figure(c.a)}, B ${figure(c.b)}\nA loses ${c.ratio === 0 ? "as much as B" : times(2 ** c.ratio)}` })),
     ],
