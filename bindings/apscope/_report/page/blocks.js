@@ -1,6 +1,6 @@
 // Part (f): statistics of the blocks of block formats, which stand in columns whose names begin with "block_".
 
-import { chart, figureBox, stepScale } from "./chart.js";
+import { beside, chart, figureBox, stepScale } from "./chart.js";
 import { grid } from "./compare.js";
 import { element, select } from "./dom.js";
 import { clip, figure } from "./text.js";
@@ -23,10 +23,10 @@ export function blocksPart(box, state, redraw) {
     grid(view, state.blockScheme, "").forEach((row, i) => {
       if (row >= 0 && !Number.isNaN(values[row])) cells.push({ layer: view.layers[Math.floor(i / view.steps.length)], step: view.steps[i % view.steps.length], value: values[row] });
     });
-    const margin = Math.min(200, (place.clientWidth || 600) * 0.3);
+    const width = place.clientWidth || 600, { margin, fit } = beside(view.layers, width);
     chart(place, `${state.blockColumn} of ${state.blockScheme} by layer and step.`, {
-      height: 62 + view.layers.length * 18, marginLeft: margin, marginBottom: 36, x: stepScale(view.steps, (place.clientWidth || 600) - margin),
-      y: { type: "band", domain: view.layers, label: null, padding: 0, tickFormat: (l) => clip(l, 26) }, color: { scheme: "viridis", legend: true, label: state.blockColumn },
+      height: 62 + view.layers.length * 18, marginLeft: margin, marginBottom: 36, x: stepScale(view.steps, width - margin),
+      y: { type: "band", domain: view.layers, label: null, padding: 0, tickFormat: fit }, color: { scheme: "viridis", legend: true, label: state.blockColumn },
       marks: [Plot.cell(cells, { x: "step", y: "layer", fill: "value", inset: 0.3 }), Plot.tip(cells, Plot.pointer({ x: "step", y: "layer", title: (c) => `${clip(c.layer, 60)}, step ${c.step}: ${figure(c.value)}` }))],
     });
   };

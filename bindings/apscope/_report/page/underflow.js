@@ -1,6 +1,6 @@
 // Part (d): underflow by scheme and layer, and by layer and step, in bands that show 1 % beside 40 %.
 
-import { chart, dark, figureBox, stepScale } from "./chart.js";
+import { beside, chart, dark, figureBox, stepScale } from "./chart.js";
 import { grid } from "./compare.js";
 import { element } from "./dom.js";
 import { clip, percent } from "./text.js";
@@ -83,12 +83,12 @@ function widest(layers, cells) {
 }
 
 function map(place, cells, { says, rows, rowNames, columns, columnScale, bottom }) {
-  const width = place.clientWidth || 600, margin = Math.min(230, width * 0.36);
+  const width = place.clientWidth || 600, { margin, fit } = beside(rowNames, width);
   const worst = [...cells].filter((c) => c.rate > 0).sort((x, y) => y.rate - x.rate).slice(0, WORST);
   const name = (c) => `${clip(String(c[rows]), 60)}, ${columns === "step" ? `step ${c.step}` : clip(c[columns], 60)}: ${percent(c.rate)}`;
   chart(place, `${says} Worst: ${worst.map(name).join("; ") || "none, nothing underflows"}.`, {
     width, height: bottom + 30 + rowNames.length * Math.max(13, Math.min(22, 300 / rowNames.length)), marginLeft: margin, marginBottom: bottom,
-    x: columnScale(width - margin), y: { type: "band", domain: rowNames, label: null, padding: 0, tickFormat: (s) => clip(s, Math.floor(margin / 7.2)) },
+    x: columnScale(width - margin), y: { type: "band", domain: rowNames, label: null, padding: 0, tickFormat: fit },
     color: { type: "ordinal", domain: NAMES, range: dark() ? DARK : LIGHT, legend: true },
     marks: [
       Plot.cell(cells, { x: columns, y: rows, fill: (c) => band(c.rate), inset: 0.3 }),

@@ -1,6 +1,6 @@
 // Part (c): any scheme A against any B: a map of the ratio of their NMSE by layer and step, a table of layers.
 
-import { A_COLOUR, B_COLOUR, chart, dark, figureBox, stepScale } from "./chart.js";
+import { A_COLOUR, B_COLOUR, beside, chart, dark, figureBox, stepScale } from "./chart.js";
 import { bothMeasured, grid, layerSums, layerTable, ratios } from "./compare.js";
 import { detail } from "./detail.js";
 import { element, select } from "./dom.js";
@@ -72,13 +72,13 @@ function drawMap(place, view, cells, records, state, pick) {
   const known = cells.filter((c) => kept.has(c.layer) && !Number.isNaN(c.ratio));
   const finite = known.map((c) => Math.abs(c.ratio)).filter(Number.isFinite);
   const bound = Math.min(12, Math.max(1, ...finite));
-  const width = place.clientWidth || 600, margin = Math.min(200, width * 0.3);
+  const width = place.clientWidth || 600, { margin, fit } = beside(layers, width);
   const neutral = dark() ? "#3a3d42" : "#efefef";
   const made = chart(place, `Heat map of ${layers.length} layers and ${view.steps.length} steps: the ratio of the NMSE of ${state.a} over that of ${state.b}; ${known.filter((c) => c.ratio < 0).length} cells where A loses less. The table below has the same by layer.`, {
     height: 62 + layers.length * Math.max(14, Math.min(26, 360 / layers.length)), marginLeft: margin, marginBottom: 36,
-    x: stepScale(view.steps, width - margin), y: { type: "band", domain: layers, label: null, tickFormat: (l) => clip(l, Math.floor(margin / 7)), padding: 0 },
+    x: stepScale(view.steps, width - margin), y: { type: "band", domain: layers, label: null, tickFormat: fit, padding: 0 },
     color: {
-      type: "linear", domain: [-bound, 0, bound], range: [A_COLOUR, neutral, B_COLOUR], clamp: true, legend: true, width: 320, marginLeft: 16, marginRight: 16, label: "NMSE of A / NMSE of B (blue: A loses less)",
+      type: "linear", domain: [-bound, 0, bound], range: [A_COLOUR, neutral, B_COLOUR], clamp: true, legend: true, width: 320, marginLeft: 26, marginRight: 26, label: "NMSE of A / NMSE of B (blue: A loses less)",
       ticks: [-bound, -bound / 2, 0, bound / 2, bound], tickFormat: (r) => (r === 0 ? "1" : r < 0 ? `1/${2 ** -r >= 10 ? Math.round(2 ** -r) : (2 ** -r).toPrecision(2)}` : `${2 ** r >= 10 ? Math.round(2 ** r) : (2 ** r).toPrecision(2)}`),
     },
     marks: [
