@@ -1,10 +1,12 @@
-"""What holds for the tree of files, read as texts: layers, lengths, headers, words left for later.
+"""What holds for the tree of files, read as texts: layers, import circles, lengths, headers, words left for later.
 
 Prints a line a finding, and exits 1 where there is one.
 """
 
 from __future__ import annotations
 
+import ast
+import graphlib
 import re
 import subprocess
 import sys
@@ -13,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SUFFIXES = {".h", ".cpp", ".cu", ".py", ".sh", ".js"}
-MOST_LINES = 400
+MAX_LINES = 400
 
 # What each layer may include of the project, and of other libraries.
 LAYERS = ["core", "emulation", "analysis", "bindings"]
@@ -47,6 +49,8 @@ SYSTEM = ("fcntl.h", "unistd.h", "sys/")  # POSIX
 ORACLE_ONLY = ("mpfr", "gmp", "boost/")
 ORACLE = ("core/oracle/", "bindings/cpp/apscope/multiprecision.h")  # and the public header that takes Boost's numbers
 USERS = "tests/bindings/cpp/"  # of the C++ library, with libraries of their own
+PACKAGE = "bindings/apscope"
+EXTENSIONS = {"_core", "_cuda", "_oracle"}  # modules of the package that are no Python source
 XTENSOR = "bindings/cpp/apscope/xtensor.h"
 LATER = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3]) + r")\b")
 
@@ -108,11 +112,46 @@ def findings(name: str, text: str) -> Iterator[str]:
         yield f"says {match.group()}: finish it, or leave it out"
     if path.suffix not in SUFFIXES:
         return
-    if (lines := len(text.splitlines())) > MOST_LINES:
-        yield f"has {lines} lines; {MOST_LINES} are the limit"
+    if (lines := len(text.splitlines())) > MAX_LINES:
+        yield f"has {lines} lines; {MAX_LINES} are the limit"
     if path.suffix == ".h" and not text.startswith("//"):
         yield "does not begin with a comment that says what it is for"
     yield from wrong_includes(name, text)
+
+
+def imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Every import that runs, in functions too; not those for type checkers."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        yield from imports(node)
+
+
+def import_circle(package: Path) -> list[str]:
+    """Modules of a package each of which imports the next, the last one being the first; empty where there is no circle."""
+    sources = {}
+    for path in package.rglob("*.py"):
+        parts = (package.name, *path.relative_to(package).with_suffix("").parts)
+        sources[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    known = {*sources, *(f"{package.name}.{name}" for name in EXTENSIONS)}
+    graph: dict[str, set[str]] = {}
+    for module, path in sources.items():
+        inside = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
+        found = graph[module] = set()
+        for node in imports(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found.update(alias.name for alias in node.names)
+                continue
+            base = ".".join([*inside[: len(inside) - node.level + 1], *([node.module] if node.module else [])]) if node.level else node.module or ""
+            found.update(f"{base}.{alias.name}" if f"{base}.{alias.name}" in known else base for alias in node.names)
+        found &= known - {module}  # a module's own name: a package that names its parts
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return list(reversed(error.args[1]))
+    return []
 
 
 def main() -> int:
@@ -127,6 +166,9 @@ def main() -> int:
         for finding in findings(name, (ROOT / name).read_text(encoding="utf-8")):
             print(f"{name} {finding}")
             count += 1
+    if circle := import_circle(ROOT / PACKAGE):
+        print(f"{PACKAGE} has modules that import each other: {' -> '.join(circle)}")
+        count += 1
     print(f"{len(names)} files, {count} findings", file=sys.stderr)
     return 1 if count else 0
 

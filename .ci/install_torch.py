@@ -12,7 +12,7 @@ import sys
 import urllib.request
 
 REQUIREMENT = "torch==2.13.0"
-MOST_BYTES = 500e6
+MAX_BYTES = 500e6
 PIP = [sys.executable, "-m", "pip", "install", "--quiet", "--only-binary", ":all:"]
 
 
@@ -30,7 +30,7 @@ def reason_against() -> str | None:
         request = urllib.request.Request(package["download_info"]["url"], method="HEAD")
         with urllib.request.urlopen(request, timeout=30) as answer:
             size += int(answer.headers.get("Content-Length", 0))
-    return f"its wheels have {size / 1e6:.0f} MB" if size > MOST_BYTES else None
+    return f"its wheels have {size / 1e6:.0f} MB" if size > MAX_BYTES else None
 
 
 def main() -> int:

@@ -29,7 +29,7 @@ int bits_of(std::string_view dtype) {
 }
 
 std::uint64_t natural(const nlohmann::json& value, const std::filesystem::path& path, const std::string& field) {
-    if (!value.is_number_unsigned()) refuse(path, field + " is " + value.dump() + "; it must be a whole number, 0 or more");
+    if (!value.is_number_unsigned()) refuse(path, field + " is " + value.dump() + "; it must be an integer, 0 or more");
     return value.get<std::uint64_t>();
 }
 

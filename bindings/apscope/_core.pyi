@@ -8,7 +8,7 @@ import numpy.typing
 import os
 import pathlib
 import typing
-__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'Manifest', 'NOT_MEASURABLE', 'OWN_REDUCTIONS', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'cast_plan', 'cast_statistics', 'collective_cost', 'collective_of', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'quantize', 'quantize_blocks', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level', 'stream_seed', 'sum_path', 'underflow_modes', 'unpack', 'way', 'widen']
+__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'Manifest', 'NOT_MEASURABLE', 'OWN_REDUCTIONS', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'cast_plan', 'cast_statistics', 'collective_cost', 'collective_of', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_projection', 'parse_scheme', 'parse_topology', 'quantize', 'quantize_blocks', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level', 'stream_seed', 'sum_path', 'underflow_modes', 'unpack', 'way', 'widen']
 class FloatEnvironment:
     def __enter__(self) -> None:
         ...
@@ -61,7 +61,9 @@ class FloatFormat:
     """
     @staticmethod
     def from_json(text: str) -> typing.Any:
-        ...
+        """
+        The format of a text that `to_json` gave.
+        """
     def __eq__(self, arg0: FloatFormat) -> bool:
         ...
     def __getstate__(self) -> str:
@@ -88,78 +90,128 @@ class FloatFormat:
         The format's ranges as a picture, in notebooks.
         """
     def to_dict(self) -> dict:
-        ...
+        """
+        The fields by name, as FloatFormat(**fields) takes them.
+        """
     def to_json(self) -> str:
-        ...
+        """
+        `to_dict` as text, which `from_json` reads.
+        """
     @property
     def bias(self) -> int:
-        ...
+        """
+        A normal value is 2^(field - bias) (1 + fraction).
+        """
     @property
     def emax(self) -> int:
-        ...
+        """
+        Exponent of the largest finite value, floor(log2(largest)).
+        """
     @property
     def emin(self) -> int:
-        ...
+        """
+        Exponent of the smallest normal value, 1 - bias, or -bias without subnormals; floor(log2(smallest_normal)) where there is one.
+        """
     @property
     def even_code_ties(self) -> bool:
-        ...
+        """
+        Of precision 1 only: ties go to the even code (P3109), not to the larger magnitude (IEEE 754).
+        """
     @property
     def exponent_bits(self) -> int:
-        ...
+        """
+        Width of the exponent field in bits, 0 to 11. 0: no such field, all values in one binade of subnormals.
+        """
     @property
     def fits_fp32(self) -> bool:
-        ...
+        """
+        Whether every finite value is an fp32 number: arrays of such a format are float32, of others float64.
+        """
     @property
     def has_infinity(self) -> bool:
-        ...
+        """
+        Whether the code below the NaNs, or the top one, is an infinity, one of each sign.
+        """
     @property
     def has_nan(self) -> bool:
-        ...
+        """
+        Whether any code is a NaN.
+        """
     @property
     def infinity_code(self) -> int:
-        ...
+        """
+        The code of +infinity. ValueError in a format without infinity.
+        """
     @property
     def is_signed(self) -> bool:
-        ...
+        """
+        Whether a sign bit stands above the exponent field.
+        """
     @property
     def largest(self) -> float:
-        ...
+        """
+        The largest finite value.
+        """
     @property
     def mantissa_bits(self) -> int:
-        ...
+        """
+        Stored significand bits, 0 to 52: `precision` less one.
+        """
     @property
     def name(self) -> str:
-        ...
+        """
+        The shortest name that reads back the same, as `apscope formats` writes it; also `str()` of the format.
+        """
     @property
     def nan_at_negative_zero(self) -> bool:
-        ...
+        """
+        Whether the code of -0 is the NaN, as in fnuz and P3109 formats.
+        """
     @property
     def nan_code(self) -> int:
-        ...
+        """
+        The code of the canonical NaN, sign bit 0 but where the NaN is at -0. ValueError in a format without NaN.
+        """
     @property
     def nan_codes(self) -> int:
-        ...
+        """
+        How many codes of each sign, from the top, are NaN. The one at the code of -0 is not counted.
+        """
     @property
     def precision(self) -> int:
-        ...
+        """
+        Significant bits of a normal value, the hidden one included.
+        """
     @property
     def smallest_normal(self) -> float:
-        ...
+        """
+        The smallest positive normal value; 0 in a format that has subnormal values alone.
+        """
     @property
     def smallest_positive(self) -> float:
-        ...
+        """
+        The smallest positive value: subnormal where the format has such values.
+        """
     @property
     def storage_bits(self) -> int:
-        ...
+        """
+        Width of a code in bits: sign, exponent field and stored significand.
+        """
     @property
     def subnormal_exponent(self) -> int:
-        ...
+        """
+        Exponent of field 0, whose values are 2^subnormal_exponent times the fraction: 1 - bias, or -bias.
+        """
     @property
     def subnormals(self) -> bool:
-        ...
+        """
+        Whether exponent field 0 holds zero and subnormal values; False: it is an ordinary binade.
+        """
     @property
     def zero(self) -> str:
-        ...
+        """
+        Which codes are zero: both_signs (+0 and -0), single (+0 alone) or none (code 0 is an ordinary value, as in e8m0).
+        """
 class BlockFormat:
     """
     Elements that share a scale, as a value.
@@ -172,7 +224,9 @@ class BlockFormat:
     """
     @staticmethod
     def from_json(text: str) -> BlockFormat:
-        ...
+        """
+        The block format of a text that `to_json` gave.
+        """
     def __eq__(self, arg0: BlockFormat) -> bool:
         ...
     def __getstate__(self) -> str:
@@ -192,33 +246,53 @@ class BlockFormat:
     def __str__(self) -> str:
         ...
     def to_dict(self) -> dict:
-        ...
+        """
+        The fields by name, the formats as names.
+        """
     def to_json(self) -> str:
-        ...
+        """
+        `to_dict` as text, which `from_json` reads.
+        """
     @property
     def bits_per_element(self) -> float:
-        ...
+        """
+        Bits of storage an element: its code and its share of the scale of a whole block; the tensor scale is not counted.
+        """
     @property
     def block_size(self) -> int:
-        ...
+        """
+        Elements that share a scale; the last block of a line may be shorter.
+        """
     @property
     def element(self) -> FloatFormat:
-        ...
+        """
+        The format of the elements, at most 8 bits.
+        """
     @property
     def name(self) -> str:
-        ...
+        """
+        The shortest name that reads back the same; also `str()` of the format.
+        """
     @property
     def rule(self) -> str:
-        ...
+        """
+        How a scale follows from the largest magnitude of its block: floor, ceil, rceil, even or ratio.
+        """
     @property
     def scale(self) -> FloatFormat:
-        ...
+        """
+        The format of the scales, at most 8 bits.
+        """
     @property
     def tensor_scale(self) -> bool:
-        ...
+        """
+        Whether the whole array has one float32 scale more.
+        """
     @property
     def twos_complement(self) -> bool:
-        ...
+        """
+        Whether element codes are two's complement integers, not sign and magnitude.
+        """
 class SafetensorsFile:
     @staticmethod
     def open(path: os.PathLike | str | bytes) -> SafetensorsFile:
@@ -475,6 +549,10 @@ def pack(codes: numpy.typing.NDArray[numpy.uint8], bytes: numpy.typing.NDArray[n
     ...
 def packed_size(count: typing.SupportsInt | typing.SupportsIndex, bits: typing.SupportsInt | typing.SupportsIndex) -> int:
     ...
+def parse_projection(rounding: str, overflow: str, underflow: str, random_bits: typing.SupportsInt | typing.SupportsIndex) -> typing.Annotated[list[str], "FixedSize(3)"]:
+    """
+    The canonical names of a projection's rules. ValueError for a name that no rule has, and for random bits out of range.
+    """
 def parse_scheme(spec: str) -> dict:
     ...
 def parse_topology(name: str) -> str:

@@ -49,11 +49,11 @@ class Network:
         for name in ("latency", "intra_latency", "pass_cost"):
             value = getattr(self, name)
             if value is not None and not (value >= 0 and math.isfinite(value)):
-                raise ValueError(f"{name}={value} is no time; give a finite number of seconds, at least 0")
+                raise ValueError(f"{name}={value} must be a finite number of seconds, at least 0")
         for name in ("bandwidth", "intra_bandwidth"):
             value = getattr(self, name)
             if value is not None and not value > 0:
-                raise ValueError(f"{name}={value} is no bandwidth; give bytes a second, above 0")
+                raise ValueError(f"{name}={value} must be bytes a second, above 0")
 
     def __str__(self) -> str:
         words = f"{self.bandwidth / 1e9:g} GB/s and {self.latency * 1e6:g} µs a message"
@@ -183,7 +183,7 @@ def step_time(
         raise ValueError(f"baseline='{baseline}' has no model; use a topology such as ring")
     frame = frame_of(results)
     if elements is not None and not (elements > 0 and math.isfinite(elements)):
-        raise ValueError(f"elements={elements} is no number of parameters; give one above 0")
+        raise ValueError(f"elements={elements} must be a number of parameters above 0")
     if bucket_bytes is not None and not bucket_bytes >= 0:
         raise ValueError(f"bucket_bytes={bucket_bytes} is no size; give bytes, 0 for one message a tensor")
     needed = ["trace", "scheme", "topology", "format", "workers", "step", "count", "wire_bits", "side_bits", "note"]
@@ -307,10 +307,10 @@ def _buckets(codes: np.ndarray, step: np.ndarray, values: np.ndarray, count: int
 
 def _bytes(bits: np.ndarray, codes: np.ndarray, count: int, factor: np.ndarray) -> np.ndarray:
     """Bytes of side information; where all tensors of a group have equally much, it is one number a tensor, whatever its size."""
-    least, most = np.full(count, np.inf), np.full(count, -np.inf)
-    np.minimum.at(least, codes, bits)
-    np.maximum.at(most, codes, bits)
-    return np.where((least == most) & (most <= 64), 1.0, factor) * np.bincount(codes, bits, count) / 8
+    narrowest, widest = np.full(count, np.inf), np.full(count, -np.inf)
+    np.minimum.at(narrowest, codes, bits)
+    np.maximum.at(widest, codes, bits)
+    return np.where((narrowest == widest) & (widest <= 64), 1.0, factor) * np.bincount(codes, bits, count) / 8
 
 
 def _cost(way: dict[str, Any], workers: int, side: float) -> CollectiveCost:

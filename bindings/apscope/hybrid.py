@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from ._arrays.checks import integer, text
+from ._docstrings import with_sections
 from ._results.results import Results
 from ._schemes.scheme import Scheme, as_scheme
 
@@ -38,22 +39,27 @@ class Promotions:
     front: pd.DataFrame
 
 
+#: What is said of every preset.
+_preset = with_sections("""
+Returns
+-------
+Scheme
+    A `hybrid`.
+
+Raises
+------
+ValueError
+    A spec that is none.
+""")
+
+
+@_preset
 def last_layer(high: SchemeLike, low: SchemeLike) -> Scheme:
     """One scheme for the last layer, another for the rest.
 
     Parameters
     ----------
     high, low : Scheme or str
-
-    Returns
-    -------
-    Scheme
-        A `hybrid`.
-
-    Raises
-    ------
-    ValueError
-        A spec that is none.
 
     Examples
     --------
@@ -63,44 +69,26 @@ def last_layer(high: SchemeLike, low: SchemeLike) -> Scheme:
     return Scheme(f"hybrid(last={as_scheme(high)};else={as_scheme(low)})")
 
 
+@_preset
 def first_and_last(high: SchemeLike, low: SchemeLike) -> Scheme:
     """One scheme for the first and the last layer, another for the rest.
 
     Parameters
     ----------
     high, low : Scheme or str
-
-    Returns
-    -------
-    Scheme
-        A `hybrid`.
-
-    Raises
-    ------
-    ValueError
-        A spec that is none.
     """
     return Scheme(f"hybrid(first={as_scheme(high)};last={as_scheme(high)};else={as_scheme(low)})")
 
 
+@_preset
 def warmup(steps: int, first: SchemeLike, then: SchemeLike) -> Scheme:
     """One scheme for the steps whose numbers are below `steps`, another from there.
 
     Parameters
     ----------
     steps : int
-        A step number, from 0.
+        A step number, at least 0.
     first, then : Scheme or str
-
-    Returns
-    -------
-    Scheme
-        A `hybrid`.
-
-    Raises
-    ------
-    ValueError
-        A spec that is none, or a negative number.
     """
     return Scheme(f"hybrid(steps:0:{integer('steps', steps, 0, 2**62)}={as_scheme(first)};else={as_scheme(then)})")
 

@@ -6,8 +6,9 @@ the same spec. `define` makes new ones out of NumPy functions.
 """
 
 from ._schemes.classes import CLASSES
+from ._schemes.definitions import SchemeDefinition, SchemeKey, definitions
 from ._schemes.lists import all_schemes, main_schemes
-from ._schemes.scheme import Scheme, SchemeDefinition, SchemeKey, as_scheme, define, definitions
+from ._schemes.scheme import Scheme, as_scheme, define
 
 __all__ = ["Scheme", "SchemeDefinition", "SchemeKey", "all_schemes", "as_scheme", "define", "definitions", "main_schemes", *CLASSES]  # noqa: PLE0604  # their names
 

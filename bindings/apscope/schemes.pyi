@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from numpy.typing import DTypeLike
 
 from ._core import FloatFormat
+from ._schemes.definitions import SchemeDefinition, SchemeKey, definitions
 from ._schemes.lists import all_schemes, main_schemes
-from ._schemes.scheme import Scheme, SchemeDefinition, SchemeKey, as_scheme, define, definitions
+from ._schemes.scheme import Scheme, as_scheme, define
 
 __all__ = [
     "Scheme",

@@ -114,17 +114,22 @@ two's complement integers), `tensor_scale` (one float32 scale more for the whole
         .def(py::init([](const std::string& name) { return parse_block_format(name); }), py::arg("name"))
         .def(py::init(&from_fields), py::kw_only(), py::arg("element"), py::arg("scale"), py::arg("block_size") = 32, py::arg("rule") = "floor",
              py::arg("twos_complement") = false, py::arg("tensor_scale") = false)
-        .def_property_readonly("name", &BlockFormat::name)
-        .def_readonly("element", &BlockFormat::element)
-        .def_readonly("scale", &BlockFormat::scale)
-        .def_readonly("block_size", &BlockFormat::block_size)
-        .def_property_readonly("rule", [](const BlockFormat& f) { return to_string(f.rule); })
-        .def_readonly("twos_complement", &BlockFormat::twos_complement)
-        .def_readonly("tensor_scale", &BlockFormat::tensor_scale)
-        .def_property_readonly("bits_per_element", &BlockFormat::bits_per_element)
-        .def("to_dict", &fields)
-        .def("to_json", [](const BlockFormat& f) { return py::module_::import("json").attr("dumps")(fields(f)).cast<std::string>(); })
-        .def_static("from_json", [](const std::string& text) { return from_dict(py::module_::import("json").attr("loads")(text)); }, py::arg("text"))
+        .def_property_readonly("name", &BlockFormat::name, "The shortest name that reads back the same; also `str()` of the format.")
+        .def_readonly("element", &BlockFormat::element, "The format of the elements, at most 8 bits.")
+        .def_readonly("scale", &BlockFormat::scale, "The format of the scales, at most 8 bits.")
+        .def_readonly("block_size", &BlockFormat::block_size, "Elements that share a scale; the last block of a line may be shorter.")
+        .def_property_readonly("rule", [](const BlockFormat& f) { return to_string(f.rule); },
+                               "How a scale follows from the largest magnitude of its block: floor, ceil, rceil, even or ratio.")
+        .def_readonly("twos_complement", &BlockFormat::twos_complement,
+                      "Whether element codes are two's complement integers, not sign and magnitude.")
+        .def_readonly("tensor_scale", &BlockFormat::tensor_scale, "Whether the whole array has one float32 scale more.")
+        .def_property_readonly("bits_per_element", &BlockFormat::bits_per_element,
+                               "Bits of storage an element: its code and its share of the scale of a whole block; the tensor scale is not counted.")
+        .def("to_dict", &fields, "The fields by name, the formats as names.")
+        .def("to_json", [](const BlockFormat& f) { return py::module_::import("json").attr("dumps")(fields(f)).cast<std::string>(); },
+             "`to_dict` as text, which `from_json` reads.")
+        .def_static("from_json", [](const std::string& text) { return from_dict(py::module_::import("json").attr("loads")(text)); }, py::arg("text"),
+                    "The block format of a text that `to_json` gave.")
         .def(py::self == py::self)
         .def("__hash__", &BlockFormat::hash)
         .def("__str__", &BlockFormat::name)

@@ -290,16 +290,16 @@ def test_results_are_the_same_where_subnormals_are_flushed():
 @pytest.mark.parametrize(
     ("options", "error", "word"),
     [
-        ({"random_bits": 3.5}, TypeError, "random_bits=3.5 is no whole number"),
+        ({"random_bits": 3.5}, TypeError, "random_bits=3.5 must be an integer"),
         ({"random_bits": None}, TypeError, "random_bits=None"),
         ({"random_bits": 65}, ValueError, "random_bits=65 is not between 1 and 64"),
         ({"seed": 1.5}, TypeError, "seed=1.5"),
         ({"seed": "1"}, TypeError, "seed='1'"),
-        ({"seed": True}, TypeError, "seed=True is a bool"),
+        ({"seed": True}, TypeError, "seed=True must be an integer, not a bool"),
         ({"seed": 2**64}, ValueError, "2\\^64 - 1"),
         ({"threads": -1}, ValueError, "threads=-1"),
         ({"threads": 10**11}, ValueError, "threads=100000000000"),
-        ({"rounding": None}, TypeError, "rounding=None is no text"),
+        ({"rounding": None}, TypeError, "rounding=None must be a string"),
         ({"overflow": 3}, TypeError, "overflow=3"),
     ],
 )

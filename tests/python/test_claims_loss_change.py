@@ -63,7 +63,7 @@ def test_L2_intervals_double_until_the_shares_add_up_or_there_are_32():
     found = apscope.studies.attribution.path_loss_change(slope, 0.0, 1.0, change=change)
     assert found.intervals == 32 and abs(found.error) > 1e-3
     assert len(calls) == len(set(calls)) == 33, "a gradient was computed twice"
-    assert apscope.studies.attribution.path_loss_change(slope, 0.0, 1.0, change=change, most=1024).intervals > 32
+    assert apscope.studies.attribution.path_loss_change(slope, 0.0, 1.0, change=change, max_intervals=1024).intervals > 32
     easy = apscope.studies.attribution.path_loss_change(np.exp, 0.0, 1.0, change=math.expm1(1.0))
     assert easy.intervals == 2 and abs(easy.error) <= 1e-3
     strict = apscope.studies.attribution.path_loss_change(np.exp, 0.0, 1.0, change=math.expm1(1.0), tolerance=1e-6)

@@ -63,7 +63,7 @@ def test_replay_and_merge_write_results(capsys, digits, tmp_path):
     [
         (["fromats"], "'fromats'; did you mean formats?"),
         (["xyz"], "unknown verb 'xyz'"),
-        ([], "VERB"),
+        ([], "give a verb"),
         (["formats", "e4m333"], "'e4m333'"),
         (["formats", "fp8"], "several meanings"),
         (["schemes", "apz"], "'apz'"),

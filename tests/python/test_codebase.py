@@ -15,11 +15,12 @@ from apscope import _core
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.parametrize("page", ["schemes.md", "definitions.md"])  # what it is and what is known of it; its formula
 @pytest.mark.parametrize("scheme", [d["name"] for d in _core.scheme_definitions()])
-def test_every_scheme_is_in_the_tables(scheme):
-    rows = [line for line in (ROOT / "docs/schemes.md").read_text().splitlines() if line.startswith("|")]
+def test_every_scheme_is_in_the_tables(scheme, page):
+    rows = [line for line in (ROOT / "docs" / page).read_text().splitlines() if line.startswith("|")]
     first_cells = [row.split("|")[1] for row in rows]
-    assert any(re.search(rf"`{scheme}\b", cell) for cell in first_cells), f"docs/schemes.md has no row for {scheme}"
+    assert any(re.search(rf"`{scheme}\b", cell) for cell in first_cells), f"docs/{page} has no row for {scheme}"
 
 
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the stubs' text is that of Python 3.11")

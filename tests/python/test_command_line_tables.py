@@ -85,6 +85,7 @@ def test_a_comparison_is_a_table_a_trace(capsys, folder, results):
 @pytest.mark.parametrize(("words", "sentence"), [
     (["summary", "nowhere"], "nowhere is no RESULTS folder"), (["compare", "RESULTS", "aps:e4m3"], "the following arguments are required: B"),
     (["compare", "RESULTS", "asp:e4m3", "qsgd"], "no scheme 'asp:e4m3'; did you mean 'aps:e4m3'?"),
+    (["compare", "RESULTS", "aps:e4m3,headrom=one", "qsgd"], "scheme 'aps' has no key 'headrom'; did you mean headroom"),
     (["compare", "RESULTS", "aps:e4m3", "qsgd", "--topology", "tree"], "'aps:e4m3' has no topology 'tree' in the results; use one of exact, ring, sequential, wire"),
 ])  # fmt: skip
 def test_mistakes_are_one_sentence(capsys, folder, words, sentence):

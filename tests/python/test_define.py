@@ -21,7 +21,7 @@ G = np.random.default_rng(0).standard_normal((3, 4, 5)).astype(np.float32)
         ("", "none:e4m3", {}, ValueError, "cannot name a new scheme"),
         ("mine", "hybrid(else=none:e4m3)", {}, ValueError, "is a policy"),
         ("mine", "nothing", {}, ValueError, "unknown scheme 'nothing'"),
-        ("mine", "none:e4m3", {"encode": 3}, TypeError, "encode=3 is no function"),
+        ("mine", "none:e4m3", {"encode": 3}, TypeError, "encode=3 must be a function"),
         ("mine", "none:e4m3", {"bits": 65}, ValueError, "bits=65 is not between 0 and 64"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import re
@@ -103,6 +104,24 @@ def public():
                     continue
                 if callable(thing):
                     yield pytest.param(thing, id=f"{name}.{part}")
+
+
+def public_classes():
+    found = {}
+    for name in ["apscope", *sorted(PUBLIC)]:
+        if "torch" not in name:
+            module = importlib.import_module(name)
+            found.update((thing, f"{name}.{part}") for part in module.__all__ if inspect.isclass(thing := getattr(module, part)))
+    return [pytest.param(thing, id=name) for thing, name in found.items()]
+
+
+@pytest.mark.parametrize("cls", public_classes())
+def test_every_public_property_and_method_says_what_it_is(cls):
+    named = [name for name in dir(cls) if not name.startswith("_")]
+    documented = [
+        name for name in named if isinstance(inspect.getattr_static(cls, name), property | functools.cached_property) or callable(getattr(cls, name))
+    ]
+    assert [name for name in documented if not inspect.getdoc(inspect.getattr_static(cls, name))] == []
 
 
 #: What has nothing to refuse.

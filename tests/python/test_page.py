@@ -77,7 +77,7 @@ def test_level_schemes_are_called_level_with_what_they_differ_in(results):
     assert any("`aps:e5m2` and `loss_scaling:e5m2,scale=best` are level on step NMSE" in s and rates in s for s in sentence)
 
 
-def test_each_meeting_is_like_with_like(results):
+def test_each_comparison_is_like_with_like(results):
     _, duels = told(results)
     met = set(zip(duels["a"], duels["b"]))
     assert ("aps:e3m4", "loss_scaling:e3m4,scale=best") in met and ("aps:e3m4", "stochastic:e3m4") in met
@@ -113,7 +113,7 @@ def test_the_page_is_one_file_and_the_same_results_give_the_same(results):
     assert not re.search(r'(src|href)="(?!#|data:)', markup) and "@import" not in markup
     ids = re.findall(r'\sid="([^"]+)"', markup)
     assert len(ids) == len(set(ids))
-    for column in ("step NMSE", "expected variance", "worst layer", "volume"):
+    for column in ("step NMSE", "expected variance", "worst layer", "volume, of fp32"):
         assert f">{column}</th>" in text
 
 

@@ -186,8 +186,16 @@ def test_the_table_has_nine_columns_and_more_on_demand(opened):
 def test_no_width_needs_scrolling_sideways(browser, text, tmp_path, width):
     shown(browser, text, tmp_path, width=width)
     assert browser.run("document.documentElement.scrollWidth") <= width
+    assert browser.run("document.querySelector('#schemes thead th:nth-child(2)').getBoundingClientRect().right") <= width  # the ranking number
+    cut = "[...document.querySelectorAll('.plot svg text')].filter((t) => t.getBoundingClientRect().left < t.closest('.plot').getBoundingClientRect().left - 1)"
+    assert browser.run(f"{cut}.map((t) => t.textContent)") == []
     if width >= 1400:
-        assert browser.run("[...document.querySelectorAll('.scroll')].every((box) => box.scrollWidth <= box.clientWidth)")
+        assert (
+            browser.run(
+                "[...document.querySelectorAll('.scroll')].filter((box) => box.scrollWidth > box.clientWidth).map((box) => box.getAttribute('aria-label'))"
+            )
+            == []
+        )
 
 
 def test_dark_is_dark_and_paper_is_white(opened):

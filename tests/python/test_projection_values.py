@@ -65,10 +65,10 @@ def test_other_names_of_a_rule_are_the_same_value():
         ({"rounding": "up"}, ValueError, "unknown rounding 'up'; use one of ties_to_even"),
         ({"overflow": "wrap"}, ValueError, "unknown overflow 'wrap'"),
         ({"underflow": "none"}, ValueError, "unknown underflow 'none'"),
-        ({"rounding": 3}, TypeError, "rounding=3 is no text"),
-        ({"keep_payload": 1}, TypeError, "keep_payload=1 is neither True nor False"),
+        ({"rounding": 3}, TypeError, "rounding=3 must be a string"),
+        ({"keep_payload": 1}, TypeError, "keep_payload=1 must be True or False"),
         ({"random_bits": 65}, ValueError, "random_bits=65 is not between 1 and 64"),
-        ({"random_bits": True}, TypeError, "random_bits=True is a bool"),
+        ({"random_bits": True}, TypeError, "random_bits=True must be an integer, not a bool"),
         ({"rounding": "stochastic_b", "random_bits": 63}, ValueError, "62"),
     ],
 )

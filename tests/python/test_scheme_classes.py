@@ -101,10 +101,30 @@ def test_a_notebook_offers_the_keys():
             assert {"rule=", "rounding=", "random_bits="} <= offered
 
 
-def test_an_editor_completes_keys_and_classes():
+#: What is typed, and what is offered then.
+TYPED = [
+    ("apscope.schemes.APS(", "headroom="),
+    ('apscope.schemes.APS("e4m3", rou', "rounding="),
+    ("apscope.schemes.Dyn", "DynamicLossScaling"),
+    ("apscope.schemes.QSGD(lev", "levels="),
+    ('apscope.schemes.Scheme("aps:e4m3").', "needs"),
+    ('apscope.FloatFormat("e4m3").smallest_', "smallest_normal"),
+    ('apscope.quantize(x, "e4m3", ', "out="),
+]
+
+
+@pytest.mark.parametrize("typed, offered", [*TYPED, ("APS(", "headroom="), ('apscope.quantize(x, "e4m3", rou', "rounding=")])
+def test_a_notebook_completes_what_has_been_imported(typed, offered):
     jedi = pytest.importorskip("jedi")
-    for typed, offered in (('schemes.APS("e4m3", rou', "rounding="), ("schemes.Dyn", "DynamicLossScaling"), ("schemes.QSGD(lev", "levels=")):
-        assert offered in {c.name for c in jedi.Interpreter(typed, [{"schemes": schemes}]).complete()}
+    assert offered in {c.name for c in jedi.Interpreter(typed, [{"apscope": apscope, "APS": APS}]).complete()}
+
+
+@pytest.mark.parametrize(
+    "typed, offered", [*((f"import apscope\n{typed}", offered) for typed, offered in TYPED), ("from apscope.schemes import APS\nAPS(", "headroom=")]
+)
+def test_an_editor_completes_what_has_not_run(typed, offered):
+    jedi = pytest.importorskip("jedi")
+    assert offered in {c.name for c in jedi.Script(typed).complete()}
 
 
 def test_a_type_checker_knows_the_keys(tmp_path):

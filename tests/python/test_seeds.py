@@ -91,5 +91,5 @@ def test_wrong_numbers_are_refused(bad, error):
 
 
 def test_replays_take_numbers():
-    with pytest.raises(TypeError, match="is no whole number"):
+    with pytest.raises(TypeError, match="must be an integer"):
         apscope.replay("notebooks/data/digits", "stochastic:e4m3", seed=apscope.Draws())

@@ -10,7 +10,7 @@ import pytest
 
 import apscope
 from apscope._formats.ruler import ranges_of, ruler
-from apscope._results.show import MOST_ROWS
+from apscope._html import MAX_ROWS
 from apscope._results.summary import ranked
 from apscope.schemes import APS, Hybrid, Scheme
 
@@ -158,7 +158,7 @@ def test_a_trace_of_many_layers_and_evil_names_is_shown_in_part(tmp_path):
     from apscope.record import TraceWriter
 
     with TraceWriter(tmp_path / "run", workers=1, name=EVIL[0], model=EVIL[1]) as writer:
-        for i in range(MOST_ROWS + 7):
+        for i in range(MAX_ROWS + 7):
             writer.add(0, 0, f"{EVIL[i % len(EVIL)]}.{i}", np.float32([1.0]))
         writer.end_step(0)
     page = harmless(apscope.open_trace(tmp_path / "run")._repr_html_())

@@ -8,6 +8,7 @@ import numpy as np
 
 from .. import _core
 from .._core import FloatFormat
+from .._docstrings import with_sections
 from .inputs import _input, _is_torch, _narrow, _pandas_kind, _run, _widened, as_format
 from .options import Options, UnderflowOptions
 
@@ -144,27 +145,32 @@ def add(a: Any, b: Any, format: FloatFormat | str, *, out: Any = None, **options
     return _elementwise("add", {"a": a, "b": b}, format, out, options)
 
 
+#: What is said of every operation but `add`.
+_as_add = with_sections("""
+Parameters
+----------
+{operands}
+    As for `add`, and `format` and `out` too.
+**options
+
+Returns
+-------
+array or tensor of the broadcast shape
+    As `add`.
+
+Raises
+------
+ValueError, TypeError
+    As `add`.
+""")
+
+
 @ARITHMETIC
+@_as_add
 def subtract(a: Any, b: Any, format: FloatFormat | str, *, out: Any = None, **options: Unpack[UnderflowOptions]) -> Any:
     """a - b, computed exactly and rounded once to a format.
 
     Signs of zero, infinities and NaN are those of `add`.
-
-    Parameters
-    ----------
-    a, b
-        As for `add`, and `format` and `out` too.
-    **options
-
-    Returns
-    -------
-    array or tensor of the broadcast shape
-        As `add`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `add`.
 
     Examples
     --------
@@ -176,26 +182,11 @@ def subtract(a: Any, b: Any, format: FloatFormat | str, *, out: Any = None, **op
 
 
 @ARITHMETIC
+@_as_add
 def multiply(a: Any, b: Any, format: FloatFormat | str, *, out: Any = None, **options: Unpack[UnderflowOptions]) -> Any:
     """a * b, computed exactly and rounded once to a format.
 
     0 * inf is NaN.
-
-    Parameters
-    ----------
-    a, b
-        As for `add`, and `format` and `out` too.
-    **options
-
-    Returns
-    -------
-    array or tensor of the broadcast shape
-        As `add`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `add`.
 
     Examples
     --------
@@ -207,28 +198,13 @@ def multiply(a: Any, b: Any, format: FloatFormat | str, *, out: Any = None, **op
 
 
 @ARITHMETIC
+@_as_add
 def divide(a: Any, b: Any, format: FloatFormat | str, *, out: Any = None, **options: Unpack[UnderflowOptions]) -> Any:
     """a / b, computed exactly and rounded once to a format.
 
     As in IEEE 754, 0 / 0 and inf / inf are NaN
     and x / 0 is an infinity with the sign of the quotient, which becomes what `overflow` makes of
     an infinity in `format`. (P3109 says NaN for x / 0.)
-
-    Parameters
-    ----------
-    a, b
-        As for `add`, and `format` and `out` too.
-    **options
-
-    Returns
-    -------
-    array or tensor of the broadcast shape
-        As `add`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `add`.
 
     Examples
     --------
@@ -240,26 +216,11 @@ def divide(a: Any, b: Any, format: FloatFormat | str, *, out: Any = None, **opti
 
 
 @ARITHMETIC
+@_as_add
 def sqrt(a: Any, format: FloatFormat | str, *, out: Any = None, **options: Unpack[UnderflowOptions]) -> Any:
     """The square root, computed exactly and rounded once to a format.
 
     The root of -0 is -0, of other negative numbers NaN.
-
-    Parameters
-    ----------
-    a
-        As for `add`, and `format` and `out` too.
-    **options
-
-    Returns
-    -------
-    array or tensor of the broadcast shape
-        As `add`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `add`.
 
     Examples
     --------
@@ -271,26 +232,11 @@ def sqrt(a: Any, format: FloatFormat | str, *, out: Any = None, **options: Unpac
 
 
 @ARITHMETIC
+@_as_add
 def fma(a: Any, b: Any, c: Any, format: FloatFormat | str, *, out: Any = None, **options: Unpack[UnderflowOptions]) -> Any:
     """a * b + c, computed exactly and rounded once to a format.
 
     Signs of zero, infinities and NaN are those of `add`.
-
-    Parameters
-    ----------
-    a, b, c
-        As for `add`, and `format` and `out` too.
-    **options
-
-    Returns
-    -------
-    array or tensor of the broadcast shape
-        As `add`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As `add`.
 
     Examples
     --------

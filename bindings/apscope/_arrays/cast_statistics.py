@@ -43,7 +43,7 @@ class CastStatistics:
     nmse: float | None  #: sum of (result - x)^2 over the sum of x^2
     sqnr_db: float | None  #: -10 log10 nmse
     cosine: float | None  #: of the angle between result and x
-    rescaled_nmse: float | None  #: the least that a factor on the result leaves
+    rescaled_nmse: float | None  #: the minimum over factors on the result
     max_ulp: float | None  #: the largest error, in units of the result's last place
     sum_error: float | None  #: of result - x
     sum_squared_error: float | None

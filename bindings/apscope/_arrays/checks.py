@@ -11,13 +11,13 @@ __all__ = ["flag", "integer", "taken", "text"]
 
 
 def integer(name: str, value: Any, low: int, high: int) -> int:
-    """The value as an int of low..high; TypeError for what is no whole number, ValueError outside."""
+    """The value as an int of low..high; TypeError for anything else, ValueError outside."""
     if isinstance(value, bool):
-        raise TypeError(f"{name}={value} is a bool; give a whole number")
+        raise TypeError(f"{name}={value} must be an integer, not a bool")
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name}={value!r} is no whole number") from None
+        raise TypeError(f"{name}={value!r} must be an integer") from None
     if not low <= number <= high:
         raise ValueError(f"{name}={number} is not between {low} and {high if high < 2**53 else f'2^{high.bit_length()} - 1'}")
     return number
@@ -26,14 +26,14 @@ def integer(name: str, value: Any, low: int, high: int) -> int:
 def text(name: str, value: Any) -> str:
     """The value, which must be a str."""
     if not isinstance(value, str):
-        raise TypeError(f"{name}={value!r} is no text; give a name such as those docs/definitions.md lists")
+        raise TypeError(f"{name}={value!r} must be a string, such as the names that docs/definitions.md lists")
     return value
 
 
 def flag(name: str, value: Any) -> bool:
     """The value, which must be True or False."""
     if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name}={value!r} is neither True nor False")
+        raise TypeError(f"{name}={value!r} must be True or False")
     return bool(value)
 
 

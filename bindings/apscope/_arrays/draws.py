@@ -36,7 +36,7 @@ class Draws:
     ValueError
         A number out of range.
     TypeError
-        Something that is no whole number.
+        Something that is no integer.
 
     Notes
     -----

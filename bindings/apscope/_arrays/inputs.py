@@ -38,7 +38,12 @@ def as_format(format: Any) -> FloatFormat:
 
 @functools.lru_cache(maxsize=1024)
 def _named(name: str) -> FloatFormat:
-    return FloatFormat(name)  # never changed by anyone: its fields are read-only
+    try:
+        return FloatFormat(name)  # never changed by anyone: its fields are read-only
+    except ValueError:
+        if name in {row["name"] for row in _core.named_block_formats()}:
+            raise ValueError(f"'{name}' is a block format; give a float format such as 'e4m3', or call quantize_blocks") from None
+        raise
 
 
 def _is_torch(x: Any) -> bool:

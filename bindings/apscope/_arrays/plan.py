@@ -20,7 +20,7 @@ OPERATIONS = ("add", "subtract", "multiply", "divide", "sqrt", "fma")
 SUMS = ("sum", "dot", "matmul")
 
 # Path -> (what runs, why it is right). Casts say so themselves.
-_PRODUCT = "a product is exact in fp32, or below half the format's least number, which ties to even make a zero either way"
+_PRODUCT = "a product is exact in fp32, or below half the format's smallest number, which ties to even make a zero either way"
 _TWICE = (
     "24 bits are at least 2p + 1, or the sum is exact: rounding to them and then to the format is rounding once (Figueroa, 1995; Flocq, "
     f"round_round_plus_FLT); {_PRODUCT}"

@@ -11,8 +11,8 @@ from .checks import flag, integer, text
 
 __all__ = ["Projection"]
 
-_OTHER_NAMES = {"stochastic_a": "stochastic", "saturate_finite": "saturate", "saturate_propagate": "propagate"}
-_ANY_FORMAT = _core.FloatFormat("fp32")  # has whatever a projection can ask for: infinities, NaN, subnormals
+#: Parts that are words.
+_RULES = ("rounding", "overflow", "underflow")
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -74,13 +74,14 @@ class Projection:
     random_bits: int = dataclasses.field(default=32, kw_only=True)
 
     def __post_init__(self) -> None:
-        for name in ("rounding", "overflow", "underflow"):
-            word = text(name, getattr(self, name))
-            object.__setattr__(self, name, _OTHER_NAMES.get(word, word))
-        object.__setattr__(self, "keep_payload", flag("keep_payload", self.keep_payload))
-        object.__setattr__(self, "random_bits", integer("random_bits", self.random_bits, 1, 64))
-        # Refuses words that nothing has.
-        _core.cast_plan(_ANY_FORMAT, self.rounding, self.overflow, self.underflow, self.keep_payload, self.random_bits, False)
+        parts: dict[str, Any] = {
+            "keep_payload": flag("keep_payload", self.keep_payload),
+            "random_bits": integer("random_bits", self.random_bits, 1, 64),
+        }
+        rounding, overflow, underflow = (text(name, getattr(self, name)) for name in _RULES)
+        parts.update(zip(_RULES, _core.parse_projection(rounding, overflow, underflow, parts["random_bits"])))
+        for name, value in parts.items():
+            object.__setattr__(self, name, value)
 
     def to_dict(self) -> dict[str, Any]:
         """Every part by its name, as JSON holds it."""

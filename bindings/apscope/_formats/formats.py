@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from .. import _core
 from .._arrays.inputs import as_format
 from .._core import FloatFormat
+from .words import specials_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,21 +35,6 @@ def named_formats() -> dict[str, FloatFormat]:
         Canonical name -> format, in the table's order; aliases are left out, `FloatFormat` knows them.
     """
     return {row["name"]: row["format"] for row in _core.named_formats()}
-
-
-def specials_of(f: FloatFormat) -> str:
-    """The format's infinities, NaNs, zeros and what it lacks, in words."""
-    words = []
-    if f.has_infinity:
-        words.append("inf")
-    if f.has_nan:
-        words.append("NaN at -0" if f.nan_at_negative_zero else f"{f.nan_codes} NaN" if f.nan_codes < 8 else "NaN")
-    words.append({"both_signs": "+-0", "single": "0", "none": "no 0"}[f.zero])
-    if not f.subnormals:
-        words.append("no subnormals")
-    if not f.is_signed:
-        words.append("unsigned")
-    return ", ".join(words)
 
 
 def format_table(names: list[str] | None = None) -> pd.DataFrame:

@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._arrays.casts import decode
 from .._core import FloatFormat
+from .words import number, power, told
 
 __all__ = ["Range", "format_html", "ranges_of", "ruler"]
 
@@ -62,7 +64,7 @@ def ruler(f: FloatFormat) -> str:
         return round(LEFT + (RIGHT - LEFT) * (min(max(exponent, low), high) - low) / (high - low), 1)
 
     parts = [f'<svg viewBox="0 0 {WIDTH} 92" width="{WIDTH}" height="92" role="img" style="max-width:100%;height:auto;color:inherit" '
-             f'font-family="sans-serif" font-size="11" fill="currentColor"><title>{html.escape(_told(f))}</title>']  # fmt: skip
+             f'font-family="sans-serif" font-size="11" fill="currentColor"><title>{html.escape(told(f))}</title>']  # fmt: skip
     becomes = {"underflow": "0", "overflow": "inf" if f.has_infinity else "NaN" if f.has_nan else "largest"}
     for kind, left, right in ranges:
         x, width = at(left), at(right) - at(left)
@@ -89,7 +91,7 @@ def _limits(f: FloatFormat, at: Callable[[float], float]) -> list[str]:
         values.insert(1, ("smallest normal", f.smallest_normal))
     parts, ends = [], {72: 0.0, 87: 0.0}  # by line of text, how far it reaches
     for name, value in values:
-        x, text = at(math.log2(value)), f"{name} {_number(value)} = {_power(value)}"
+        x, text = at(math.log2(value)), f"{name} {number(value)} = {power(value)}"
         width = _LETTER * len(text)
         left = x - 3 - width if name == "largest" or x + 3 + width > WIDTH else x + 3
         y = next((line for line, end in ends.items() if left > end and (name != "smallest normal" or line == 87)), 87)
@@ -100,45 +102,15 @@ def _limits(f: FloatFormat, at: Callable[[float], float]) -> list[str]:
 
 def format_html(f: FloatFormat) -> str:
     """A line of numbers and the ruler, for `FloatFormat._repr_html_`."""
-    return f"<div><div><code>{html.escape(f.name)}</code> {html.escape(_told(f))}</div>{ruler(f)}</div>"
-
-
-def _told(f: FloatFormat) -> str:
-    from .formats import specials_of
-
-    return (
-        f"{f.storage_bits} bits: {f.exponent_bits} exponent, {f.mantissa_bits} mantissa, bias {f.bias}; precision {f.precision}; "
-        f"{_number(f.smallest_positive)} to {_number(f.largest)}; {specials_of(f)}"
-    )
+    return f"<div><div><code>{html.escape(f.name)}</code> {html.escape(told(f))}</div>{ruler(f)}</div>"
 
 
 def _ticks(f: FloatFormat) -> list[tuple[float, bool]]:
     """log2 of the positive values, and whether it is a power of two; of wide formats powers of two only, at most some 60."""
     if f.storage_bits <= _TICKED_BITS:
-        from .._arrays.casts import decode
-
         values = np.unique(decode(np.arange(2**f.storage_bits, dtype=np.uint8), f).astype(np.float64))
         values = values[np.isfinite(values) & (values > 0)]
         if len(values) <= 130:
             return list(zip(np.log2(values).tolist(), (np.frexp(values)[0] == 0.5).tolist()))
     first, last = math.ceil(math.log2(f.smallest_positive)), math.floor(math.log2(f.largest))
     return [(float(e), True) for e in range(first, last + 1, 1 + (last - first) // 60)]
-
-
-def _number(value: float) -> str:
-    return f"{value:.4g}"
-
-
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-
-def _power(value: float) -> str:
-    """1.75×2⁸, 2⁻⁹, (2−2⁻²³)×2¹²⁷: exact, whatever the digits of the decimal number."""
-    mantissa, exponent = math.frexp(value)
-    power = "2" + str(exponent - 1).translate(_RAISED)
-    if mantissa == 0.5:
-        return power
-    short = f"{2 * mantissa:.6g}"
-    if float(short) == 2 * mantissa:
-        return f"{short}×{power}"
-    return f"(2−{_power(2 - 2 * mantissa)})×{power}"

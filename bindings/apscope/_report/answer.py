@@ -27,7 +27,7 @@ FAMILIES = ("APS", "loss scaling", "stochastic", "others")
 
 
 def bits_of(frame: pd.DataFrame) -> dict[str, int]:
-    """Scheme -> the least of `CLASSES` that holds the bits it sends for a value, side information left out.
+    """Scheme -> the smallest of `CLASSES` that holds the bits it sends for a value, side information left out.
 
     From rows at the wire: ``wire_bits`` of one worker over its number of elements.
     """
@@ -46,7 +46,7 @@ def bits_of(frame: pd.DataFrame) -> dict[str, int]:
 def best_of_families(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
     """The baselines, then the best of each family at each width: rows of `headline` of one trace.
 
-    Best is the least step NMSE among those that no baseline beats, where a family has one: a scheme that sends as
+    Best is the smallest step NMSE among those that no baseline beats, where a family has one: a scheme that sends as
     much as fp32, because it gathers or adds in fp32, is no answer to which narrow format to send.
 
     Returns
@@ -141,16 +141,16 @@ _READ = (
 )  # fmt: skip
 
 
-def duels(frame: pd.DataFrame, meetings: list[tuple[str, str]], topology: str) -> pd.DataFrame:
-    """Each meeting on each trace, in numbers of `compare`.
+def duels(frame: pd.DataFrame, pairs: list[tuple[str, str]], topology: str) -> pd.DataFrame:
+    """Each pair on each trace, in numbers of `compare`.
 
     Returns
     -------
     DataFrame
         Of every trace that has both: ``trace``, ``a``, ``b``, ``format``, the columns of `compare` of all layers together, and
         ``ratio`` (of the two step NMSE), ``pooled_ratio`` (of the two NMSE pooled over everything), ``cells``, ``cells_won``,
-        ``cells_lost`` (pairs of a layer and a step), ``layers``, ``layers_won`` (by geometric mean), ``most`` and
-        ``most_ratio`` (the layer in which a gains most, and its geometric ratio), ``since`` (the first recorded step from which on a wins
+        ``cells_lost`` (pairs of a layer and a step), ``layers``, ``layers_won`` (by geometric mean), ``best_layer`` and
+        ``best_ratio`` (the layer in which a gains most, and its geometric ratio), ``since`` (the first recorded step from which on a wins
         every one; empty if it loses the last), ``verdict``: ``less``, ``more`` or ``level``.
     """
     records = []
@@ -158,7 +158,7 @@ def duels(frame: pd.DataFrame, meetings: list[tuple[str, str]], topology: str) -
     others = [t for t in dict.fromkeys(frame["topology"]) if t not in ("", "exact", topology) and not is_own(t)]
     read = frame.loc[~frame["topology"].isin(others), [c for c in _READ if c in frame]] if topology else frame
     held = dict(iter(read.groupby("scheme", sort=False)))
-    for a, b in meetings:
+    for a, b in pairs:
         two = pd.concat([held[a], held[b]])
         wanted = topology if topology in set(two["topology"]) else None
         try:
@@ -175,7 +175,7 @@ def duels(frame: pd.DataFrame, meetings: list[tuple[str, str]], topology: str) -
                 **whole, "a": a, "b": b, "format": as_scheme(a).format, "ratio": ratio, "pooled_ratio": ratio_of(whole["nmse_a"], whole["nmse_b"]),
                 "cells": layers["steps"].sum(), "cells_won": layers["wins"].sum(), "cells_lost": layers["losses"].sum(),
                 "layers": len(layers), "layers_won": int((layers["geometric_ratio"] < 1 / (1 + LEVEL)).sum()),
-                "most": gains["layer"], "most_ratio": gains["geometric_ratio"], "since": _since(steps[steps["trace"] == trace]),
+                "best_layer": gains["layer"], "best_ratio": gains["geometric_ratio"], "since": _since(steps[steps["trace"] == trace]),
                 "verdict": "level" if gap(ratio) < np.log1p(LEVEL) else "less" if ratio < 1 else "more",
             })  # fmt: skip
     return pd.DataFrame(records)

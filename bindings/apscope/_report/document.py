@@ -16,7 +16,7 @@ from .._results.summary import family_of
 from .._text import clip
 from . import answer, glossary, text, words
 from .against import changes
-from .fit import MOST_BYTES, NEEDED, fitted
+from .fit import MAX_BYTES, NEEDED, fitted
 from .library import plot_script
 from .payload import base64_of, pack
 from .script import script
@@ -29,7 +29,7 @@ _HERE = Path(__file__).parent
 _DERIVED = ("underflow_rate", "bias", "relative_bias", "variance", "mse", "nmse", "sqnr_db")
 
 
-def page(results: Any, against: Any = None, *, most_bytes: int = MOST_BYTES) -> str:
+def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> str:
     """The report as HTML text: it needs nothing from outside and works in a frame of another page.
 
     Parameters
@@ -37,7 +37,7 @@ def page(results: Any, against: Any = None, *, most_bytes: int = MOST_BYTES) -> 
     results : Results
     against : Results, optional
         Earlier or other results; a section says what changed.
-    most_bytes : int
+    max_bytes : int
         Room for the rows, in bytes of the text. What does not fit is left out, and the page says what.
 
     Raises
@@ -58,7 +58,7 @@ def page(results: Any, against: Any = None, *, most_bytes: int = MOST_BYTES) -> 
     duels = answer.duels(frame, answer.pairs(list(dict.fromkeys(frame["scheme"])), rows, bits), topology)
     sections = [_section(trace, rows, bits, duels, results.provenance) for trace in dict.fromkeys(frame["trace"])]
     overview = _overview([s["trace"] for s in sections], duels)
-    tables, left_out = fitted(_rows(frame), _histograms(results.histograms), topology, most_bytes)
+    tables, left_out = fitted(_rows(frame), _histograms(results.histograms), topology, max_bytes)
     payload = pack(tables, **_facts(frame, summary, bits, topology, sections))
     environment = Environment(loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {
@@ -91,7 +91,7 @@ def _section(trace: str, rows: pd.DataFrame, bits: dict[str, int], duels: pd.Dat
 
 
 def _overview(traces: list[str], duels: pd.DataFrame) -> dict[str, Any]:
-    """The meetings with loss scaling, or all where there are none, a row each with a cell a trace."""
+    """The comparisons with loss scaling, or all where there are none, a row each with a cell a trace."""
     records = duels.to_dict("records")
     chosen = [d for d in records if answer.one_scale(d["b"])] or records
     by_place = {(d["a"], d["b"], d["trace"]): d for d in chosen}
@@ -130,7 +130,7 @@ def _facts(frame: pd.DataFrame, summary: pd.DataFrame, bits: dict[str, int], top
 
 
 def _start(section: dict[str, Any], schemes: list[dict[str, Any]]) -> dict[str, str]:
-    """The pair that the page opens with: the meeting with the widest gap."""
+    """The pair that the page opens with: the comparison with the widest gap."""
     duels = [d for d in section["duels"] if answer.one_scale(d["b"]) and "headroom" not in d["b"]] or section["duels"]
     if duels:
         widest = max(duels, key=lambda d: text.gap(d["ratio"]))

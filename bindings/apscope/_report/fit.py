@@ -8,10 +8,10 @@ from .._results.pooling import PARTS, is_own
 from .payload import pack
 from .text import count_of
 
-__all__ = ["MOST_BYTES", "NEEDED", "fitted"]
+__all__ = ["MAX_BYTES", "NEEDED", "fitted"]
 
 #: Room for the rows in a page, in bytes of base64 text.
-MOST_BYTES = 14_000_000
+MAX_BYTES = 14_000_000
 #: Columns without which a part of the page has nothing to show.
 NEEDED = (
     "trace", "step", "tensor", "role", "scheme", "format", "topology", "stage", "skipped", "counted", "nonzero", "underflow", "overflow",
@@ -23,7 +23,7 @@ _SAMPLE = 60_000
 _HISTOGRAM_ROWS = 100_000
 
 
-def fitted(rows: pd.DataFrame, histograms: pd.DataFrame, topology: str, most_bytes: int = MOST_BYTES) -> tuple[dict[str, pd.DataFrame], list[str]]:
+def fitted(rows: pd.DataFrame, histograms: pd.DataFrame, topology: str, max_bytes: int = MAX_BYTES) -> tuple[dict[str, pd.DataFrame], list[str]]:
     """The tables of the page, and a sentence for each thing that was left out.
 
     First go columns that no part needs, then all topologies but `topology`, then steps, evenly. Part (a)
@@ -34,7 +34,7 @@ def fitted(rows: pd.DataFrame, histograms: pd.DataFrame, topology: str, most_byt
     rows, histograms : DataFrame
     topology : str
         The reduction by which schemes are judged, which stays.
-    most_bytes : int
+    max_bytes : int
         Of base64 text.
     """
     left_out: list[str] = []
@@ -42,7 +42,7 @@ def fitted(rows: pd.DataFrame, histograms: pd.DataFrame, topology: str, most_byt
         keys = [c for c in histograms if c not in ("step", "count")]
         histograms = histograms.groupby(keys, sort=False, observed=True, as_index=False)["count"].sum()
         left_out.append("Exponent histograms of single steps are not in this page, only those of whole layers; all are in histograms.parquet.")
-    room = most_bytes - _text_bytes(histograms)
+    room = max_bytes - _text_bytes(histograms)
     if _estimate(rows) > room:
         dropped = [c for c in rows if c not in NEEDED and not c.startswith("block_")]
         rows = rows.drop(columns=dropped)

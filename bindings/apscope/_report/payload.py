@@ -1,7 +1,7 @@
 """Tables as one compressed block of bytes, which page/decode.js takes apart again.
 
 gzip of: the length of a JSON header (4 bytes, little-endian), the header, the columns' bytes one after
-another. Text is a dictionary and its codes; numbers are fp32, whole numbers unsigned integers of 1, 2 or
+another. Text is a dictionary and its codes; numbers are fp32, integers unsigned of 1, 2 or
 4 bytes. The bytes of a column are shuffled: first the lowest byte of every value, then the next, so that gzip
 finds the bytes that repeat. Rounding to fp32 moves a number by at most 6e-8 of itself.
 """
@@ -70,11 +70,11 @@ def _encoded(column: pd.Series) -> tuple[np.ndarray, dict[str, Any]]:
         return _unsigned(np.where(empty, 0, whole - first + bool(empty.any()))), {"first": first, "gaps": bool(empty.any())}
     numbers = column.to_numpy(np.float64, na_value=np.nan)
     sizes = np.abs(numbers[np.isfinite(numbers) & (numbers != 0)])
-    least, most = (math.frexp(sizes.min())[1], math.frexp(sizes.max())[1]) if len(sizes) else (0, 0)
-    shift = 0 if least > -_SAFE_EXPONENT and most < _SAFE_EXPONENT else _SAFE_EXPONENT - most
+    smallest, largest = (math.frexp(sizes.min())[1], math.frexp(sizes.max())[1]) if len(sizes) else (0, 0)
+    shift = 0 if smallest > -_SAFE_EXPONENT and largest < _SAFE_EXPONENT else _SAFE_EXPONENT - largest
     return np.ldexp(numbers, shift).astype("<f4"), {"shift": shift} if shift else {}
 
 
 def _unsigned(codes: np.ndarray) -> np.ndarray:
-    most = int(codes.max(initial=0))
-    return codes.astype("<u1" if most < 2**8 else "<u2" if most < 2**16 else "<u4" if most < 2**32 else "<f8")
+    largest = int(codes.max(initial=0))
+    return codes.astype("<u1" if largest < 2**8 else "<u2" if largest < 2**16 else "<u4" if largest < 2**32 else "<f8")

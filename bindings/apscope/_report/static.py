@@ -1,4 +1,4 @@
-"""Figures for readers without scripts: NMSE against volume, and the widest meeting by layer; one SVG a trace."""
+"""Figures for readers without scripts: NMSE against volume, and the widest comparison by layer; one SVG a trace."""
 
 from __future__ import annotations
 
@@ -54,13 +54,16 @@ def _frontier(ax: Axes, own: pd.DataFrame) -> None:
         ax.legend(fontsize="small")
 
 
-def _layers(ax: Axes, rows: pd.DataFrame, schemes: list[str], most: int = 40) -> None:
+def _layers(ax: Axes, rows: pd.DataFrame, schemes: list[str], max_names: int = 40) -> None:
     """Underflow on the wire, every scheme by layer, all steps together."""
     wire = rows[(rows["stage"] == "wire") & ~rows["skipped"].astype(bool)]
     sums = wire.assign(u=wire["underflow"].to_numpy(float, na_value=0.0), n=wire["nonzero"].to_numpy(float, na_value=0.0))
     sums = sums.groupby(["scheme", "tensor"], sort=False)[["u", "n"]].sum()
     rate = (
-        (sums["u"] / sums["n"].where(sums["n"] > 0)).unstack().reindex([s for s in schemes if s in sums.index.get_level_values(0)]).iloc[:most, :most]
+        (sums["u"] / sums["n"].where(sums["n"] > 0))
+        .unstack()
+        .reindex([s for s in schemes if s in sums.index.get_level_values(0)])
+        .iloc[:max_names, :max_names]
     )
     if not rate.size:
         ax.set_axis_off()

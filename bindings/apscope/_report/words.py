@@ -46,7 +46,7 @@ def best(table: pd.DataFrame) -> str:
     ranked = (sound if len(sound) else rivals).sort_values("step_nmse", kind="stable")
     first = ranked.iloc[0]
     text = (
-        f"Of the schemes that no baseline beats in both error and volume, {code(first['scheme'])} loses least: step NMSE {figure(first['step_nmse'])}"
+        f"{code(first['scheme'])} loses least of the schemes that no baseline beats in both error and volume: step NMSE {figure(first['step_nmse'])}"
     )
     if first["volume"] > 0:
         text += f" at {figure(first['volume'])} of fp32's volume, modelled speed-up {figure(first['speedup'])}"
@@ -65,7 +65,7 @@ def best(table: pd.DataFrame) -> str:
 
 
 def duels(table: pd.DataFrame, volumes: dict[str, float], beaten: dict[str, str]) -> list[str]:
-    """What the meetings of one trace came to: decided ones one by one, the widest gap first, level ones together, then stochastic rivals.
+    """What the comparisons of one trace came to: decided ones one by one, the widest gap first, level ones together, then stochastic rivals.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def duels(table: pd.DataFrame, volumes: dict[str, float], beaten: dict[str, str]
 
 
 def decided(row: pd.Series, other_rule: list[pd.Series]) -> str:
-    """One meeting that one side wins: by how much, in which layers and steps, what pooling says, and why; then the other rule."""
+    """One comparison that one side wins: by how much, in which layers and steps, what pooling says, and why; then the other rule."""
     text = f"{code(row['a'])} loses {times(row['ratio'])} than {code(row['b'])} ({_values(row)}): {_places(row)}."
     if (pooled := _pooled(row)) is not None:
         text += f" Pooled over everything {pooled}."
@@ -119,7 +119,7 @@ def _places(row: pd.Series) -> str:
     if row["since"] is not None and not math.isnan(row["since"]) and row["wins"] < row["steps"]:
         text += f", in all from step {int(row['since'])} on"
     text += f", in {row['cells_won']} of {row['cells']} layer-steps (more in {row['cells_lost']}) and {row['layers_won']} of {count_of(row['layers'], 'layer')}"
-    return text + (f", most in {code(row['most'])} ({times(row['most_ratio'])})" if row["most_ratio"] < 1 / (1 + LEVEL) else "")
+    return text + (f", most in {code(row['best_layer'])} ({times(row['best_ratio'])})" if row["best_ratio"] < 1 / (1 + LEVEL) else "")
 
 
 def _pooled(row: pd.Series) -> str | None:

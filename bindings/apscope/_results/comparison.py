@@ -10,6 +10,7 @@ import pandas as pd
 
 from .._arrays.float_environment import guarded
 from .._schemes.scheme import as_scheme
+from .._text import clip
 from .pooling import PARTS, frame_of, groups, is_own, losses, numbers, quotient, total, total_of_present, whole_sums
 from .summary import cosines, step_losses
 
@@ -183,21 +184,23 @@ def scheme_in(frame: pd.DataFrame, scheme: Any) -> str:
         return scheme
     try:
         spec = as_scheme(scheme).spec
-    except ValueError:  # no spec, such as the bare name of a scheme that needs a format: what is held says more
-        spec = str(scheme)
+    except ValueError:
+        name, _, settings = str(scheme).partition(":")
+        if "," in settings and any(one.startswith(f"{name}:") for one in held):
+            raise  # a key or value that this scheme has not
+        spec = str(scheme)  # no spec, such as the bare name of a scheme that needs a format: what is held says more
     if spec in held:
         return spec
     raise ValueError(f"the results hold no scheme '{scheme}'; {hint(str(scheme), held)}")
 
 
-def hint(word: str, held: list[str], most: int = 6) -> str:
+def hint(word: str, held: list[str], shown: int = 6) -> str:
     """The nearest of the names that there are, else the first of them."""
     near = [name for name in held if name.startswith(word)][:1] or difflib.get_close_matches(word, held, n=1, cutoff=0.5)
     if near:
         return f"did you mean '{near[0]}'?"
-    more = f" and {len(held) - most} more" if len(held) > most else ""
-    names = [name if len(name) <= 80 else f"{name[:60]}…{name[-19:]}" for name in held[:most]]
-    return f"they hold {', '.join(names) or 'none'}{more}"
+    more = f" and {len(held) - shown} more" if len(held) > shown else ""
+    return f"they hold {', '.join(clip(name, 80) for name in held[:shown]) or 'none'}{more}"
 
 
 def _topologies(one: pd.DataFrame, other: pd.DataFrame, a: str, b: str, wanted: str | None) -> tuple[str, str]:

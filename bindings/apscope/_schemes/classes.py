@@ -12,7 +12,8 @@ import numpy as np
 from .._arrays.dtypes import is_dtype
 from .._arrays.inputs import as_format
 from .._core import FloatFormat
-from .scheme import Scheme, SchemeDefinition, as_scheme, definitions, spec_of
+from .definitions import SchemeDefinition, definitions
+from .scheme import Scheme, as_scheme, spec_of
 
 __all__ = ["CLASSES"]
 

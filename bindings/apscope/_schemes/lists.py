@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from .scheme import LISTS, Scheme, SchemeDefinition, as_scheme, definitions
+from .definitions import SchemeDefinition, definitions
+from .scheme import LISTS, Scheme, as_scheme
 
 __all__ = ["all_schemes", "main_schemes", "schemes_of"]
 

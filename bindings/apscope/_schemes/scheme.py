@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable
 from typing import Any, TypedDict, cast
@@ -10,8 +9,7 @@ from typing import Any, TypedDict, cast
 from .. import _core
 from .._arrays.checks import integer, text
 
-__all__ = ["Scheme", "SchemeDefinition", "SchemeKey", "as_scheme", "define", "definitions", "spec_of"]
-
+__all__ = ["Scheme", "as_scheme", "define", "spec_of"]
 
 #: Words that stand for lists of schemes where specs are given: `apscope.schemes.main_schemes`, `apscope.schemes.all_schemes`.
 LISTS = ("main", "all")
@@ -56,6 +54,7 @@ class Scheme:
 
     @property
     def name(self) -> str:
+        """What specs call it: the part before the format and the keys."""
         return self._parsed["name"]
 
     @property
@@ -104,10 +103,12 @@ class Scheme:
         return self._parsed["body"]
 
     def to_json(self) -> str:
+        """Name, format, keys and body as a JSON object, which `from_json` reads."""
         return json.dumps({"scheme": self.name, "format": self.format, "keys": self.keys, "body": self._parsed["body"]})
 
     @staticmethod
     def from_json(text: str) -> Scheme:
+        """The scheme of a text that `to_json` gave."""
         d = json.loads(text)
         return Scheme(spec_of(d["scheme"], d.get("format", ""), d.get("keys", {}), d.get("body", "")))
 
@@ -118,7 +119,7 @@ class Scheme:
         return f"Scheme({self.spec!r})"
 
     def _repr_html_(self) -> str:
-        from .._results.show import scheme_html
+        from .show import scheme_html
 
         return scheme_html(self)
 
@@ -161,43 +162,6 @@ def as_scheme(scheme: Scheme | str) -> Scheme:
     if isinstance(scheme, str):
         return Scheme(scheme)
     raise TypeError(f"scheme is {type(scheme).__name__}; give a Scheme or a spec such as 'aps:e4m3'")
-
-
-@dataclasses.dataclass(frozen=True)
-class SchemeKey:
-    """A key of a scheme, with what it means."""
-
-    name: str
-    default: str  #: as specs write it
-    meaning: str
-
-
-@dataclasses.dataclass(frozen=True)
-class SchemeDefinition:
-    """What the registry says of a scheme."""
-
-    name: str  #: in specs
-    class_name: str
-    summary: str
-    source: str
-    needs: str  #: what beside gradients a trace must have recorded, in words
-    takes_format: bool
-    family: str  #: empty for combinators, whose family is that of the scheme inside (`Scheme.family`)
-    keys: tuple[SchemeKey, ...]
-    body: str  #: what stands in parentheses: ``scheme``, ``policy`` or nothing
-
-
-def definitions() -> list[SchemeDefinition]:
-    """Every scheme of the registry, in its order.
-
-    Returns
-    -------
-    list of SchemeDefinition
-    """
-    plain = [f.name for f in dataclasses.fields(SchemeDefinition) if f.name != "keys"]
-    return [
-        SchemeDefinition(**{name: d[name] for name in plain}, keys=tuple(SchemeKey(*key) for key in d["keys"])) for d in _core.scheme_definitions()
-    ]
 
 
 def define(
@@ -274,7 +238,7 @@ def define(
     }
     for part, f in parts.items():
         if not callable(f):
-            raise TypeError(f"{part}={f!r} is no function")
+            raise TypeError(f"{part}={f!r} must be a function")
     if name in LISTS:
         raise ValueError(f"'{name}' cannot name a new scheme: it stands for a list of schemes; give another word")
     if keeps_state is None and "update" in parts:

@@ -21,8 +21,6 @@ class Trace:
 
     Attributes
     ----------
-    name : str
-        The manifest's name, else the folder's.
     path : pathlib.Path
         The trace's folder.
     manifest
@@ -38,6 +36,7 @@ class Trace:
 
     @property
     def name(self) -> str:
+        """The manifest's name, else the folder's."""
         return self.manifest.name
 
     @cached_property
@@ -127,7 +126,7 @@ class Trace:
         )
 
     def _repr_html_(self) -> str:
-        from .._results.show import trace_html
+        from .show import trace_html
 
         return trace_html(self)
 

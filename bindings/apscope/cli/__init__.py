@@ -6,6 +6,7 @@ import argparse
 import difflib
 import importlib
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -32,6 +33,8 @@ class Parser(argparse.ArgumentParser):
             near = difflib.get_close_matches(word.split("=")[0], known, n=1)
             hint = f"; did you mean {near[0]}?" if near else f"; see {self.prog} --help"
             return f"{verb} knows no argument '{word}'{hint}".strip()
+        if found := re.fullmatch(r"argument (.+): invalid (int|float) value: (.*)", message):
+            message = f"{found[1]} {found[3]} must be {'an integer' if found[2] == 'int' else 'a number'}"
         return f"{verb}: {message}" if verb else message
 
 
@@ -49,6 +52,8 @@ def _parser() -> Parser:
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = _parser()
     word = next((a for a in arguments if not a.startswith("-")), None)
+    if not arguments:
+        raise ValueError(f"give a verb, one of {', '.join(VERBS)}; --help says what each does")
     if word is not None and word not in VERBS:
         near = difflib.get_close_matches(word, VERBS, n=1)
         hint = f"did you mean {near[0]}?" if near else f"use one of {', '.join(VERBS)}"

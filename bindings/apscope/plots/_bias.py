@@ -102,7 +102,7 @@ def variance_over_steps(
         if np.isfinite(y).any():
             at = int(np.flatnonzero(np.isfinite(y))[-1])
             ends.append((at, y[at], names[spec], look.colour))
-    step_axis(ax, steps, most=5)
+    step_axis(ax, steps, max_labels=5)
     ax.set_ylabel("error variance / mean square")
     if layer is not None:
         title(ax, layer)

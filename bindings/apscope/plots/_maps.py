@@ -44,7 +44,7 @@ def draw_bands(ax: Axes, grid: pd.DataFrame, bands: Sequence[float], cmap: Color
     ax.set_ylim(grid.shape[0] - 0.5, -0.5)
     name_ticks(ax.yaxis, [str(layer) for layer in grid.index])
     ax.tick_params(length=2)
-    step_axis(ax, [int(step) for step in grid.columns], most=6)
+    step_axis(ax, [int(step) for step in grid.columns], max_labels=6)
     bar = ax.figure.colorbar(image, ax=ax, pad=0.02, aspect=14, fraction=0.08, spacing="uniform", ticks=list(bands))
     bar.ax.set_yticklabels(list(ticks))
     bar.ax.minorticks_off()

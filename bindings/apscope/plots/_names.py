@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from matplotlib import font_manager
 from matplotlib.axis import Axis
 
+from .._text import clip
+
 #: Letters of a name beside an axis; a longer one keeps its two ends.
 LONGEST = 30
 #: Families that have what DejaVu Sans lacks, used where they are installed.
@@ -33,11 +35,9 @@ def _glyphs() -> frozenset[int]:
     return frozenset(found)
 
 
-def shown(name: str, most: int = LONGEST) -> str:
+def shown(name: str, longest: int = LONGEST) -> str:
     """The name with its middle left out where it is long; what no font can draw stands as its code."""
-    name = str(name)
-    if len(name) > most:
-        name = f"{name[: most - most // 2 - 1]}…{name[-(most // 2) :]}"
+    name = clip(str(name), longest)
     return "".join(c if c.isprintable() and ord(c) in _glyphs() else c.encode("unicode_escape").decode() for c in name)
 
 
@@ -60,8 +60,8 @@ def width_beside(names: Sequence[str], width: float) -> float:
     return width + 0.085 * max(0, longest - 14)
 
 
-def name_ticks(axis: Axis, names: Sequence[str], most: int = 60) -> None:
+def name_ticks(axis: Axis, names: Sequence[str], max_labels: int = 60) -> None:
     """Labels the places 0, 1, ... with names; of very many, every second, third, ... has one."""
-    stride = -(-len(names) // most)
+    stride = -(-len(names) // max_labels)
     places = range(0, len(names), stride)
     axis.set_ticks(places, [shown(names[i]) for i in places], parse_math=False)

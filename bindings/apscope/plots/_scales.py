@@ -28,7 +28,7 @@ def scale_series(results: Any, scheme: Any, *, layer: str | None = None, trace: 
     steps = steps_of(rows)
     ax = axes(ax, height=2.4)
     ax.set_ylabel("scale exponent s")
-    step_axis(ax, steps, most=5)
+    step_axis(ax, steps, max_labels=5)
     lines_of_title = [wrapped(spec, TITLE, 2)]
     if "scale_exponent" not in rows or not rows["scale_exponent"].notna().any():
         ax.set_title(lines_of_title[0], parse_math=False)

@@ -132,10 +132,10 @@ def axes(ax: Axes | None, width: float = WIDTH, height: float = HEIGHT) -> Axes:
     return ax
 
 
-def room_for(texts: Sequence[str], least: float, size: float = 8.0) -> float:
+def room_for(texts: Sequence[str], min_inches: float, size: float = 8.0) -> float:
     """Inches of height in which these labels stand one below the other."""
     axes_share = 0.77  # of the height, before the layout makes it larger
-    return max(least, sum(text.count("\n") + 1 for text in texts) * size * 1.3 / 72 / axes_share)
+    return max(min_inches, sum(text.count("\n") + 1 for text in texts) * size * 1.3 / 72 / axes_share)
 
 
 def colour(index: int) -> str:
@@ -146,13 +146,13 @@ def marker(index: int) -> str:
     return MARKERS[index % len(MARKERS)]
 
 
-def step_axis(ax: Axes, steps: Sequence[int], most: int = 7) -> None:
+def step_axis(ax: Axes, steps: Sequence[int], max_labels: int = 7) -> None:
     """Labels positions 0, 1, ... with step numbers: recorded steps stand equally far apart.
 
     Training is often recorded densely early and sparsely late; a linear axis would hide the early part.
     """
     n = len(steps)
-    chosen = sorted({round(i) for i in np.linspace(0, n - 1, min(most, n))})
+    chosen = sorted({round(i) for i in np.linspace(0, n - 1, min(max_labels, n))})
     ax.set_xticks(chosen, [str(steps[i]) for i in chosen])
     even = n < 3 or len({b - a for a, b in zip(steps, steps[1:])}) == 1
     ax.set_xlabel("training step" if even else "training step (recorded ones, equally spaced)")

@@ -6,7 +6,7 @@
 - `attribution`: what the errors of a scheme do to the loss;
 - `double_sampling`: gradients of a linear model whose samples are stored in few levels;
 - `fractrain`: what a step of mixed widths costs;
-- `levels`: the codebook of least variance.
+- `levels`: the codebook of minimum variance.
 """
 
 from . import activation_scales, attribution, double_sampling, fractrain, levels, unit_scaling, weight_updates

@@ -120,10 +120,10 @@ def layer_scale(
 
 
 @guarded
-def join_scales(scales: list[float], largest: list[float], *, format: FloatFormat | str = "fp16", least: float = 0.125) -> float:
+def join_scales(scales: list[float], largest: list[float], *, format: FloatFormat | str = "fp16", min_factor: float = 0.125) -> float:
     """The scale that all gradients arriving at a branch take: the largest of theirs at which none overflows.
 
-    Where each would, the smallest is halved, down to `least` times it.
+    Where each would, the smallest is halved, down to `min_factor` times it.
 
     Parameters
     ----------
@@ -133,8 +133,8 @@ def join_scales(scales: list[float], largest: list[float], *, format: FloatForma
         Largest magnitude of each as it arrives, scaled.
     format : FloatFormat, str or dtype
         Whose largest value is the limit.
-    least : float
-        How far the smallest scale may be lowered, as a factor.
+    min_factor : float
+        How far the smallest scale may be lowered.
 
     Returns
     -------
@@ -148,7 +148,7 @@ def join_scales(scales: list[float], largest: list[float], *, format: FloatForma
     limit = as_format(format).largest
     if not scales or len(scales) != len(largest):
         raise ValueError(f"{len(scales)} scales and {len(largest)} largest magnitudes; give one of each a gradient, at least one")
-    halved = [min(scales) * 0.5**k for k in range(1, 60) if 0.5**k >= least]
+    halved = [min(scales) * 0.5**k for k in range(1, 60) if 0.5**k >= min_factor]
     candidates = sorted(set(scales), reverse=True) + halved
     for scale in candidates:
         if all(a * (scale / s) <= limit for a, s in zip(largest, scales, strict=True)):

@@ -155,7 +155,7 @@ def path_loss_change(
     change: float | None = None,
     intervals: int = 2,
     tolerance: float = 1e-3,
-    most: int = 32,
+    max_intervals: int = 32,
 ) -> PathLossChange:
     """Loss Change Allocation along the straight path between two settings of the weights.
 
@@ -175,7 +175,7 @@ def path_loss_change(
         Even, to begin with.
     tolerance : float
         On abs(change - total).
-    most : int
+    max_intervals : int
         Doubling ends at this number of intervals.
 
     Returns
@@ -208,6 +208,6 @@ def path_loss_change(
         allocation = (b - a) * mean
         total = math.fsum(allocation.ravel())
         error = math.nan if change is None else change - total
-        if change is None or abs(error) <= tolerance or 2 * n > most:
+        if change is None or abs(error) <= tolerance or 2 * n > max_intervals:
             return PathLossChange(allocation, total, n, error)
         n *= 2

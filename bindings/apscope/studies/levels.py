@@ -1,4 +1,4 @@
-"""Levels of least variance for stochastic rounding."""
+"""Levels of minimum variance for stochastic rounding."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class OptimalLevels:
 
 
 def optimal_levels(x: Any, k: int, method: str = "fast", *, candidates: int = 512) -> OptimalLevels:
-    """The k levels, least and largest element among them, with the least sum of (x - below)(above - x).
+    """The k levels, smallest and largest element among them, with the minimum sum of (x - below)(above - x).
 
     Parameters
     ----------

@@ -216,7 +216,7 @@ def weight_residual(
         What is added at each step, such as `sgd_updates`.
     format : FloatFormat, str or dtype
         Of the weights, saturating: ``hfp8_forward`` is 1-4-3, bias 11, all exponents normal: 1.125 2^-11 to 30;
-        ``e4m3b11fnuz`` has its values with subnormals, from 2^-13, 2^-10 the least normal one.
+        ``e4m3b11fnuz`` has its values with subnormals, from 2^-13, 2^-10 the smallest normal one.
     residual_format : FloatFormat, str or dtype, optional
         The residual is rounded to it; by default it stays fp64.
 

@@ -1,6 +1,6 @@
 // Part (f): statistics of the blocks of block formats, which stand in columns whose names begin with "block_".
 
-import { chart, figureBox, stepScale } from "./chart.js";
+import { beside, chart, figureBox, stepScale } from "./chart.js";
 import { grid } from "./compare.js";
 import { element, select } from "./dom.js";
 import { clip, figure, percent } from "./text.js";
@@ -32,10 +32,11 @@ export function blocksPart(box, state, redraw) {
       const value = row < 0 ? NaN : number(view.rows, row);
       if (!Number.isNaN(value)) cells.push({ layer: view.layers[Math.floor(i / view.steps.length)], step: view.steps[i % view.steps.length], value });
     });
-    const margin = Math.min(200, (place.clientWidth || 600) * 0.3);
+    const width = place.clientWidth || 600, { margin, fit } = beside(view.layers, width);
     chart(place, `Of ${state.blockScheme}, by layer and step: ${name}.`, {
-      height: 62 + view.layers.length * 18, marginLeft: margin, marginBottom: 36, x: stepScale(view.steps, (place.clientWidth || 600) - margin),
-      y: { type: "band", domain: view.layers, label: null, padding: 0, tickFormat: (l) => clip(l, 26) }, color: { scheme: "viridis", legend: true, width: 320, marginLeft: 16, marginRight: 16, label: name, ...(write === percent && { percent: true, tickFormat: (v) => `${figure(v, 2)} %` }) },
+      height: 62 + view.layers.length * 18, marginLeft: margin, marginBottom: 36, x: stepScale(view.steps, width - margin),
+      y: { type: "band", domain: view.layers, label: null, padding: 0, tickFormat: fit },
+      color: { scheme: "viridis", legend: true, width: Math.min(320, width), marginLeft: 16, marginRight: 16, label: name, ...(write === percent && { percent: true, tickFormat: (v) => `${figure(v, 2)} %` }) },
       marks: [Plot.cell(cells, { x: "step", y: "layer", fill: "value", inset: 0.3 }), Plot.tip(cells, Plot.pointer({ x: "step", y: "layer", title: (c) => `${clip(c.layer, 60)}, step ${c.step}: ${write(c.value)}` }))],
     });
   };

@@ -1,6 +1,7 @@
 // What the charts share: colours of the families, the theme, what a screen reader hears, a place that redraws.
 
 import { element } from "./dom.js";
+import { clip } from "./text.js";
 
 // Paper is white, whatever the screen is.
 export const onPaper = { now: false };
@@ -13,12 +14,29 @@ export const symbolOf = (family) => looks[family].symbol;
 export const A_COLOUR = "#3b82d6";
 export const B_COLOUR = "#e8871e";
 
+// Pixels of a chart's letters; smaller where the chart is narrow.
+const letters = (width) => (width < 500 ? 10 : 12);
+
+// Names beside an axis: the margin that they need, within limits, and what fits there of each.
+export function beside(names, width) {
+  const pen = document.createElement("canvas").getContext("2d");
+  pen.font = `${letters(width)}px ${getComputedStyle(document.body).fontFamily}`;
+  const wide = (text) => pen.measureText(text).width;
+  const room = Math.min(Math.max(40, ...names.map(wide)), 260, width * (width < 500 ? 0.46 : 0.38));
+  const fit = (name) => {
+    let text = name;
+    for (let longest = [...name].length; wide(text) > room && longest > 4; longest--) text = clip(name, longest - 1);
+    return text;
+  };
+  return { margin: Math.ceil(room) + 12, fit };
+}
+
 // Options of Plot, themed; `says` is what the chart shows, in a sentence.
 export function chart(place, says, options) {
   const width = Math.max(260, Math.floor(place.clientWidth || 600));
   const made = Plot.plot({
     width, marginLeft: 44, ...options, ariaLabel: says,
-    style: { background: "none", color: "currentColor", fontFamily: "inherit", fontSize: "12px", overflow: "visible", ...options.style },
+    style: { background: "none", color: "currentColor", fontFamily: "inherit", fontSize: `${letters(width)}px`, overflow: "visible", ...options.style },
   });
   (made.matches("svg") ? made : made.querySelector("svg[aria-label]")).setAttribute("role", "img");
   place.replaceChildren(made);
@@ -33,10 +51,12 @@ export function stepScale(steps, width) {
 
 export const powerOfTen = (x) => (x === 0 ? "0" : x >= 0.001 && x <= 1000 ? String(x) : `10${String(Math.round(Math.log10(x))).replace(/./g, (c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)])}`);
 
-// Ticks of a log axis: the powers of ten among the values.
-export function powersOfTen(values, floor = 0) {
+// Ticks of a log axis: the powers of ten among the values, as many as have room in a width of pixels.
+export function powersOfTen(values, floor = 0, width = Infinity) {
   const [low, high] = d3.extent(values.filter((v) => v > 0), (v) => Math.log10(Math.max(v, floor)));
-  return d3.range(Math.ceil(low), Math.floor(high) + 1).map((k) => 10 ** k);
+  const powers = d3.range(Math.ceil(low), Math.floor(high) + 1).map((k) => 10 ** k);
+  const every = Math.max(1, Math.ceil((42 * powers.length) / width));
+  return powers.filter((_, i) => i % every === 0);
 }
 
 export function figureBox(caption, ...inner) {

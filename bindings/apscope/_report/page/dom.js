@@ -11,6 +11,11 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
+// A name that may be broken behind its punctuation.
+export function breakable(name) {
+  return name.split(/(?<=[,:/_.])(?=.)/u).flatMap((piece, i) => (i ? [element("wbr"), piece] : [piece]));
+}
+
 // A <select> with a label before it. options: [{value, text, group}]; groups become <optgroup>.
 export function select(label, options, value, onchange) {
   const list = element("select", { onchange: (event) => onchange(event.target.value), "aria-label": label });

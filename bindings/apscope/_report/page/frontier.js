@@ -43,12 +43,12 @@ function drawOne(place, key, view, measure) {
   const low = Math.max(FLOOR, Math.min(...points.map((p) => p.y || FLOOR)) / 2);
   for (const p of points) p.drawn = Math.max(p.y, low);
   const front = paretoFront(points.filter((p) => !p.overflowed));
-  const narrow = place.clientWidth < 500, [least, most] = d3.extent(points, (p) => p.x), middle = Math.sqrt(least * most);
+  const narrow = place.clientWidth < 500, [smallest, largest] = d3.extent(points, (p) => p.x), middle = Math.sqrt(smallest * largest);
   const text = (p) => `${p.scheme}\n${MEASURES[measure]} ${figure(p.y)}${p.y < low ? " (below the axis)" : ""}\n${key} ${key === "time" ? seconds(p.x) : figure(p.x)}`
     + `\nunderflow on the wire ${figure(100 * p.underflow_wire)} %${p.skipped ? `\nskipped ${p.skipped} steps` : ""}${p.overflowed ? `\noverflow in ${p.overflowed} steps` : ""}`;
   const families = [...new Set(points.map((p) => p.family))];
   chart(place, `Scatter plot of ${points.length} schemes, ${MEASURES[measure]} against ${key}. Pareto front: ${front.map((p) => p.scheme).slice(0, 12).join("; ")}.`, {
-    height: narrow ? 320 : 380, marginLeft: 50, marginBottom: 40, marginRight: 16, grid: true,
+    height: narrow ? 320 : 380, marginLeft: 50, marginBottom: 44, marginRight: 16, grid: true,
     x: { type: "log", label: key === "volume" ? "volume (fp32 ring = 1)" : "modelled time", domain: d3.extent(points, (p) => p.x).map((x, i) => x * (i ? 1.25 : 0.85)), ticks: ticksOf(points, key), tickFormat: key === "volume" ? String : seconds },
     y: { type: "log", label: MEASURES[measure], domain: [low, Math.max(...points.map((p) => p.drawn)) * 1.6], ticks: powersOfTen(points.map((p) => p.drawn)), tickFormat: (v) => (v <= FLOOR ? "≤ " : "") + powerOfTen(v), clamp: true },
     color: { domain: families, range: families.map(colourOf) },

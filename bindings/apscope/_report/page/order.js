@@ -1,8 +1,8 @@
 // Part (e): what encoding costs, and what the order of the additions adds to it.
 
-import { chart, figureBox, powerOfTen, powersOfTen } from "./chart.js";
+import { beside, chart, figureBox, powerOfTen, powersOfTen } from "./chart.js";
 import { element } from "./dom.js";
-import { clip, figure } from "./text.js";
+import { figure } from "./text.js";
 
 const FLOOR = 1e-7; // as in part (b)
 const SYMBOLS = ["circle", "triangle", "diamond", "square", "star", "times", "wye", "plus"];
@@ -25,11 +25,11 @@ export function orderPart(box) {
     const bars = points.filter((p) => p.topology === "exact"), sums = points.filter((p) => p.topology !== "exact");
     const topologies = [...new Set(sums.map((p) => p.topology))];
     const low = Math.min(...points.map((p) => p.step_nmse)) / 1.5;
-    const width = place.clientWidth || 600, margin = Math.min(260, width * 0.38);
+    const width = place.clientWidth || 600, { margin, fit } = beside(schemes, width);
     chart(place, `Step NMSE of ${schemes.length} schemes, summed exactly and in the orders ${topologies.join(", ")}.`, {
       height: 70 + schemes.length * 20, marginLeft: margin, marginBottom: 40,
-      x: { type: "log", label: "step NMSE", grid: true, ticks: powersOfTen(points.map((p) => p.step_nmse), FLOOR), tickFormat: (v) => (v <= FLOOR ? "≤ " : "") + powerOfTen(v), domain: [Math.max(low, FLOOR), Math.max(...points.map((p) => p.step_nmse)) * 1.3], clamp: true },
-      y: { type: "band", domain: schemes, label: null, tickFormat: (s) => clip(s, Math.floor(margin / 7.2)) },
+      x: { type: "log", label: "step NMSE", grid: true, ticks: powersOfTen(points.map((p) => p.step_nmse), FLOOR, width - margin), tickFormat: (v) => (v <= FLOOR ? "≤ " : "") + powerOfTen(v), domain: [Math.max(low, FLOOR), Math.max(...points.map((p) => p.step_nmse)) * 1.3], clamp: true },
+      y: { type: "band", domain: schemes, label: null, tickFormat: fit },
       color: { domain: topologies, range: COLOURS }, symbol: { domain: topologies, range: SYMBOLS, legend: true },
       marks: [
         Plot.barX(bars, { x1: Math.max(low, FLOOR), x2: "step_nmse", y: "scheme", fill: "currentColor", fillOpacity: 0.16, insetTop: 3, insetBottom: 3 }),

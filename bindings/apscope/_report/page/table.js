@@ -1,7 +1,7 @@
 // A table that sorts, filters and shows more columns on demand; what is shown can be saved as CSV.
 
 import { csv, download } from "./csv.js";
-import { boxes, element } from "./dom.js";
+import { boxes, breakable, element } from "./dom.js";
 
 // columns: [{key, label, title, text(record), numeric, shown}]. The object keeps its sorting, columns and
 // filter from one update to the next.
@@ -68,10 +68,10 @@ export class Table {
     const cells = columns.map((c, i) => {
       const text = c.text ? c.text(record) : String(record[c.key] ?? "–");
       const inner = i === 0 && this.onpick
-        ? element("button", { type: "button", class: "pick", "aria-pressed": String(this.picked === record[c.key]), onclick: () => this.onpick(record) }, text)
-        : text;
+        ? element("button", { type: "button", class: "pick", "aria-pressed": String(this.picked === record[c.key]), onclick: () => this.onpick(record) }, ...breakable(text))
+        : null;
       const title = c.numeric ? null : String(record[c.key] ?? "");
-      return element(i === 0 ? "th" : "td", { scope: i === 0 ? "row" : null, class: c.numeric ? "number" : "text", title: title === text ? null : title }, inner);
+      return element(i === 0 ? "th" : "td", { scope: i === 0 ? "row" : null, class: c.numeric ? "number" : "text", title: title === text ? null : title }, ...(inner ? [inner] : i === 0 ? breakable(text) : [text]));
     });
     return element("tr", { class: this.onpick && this.picked === record[columns[0]?.key] ? "picked" : null }, ...cells);
   }

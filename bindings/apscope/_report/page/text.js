@@ -40,7 +40,7 @@ export function times(ratio) {
 }
 
 // A name that fits: what is too long keeps its beginning and its end.
-export function clip(name, most = 42) {
+export function clip(name, longest = 42) {
   const letters = [...name];
-  return letters.length <= most ? name : `${letters.slice(0, Math.ceil(most * 0.55)).join("")}…${letters.slice(-Math.floor(most * 0.4)).join("")}`;
+  return letters.length <= longest ? name : `${letters.slice(0, Math.ceil(longest * 0.55)).join("")}…${letters.slice(-Math.floor(longest * 0.4)).join("")}`;
 }

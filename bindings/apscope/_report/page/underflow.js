@@ -1,6 +1,6 @@
 // Part (d): underflow by scheme and layer, and by layer and step, in bands that show 1 % beside 40 %.
 
-import { chart, dark, figureBox, stepScale } from "./chart.js";
+import { beside, chart, dark, figureBox, stepScale } from "./chart.js";
 import { grid } from "./compare.js";
 import { element } from "./dom.js";
 import { clip, percent } from "./text.js";
@@ -10,7 +10,7 @@ const BANDS = [0.005, 0.02, 0.04, 0.1, 0.2, 0.4, 0.8];
 const NAMES = ["< 0.5 %", "0.5–2 %", "2–4 %", "4–10 %", "10–20 %", "20–40 %", "40–80 %", "≥ 80 %"];
 const LIGHT = ["#eef3f8", "#c9dff0", "#9cc5e3", "#f7d98b", "#f0ad5a", "#dd7a3a", "#b8432f", "#701f2c"];
 const DARK = ["#2b3138", "#31506b", "#3f7ba6", "#8a7226", "#b9822f", "#d9703a", "#e0503f", "#ff8f8f"];
-const WORST = 5, MOST_LAYERS = 60;
+const WORST = 5, MAX_LAYERS = 60;
 
 export const band = (rate) => NAMES[BANDS.findIndex((end) => rate < end)] ?? NAMES[NAMES.length - 1];
 
@@ -77,18 +77,18 @@ function drawSteps(place, view, scheme) {
 
 // The layers with most underflow.
 function widest(layers, cells) {
-  const most = new Map();
-  for (const c of cells) most.set(c.layer, Math.max(most.get(c.layer) ?? 0, c.rate));
-  return new Set([...layers].sort((x, y) => (most.get(y) ?? -1) - (most.get(x) ?? -1)).slice(0, MOST_LAYERS));
+  const worst = new Map();
+  for (const c of cells) worst.set(c.layer, Math.max(worst.get(c.layer) ?? 0, c.rate));
+  return new Set([...layers].sort((x, y) => (worst.get(y) ?? -1) - (worst.get(x) ?? -1)).slice(0, MAX_LAYERS));
 }
 
 function map(place, cells, { says, rows, rowNames, columns, columnScale, bottom }) {
-  const width = place.clientWidth || 600, margin = Math.min(230, width * 0.36);
+  const width = place.clientWidth || 600, { margin, fit } = beside(rowNames, width);
   const worst = [...cells].filter((c) => c.rate > 0).sort((x, y) => y.rate - x.rate).slice(0, WORST);
   const name = (c) => `${clip(String(c[rows]), 60)}, ${columns === "step" ? `step ${c.step}` : clip(c[columns], 60)}: ${percent(c.rate)}`;
   chart(place, `${says} Worst: ${worst.map(name).join("; ") || "none, nothing underflows"}.`, {
     width, height: bottom + 30 + rowNames.length * Math.max(13, Math.min(22, 300 / rowNames.length)), marginLeft: margin, marginBottom: bottom,
-    x: columnScale(width - margin), y: { type: "band", domain: rowNames, label: null, padding: 0, tickFormat: (s) => clip(s, Math.floor(margin / 7.2)) },
+    x: columnScale(width - margin), y: { type: "band", domain: rowNames, label: null, padding: 0, tickFormat: fit },
     color: { type: "ordinal", domain: NAMES, range: dark() ? DARK : LIGHT, legend: true },
     marks: [
       Plot.cell(cells, { x: columns, y: rows, fill: (c) => band(c.rate), inset: 0.3 }),

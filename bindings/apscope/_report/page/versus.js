@@ -1,6 +1,6 @@
 // Part (c): any scheme A against any B: a map of the ratio of their NMSE by layer and step, a table of layers.
 
-import { A_COLOUR, B_COLOUR, chart, dark, figureBox, stepScale } from "./chart.js";
+import { A_COLOUR, B_COLOUR, beside, chart, dark, figureBox, stepScale } from "./chart.js";
 import { bothMeasured, grid, layerSums, layerTable, ratios } from "./compare.js";
 import { detail } from "./detail.js";
 import { element, select } from "./dom.js";
@@ -10,7 +10,7 @@ import { Table } from "./table.js";
 import { clip, figure, percent, times } from "./text.js";
 
 // Rows of a map; a table has them all.
-const MOST_LAYERS = 60;
+const MAX_LAYERS = 60;
 
 export function versusPart(box, state, redraw) {
   const pickers = element("div", { class: "tools" });
@@ -69,23 +69,23 @@ function sentence(state, sides, records) {
 
 function drawMap(place, view, cells, records, state, pick) {
   // The layers that differ most, in the trace's order.
-  const most = new Set([...records].sort((x, y) => Math.abs(Math.log(y.median_ratio || 1)) - Math.abs(Math.log(x.median_ratio || 1))).slice(0, MOST_LAYERS).map((r) => r.layer));
-  const layers = view.layers.filter((l) => most.has(l));
-  const known = cells.filter((c) => most.has(c.layer) && !Number.isNaN(c.ratio));
+  const kept = new Set([...records].sort((x, y) => Math.abs(Math.log(y.median_ratio || 1)) - Math.abs(Math.log(x.median_ratio || 1))).slice(0, MAX_LAYERS).map((r) => r.layer));
+  const layers = view.layers.filter((l) => kept.has(l));
+  const known = cells.filter((c) => kept.has(c.layer) && !Number.isNaN(c.ratio));
   const finite = known.map((c) => Math.abs(c.ratio)).filter(Number.isFinite);
   const bound = Math.min(12, Math.max(1, ...finite));
-  const width = place.clientWidth || 600, margin = Math.min(200, width * 0.3);
+  const width = place.clientWidth || 600, { margin, fit } = beside(layers, width);
   const neutral = dark() ? "#3a3d42" : "#efefef";
   const made = chart(place, `Heat map of ${layers.length} layers and ${view.steps.length} steps: the ratio of the NMSE of ${state.a} over that of ${state.b}; ${known.filter((c) => c.ratio < 0).length} cells where A loses less. The table below has the same by layer.`, {
     height: 62 + layers.length * Math.max(14, Math.min(26, 360 / layers.length)), marginLeft: margin, marginBottom: 36,
-    x: stepScale(view.steps, width - margin), y: { type: "band", domain: layers, label: null, tickFormat: (l) => clip(l, Math.floor(margin / 7)), padding: 0 },
+    x: stepScale(view.steps, width - margin), y: { type: "band", domain: layers, label: null, tickFormat: fit, padding: 0 },
     color: {
-      type: "linear", domain: [-bound, 0, bound], range: [A_COLOUR, neutral, B_COLOUR], clamp: true, legend: true, width: 320, marginLeft: 16, marginRight: 16, label: "NMSE of A / NMSE of B (blue: A loses less)",
+      type: "linear", domain: [-bound, 0, bound], range: [A_COLOUR, neutral, B_COLOUR], clamp: true, legend: true, width: 320, marginLeft: 26, marginRight: 26, label: "NMSE of A / NMSE of B (blue: A loses less)",
       ticks: [-bound, -bound / 2, 0, bound / 2, bound], tickFormat: (r) => (r === 0 ? "1" : r < 0 ? `1/${2 ** -r >= 10 ? Math.round(2 ** -r) : (2 ** -r).toPrecision(2)}` : `${2 ** r >= 10 ? Math.round(2 ** r) : (2 ** r).toPrecision(2)}`),
     },
     marks: [
       Plot.cell(known, { x: "step", y: "layer", fill: (c) => Math.max(-bound, Math.min(bound, c.ratio)), inset: 0.3 }),
-      state.picked && most.has(state.picked.layer)
+      state.picked && kept.has(state.picked.layer)
         ? Plot.cell(view.steps.filter((s) => state.picked.step == null || s === state.picked.step).map((step) => ({ step, layer: state.picked.layer })), { x: "step", y: "layer", fill: "none", stroke: "currentColor" }) : null,
       Plot.tip(known, Plot.pointer({ x: "step", y: "layer", title: (c) => `${clip(c.layer, 60)}, step ${c.step}\nA ${figure(c.a)}, B ${figure(c.b)}\nA loses ${c.ratio === 0 ? "as much as B" : times(2 ** c.ratio)}` })),
     ],

@@ -1,0 +1,46 @@
+"""What the registry says of every scheme."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from .. import _core
+
+__all__ = ["SchemeDefinition", "SchemeKey", "definitions"]
+
+
+@dataclasses.dataclass(frozen=True)
+class SchemeKey:
+    """A key of a scheme, with what it means."""
+
+    name: str
+    default: str  #: as specs write it
+    meaning: str
+
+
+@dataclasses.dataclass(frozen=True)
+class SchemeDefinition:
+    """What the registry says of a scheme."""
+
+    name: str  #: in specs
+    class_name: str
+    summary: str
+    source: str
+    needs: str  #: what beside gradients a trace must have recorded, in words
+    takes_format: bool
+    family: str  #: empty for combinators, whose family is that of the scheme inside (`Scheme.family`)
+    keys: tuple[SchemeKey, ...]
+    body: str  #: what stands in parentheses: ``scheme``, ``policy`` or nothing
+
+
+def definitions() -> list[SchemeDefinition]:
+    """Every scheme of the registry, in its order.
+
+    Returns
+    -------
+    list of SchemeDefinition
+    """
+    plain = [f.name for f in dataclasses.fields(SchemeDefinition) if f.name != "keys"]
+    return [
+        SchemeDefinition(**{name: d[name] for name in plain}, keys=tuple(SchemeKey(*key) for key in d["keys"])) for d in _core.scheme_definitions()
+    ]

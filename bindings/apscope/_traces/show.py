@@ -1,0 +1,30 @@
+"""What notebooks show of a trace."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING
+
+from .._html import count, name, paragraphs, table
+
+if TYPE_CHECKING:
+    from .trace import Trace
+
+__all__ = ["trace_html"]
+
+
+def trace_html(trace: Trace) -> str:
+    """What was recorded, and the tensors."""
+    manifest = trace.manifest
+    steps = trace.steps
+    facts = {
+        "model": html.escape(manifest.model) or "not given", "workers": str(trace.workers),
+        "steps": f"{len(steps)}" + (f", {steps[0]} to {steps[-1]}" if steps else ""), "stage": html.escape(manifest.stage),
+        "reduction": html.escape(manifest.reduction), "elements": f"{sum(t.size for t in manifest.tensors):,}",
+        "recorded": ", ".join(f"{kind} ({count(len(at), 'step')})" for kind, at in trace.recorded().items() if at),
+    }  # fmt: skip
+    rows = [[name(t.name), html.escape(t.role), " × ".join(map(str, t.shape)) or "scalar", f"{t.size:,}"] for t in manifest.tensors]
+    return paragraphs([
+        f"<b>Trace</b> {name(trace.name)}", "; ".join(f"{key}: {value}" for key, value in facts.items() if value),
+        table(["tensor", "role", "shape", "elements"], rows, numeric=[False, False, True, True]),
+    ])  # fmt: skip
