@@ -16,6 +16,7 @@ void bind_exchange(apscope::python::Module& m, const std::shared_ptr<apscope::de
 void bind_float_environment(apscope::python::Module& m);
 void bind_formats(apscope::python::Module& m);
 void bind_levels(apscope::python::Module& m);
+void bind_quantizer(apscope::python::Module& m);
 void bind_replay(apscope::python::Module& m, const std::shared_ptr<apscope::detail::MadeSchemes>& made);
 void bind_schemes(apscope::python::Module& m, const std::shared_ptr<apscope::detail::MadeSchemes>& made);
 void bind_trace(apscope::python::Module& m);
@@ -28,6 +29,7 @@ PYBIND11_MODULE(_core, plain) {
     bind_float_environment(m);
     bind_formats(m);
     bind_arrays(m);
+    bind_quantizer(m);
     bind_arithmetic(m);
     bind_blocks(m);
     bind_trace(m);

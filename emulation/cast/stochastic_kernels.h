@@ -24,7 +24,7 @@ struct DrawByRule {
     }
 };
 
-// fp32 numbers and at most 32 random bits: words first, a buffer at a time, then their use, both as vector code.
+// fp32 numbers and at most 32 random bits: words first, a group at a time, then their use as vector code.
 template <RoundingMode M>
 struct DrawNarrowByRule {
     static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count, const Cast<float>* given, const RandomStream* stream,
@@ -37,36 +37,62 @@ struct DrawNarrowByRule {
     }
 };
 
+// round_buffers() (quantize_buffers.h) with a word to every number: round.operator()<Limited>(in[i], word of i).
+template <class Word, class Round>
+APSCOPE_INLINE void round_drawn(const float* in, float* out, std::size_t count, std::uint32_t largest, const RandomStream& stream,
+                                std::uint64_t first, Round&& round) {
+    float aside[buffer_elements];
+    for_drawn<Word>(stream, first, count, [&](std::size_t group, std::size_t drawn, const Word* words) __attribute__((always_inline)) {
+        for (std::size_t begin = 0; begin < drawn; begin += buffer_elements) {
+            const std::size_t n = drawn - begin < buffer_elements ? drawn - begin : buffer_elements;
+            const float* x = in + group + begin;
+            const Word* word = words + begin;
+            float* rounded = out + group + begin;
+            if (in == out) {
+                __builtin_memcpy(aside, x, n * sizeof(float));
+                x = aside;
+            }
+            std::uint32_t found = 0;
+#pragma GCC ivdep
+            for (std::size_t i = 0; i < n; ++i) {
+                const std::uint32_t magnitude = bits_cast<std::uint32_t>(x[i]) & 0x7FFFFFFFu;
+                found = found > magnitude ? found : magnitude;
+                rounded[i] = round.template operator()<false>(x[i], word[i]);
+            }
+            if (found <= largest) continue;
+#pragma GCC ivdep
+            for (std::size_t i = 0; i < n; ++i) rounded[i] = round.template operator()<true>(x[i], word[i]);
+        }
+    });
+}
+
+// Few: at most 16 random bits.
+template <bool Few>
+using DrawnWord = std::conditional_t<Few, std::uint16_t, std::uint32_t>;
+
 template <RoundingMode M, bool HasParts, bool Few>
 struct DrawBySplit {
     static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count, const SplitCast* given, const RandomStream* stream,
                                    std::uint64_t first) {
         const SplitCast s = *given;
-        for_drawn<std::uint32_t>(*stream, first, count,
-                                 [&](std::size_t begin, std::size_t n, const std::uint32_t* drawn) __attribute__((always_inline)) {
-            const float* x = in + begin;
-            float* rounded = out + begin;
-            by_overflow(x, n, s.cast.largest, [&]<bool Limited>(std::size_t from, std::size_t length) __attribute__((always_inline)) {
-                for (std::size_t i = from; i < from + length; ++i) rounded[i] = draw_split<M, HasParts, Few, Limited>(x[i], s, drawn[i]);
-            });
+        round_drawn<DrawnWord<Few>>(in, out, count, s.cast.largest, *stream, first,
+                                    [&]<bool Limited>(float x, DrawnWord<Few> word) __attribute__((always_inline)) {
+            return draw_split<M, HasParts, Few, Limited>(x, s, std::uint32_t{word} << (Few ? 16 : 0));
         });
     }
 };
 
-// Few: at most 16 random bits.
-template <bool Few>
+// SignedZero: the format has a -0, which costs two operations less than none.
+template <bool Few, bool SignedZero>
 struct DrawScaled {
     static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count, const ScaledCast* given, const RandomStream* stream,
                                    std::uint64_t first) {
-        const ScaledCast s = *given;
-        using Drawn = std::conditional_t<Few, std::uint16_t, std::uint32_t>;
-        for_drawn<Drawn>(*stream, first, count, [&](std::size_t begin, std::size_t n, const Drawn* drawn) __attribute__((always_inline)) {
-            const float* x = in + begin;
-            float* rounded = out + begin;
-            by_overflow(x, n, s.cast.largest, [&]<bool Limited>(std::size_t from, std::size_t length) __attribute__((always_inline)) {
-                for (std::size_t i = from; i < from + length; ++i) rounded[i] = draw_scaled<Limited>(x[i], s, drawn[i]);
-            });
-        });
+        ScaledCast s = *given;
+        if constexpr (SignedZero) s.cast.negative_zero = sign_bit<float>;
+        if constexpr (Few) s.mask = 0xFFFF;  // words are cut already
+        round_drawn<DrawnWord<Few>>(in, out, count, s.cast.largest, *stream, first,
+                                    [&]<bool Limited>(float x, DrawnWord<Few> word)
+                                        __attribute__((always_inline)) { return draw_scaled<Limited>(x, s, word); });
     }
 };
 

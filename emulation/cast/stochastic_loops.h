@@ -14,15 +14,20 @@ namespace apscope::detail {
 template <RoundingMode M>
 void draw_in_bulk(const QuantizeJob<float>& job, const float* in, float* out, std::size_t count, std::uint64_t first) {
     const CastPlan<float>& plan = job.plan;
-    const bool few = job.stream.random_bits <= 16;
-    if (plan.path == CastPath::scaled) {
-        return few ? simd::run<DrawScaled<true>>(in, out, count, &plan.scaled, &job.stream, first)
-                   : simd::run<DrawScaled<false>>(in, out, count, &plan.scaled, &job.stream, first);
+    const auto draw = [&]<bool Few>() {
+        if (plan.path == CastPath::scaled) {
+            plan.cast.negative_zero != 0 ? simd::run<DrawScaled<Few, true>>(in, out, count, &plan.scaled, &job.stream, first)
+                                         : simd::run<DrawScaled<Few, false>>(in, out, count, &plan.scaled, &job.stream, first);
+        } else {
+            plan.split.first_normal != 0 ? simd::run<DrawBySplit<M, true, Few>>(in, out, count, &plan.split, &job.stream, first)
+                                         : simd::run<DrawBySplit<M, false, Few>>(in, out, count, &plan.split, &job.stream, first);
+        }
+    };
+    if (plan.path != CastPath::scaled && plan.path != CastPath::split) {
+        simd::run<DrawNarrowByRule<M>>(in, out, count, &plan.cast, &job.stream, first);
+    } else {
+        job.stream.random_bits <= 16 ? draw.template operator()<true>() : draw.template operator()<false>();
     }
-    if (plan.path != CastPath::split) return simd::run<DrawNarrowByRule<M>>(in, out, count, &plan.cast, &job.stream, first);
-    if (plan.split.first_normal == 0) simd::run<DrawBySplit<M, false, false>>(in, out, count, &plan.split, &job.stream, first);
-    else if (few) simd::run<DrawBySplit<M, true, true>>(in, out, count, &plan.split, &job.stream, first);
-    else simd::run<DrawBySplit<M, true, false>>(in, out, count, &plan.split, &job.stream, first);
 }
 
 template <class Real>

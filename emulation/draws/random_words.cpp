@@ -1,23 +1,80 @@
 #include "emulation/draws/random_words.h"
 
+#include <algorithm>
+#include <type_traits>
+
+#include "emulation/draws/philox_words.h"
+
 namespace apscope::detail {
 
 namespace {
 
-template <class Word>
-struct DrawWords {
-    static APSCOPE_INLINE void run(const RandomStream* stream, std::uint64_t first, std::size_t count, Word* out) {
-        draw_words(*stream, first, count, out);
+// A slot of 16, 32 or 64 bits, of which the leading `bits` are random, as a word.
+template <class Word, class Slot>
+APSCOPE_INLINE Word word_of_slot(Slot slot, int bits) {
+    constexpr int width = static_cast<int>(8 * sizeof(Slot));
+    if constexpr (std::is_same_v<Word, double>) {
+        const auto integer = static_cast<Slot>(slot >> (width - bits));
+        if constexpr (width == 16) return static_cast<double>(static_cast<std::int32_t>(integer));
+        else return static_cast<double>(integer);
+    } else {
+        constexpr int word_width = static_cast<int>(8 * sizeof(Word));
+        return static_cast<Word>(static_cast<Word>(slot) << (word_width - width) & ~Word{0} << (word_width - bits));
+    }
+}
+
+template <class Word, class Slot>
+struct WordsOfSlots {
+    static APSCOPE_INLINE void run(const Slot* slots, std::size_t count, int bits, Word* out) {
+        for (std::size_t i = 0; i < count; ++i) out[i] = word_of_slot<Word>(slots[i], bits);
     }
 };
+
+// Slot j of a block is its j-th run of bits, least significant word first: as they lie in memory. So slots of several
+// blocks follow one another, and here are at most random_group of them, `first` the first.
+template <class Slot>
+struct Slots {
+    static constexpr std::size_t in_block = 16 / sizeof(Slot);
+    alignas(64) Slot drawn[random_group + 2 * in_block];
+    const Slot* first;
+
+    Slots(const RandomStream& stream, std::uint64_t element, std::size_t count) {
+        const std::size_t skipped = element % in_block;
+        philox_words(stream, element / in_block, (skipped + count + in_block - 1) / in_block, drawn);
+        first = drawn + skipped;
+    }
+};
+
+template <class Word, class Slot>
+void draw_words(const RandomStream& stream, std::uint64_t first, std::size_t count, Word* out) {
+    const Slots<Slot> slots(stream, first, count);
+    simd::run<WordsOfSlots<Word, Slot>>(slots.first, count, stream.random_bits, out);
+}
 
 }  // namespace
 
 template <class Word>
 void random_words(const RandomStream& stream, std::uint64_t first, std::size_t count, Word* out) {
     for (std::size_t begin = 0; begin < count; begin += random_group) {
-        simd::run<DrawWords<Word>>(&stream, first + begin, std::min(random_group, count - begin), out + begin);
+        const std::size_t n = std::min(random_group, count - begin);
+        if (stream.random_bits <= 16) draw_words<Word, std::uint16_t>(stream, first + begin, n, out + begin);
+        else if (stream.random_bits <= 32 || sizeof(Word) == 4) draw_words<Word, std::uint32_t>(stream, first + begin, n, out + begin);
+        else if constexpr (sizeof(Word) == 8) draw_words<Word, std::uint64_t>(stream, first + begin, n, out + begin);
     }
+}
+
+// Slots of 16 random bits are words: whole blocks are drawn where they belong.
+template <>
+void random_words(const RandomStream& stream, std::uint64_t first, std::size_t count, std::uint16_t* out) {
+    const auto part = [&](std::size_t begin, std::size_t n) {
+        if (n > 0) draw_words<std::uint16_t, std::uint16_t>(stream, first + begin, n, out + begin);
+    };
+    constexpr std::size_t in_block = Slots<std::uint16_t>::in_block;
+    const std::size_t head = std::min<std::size_t>(count, (in_block - first % in_block) % in_block), whole = (count - head) / in_block;
+    part(0, head);
+    philox_words(stream, (first + head) / in_block, whole, out + head);
+    if (stream.random_bits < 16) simd::run<WordsOfSlots<std::uint16_t, std::uint16_t>>(out + head, whole * in_block, stream.random_bits, out + head);
+    part(head + whole * in_block, count - head - whole * in_block);
 }
 template void random_words(const RandomStream&, std::uint64_t, std::size_t, std::uint32_t*);
 template void random_words(const RandomStream&, std::uint64_t, std::size_t, std::uint64_t*);

@@ -313,3 +313,37 @@ def test_settings_of_the_wrong_kind_are_one_sentence(options, error, word):
 def test_numpy_integers_are_whole_numbers():
     x = np.float32([0.3])
     assert same(apscope.quantize(x, "e4m3", rounding="stochastic", seed=np.int64(5)), apscope.quantize(x, "e4m3", rounding="stochastic", seed=5))
+
+
+@pytest.mark.parametrize("options", [{}, {"rounding": "stochastic", "random_bits": 16, "seed": 5}, {"rounding": "to_odd", "overflow": "saturate"}])
+@pytest.mark.parametrize("name", ["e4m3", "e11m4"])  # what float32 holds, and what it does not
+def test_arrays_of_every_layout_give_what_a_list_of_their_numbers_does(name, options):
+    class Array(np.ndarray):
+        pass
+
+    square = np.linspace(-300, 300, 30).astype(np.float32).reshape(5, 6)
+    unaligned = np.frombuffer(b"?" + square.tobytes(), np.uint8)[1:].view(np.float32).reshape(5, 6)
+    layouts = [square, square[0, :1].reshape(()), square[:0], square.T, square[::-1], square.astype(">f4"), square.view(Array), unaligned]
+    for x in [*layouts, *(layout.astype(np.float64) for layout in layouts)]:
+        wide = x.dtype.itemsize == 8 or name == "e11m4"
+        got = apscope.quantize(x, name, **options)
+        listed = apscope.quantize(x.tolist(), name, **options)  # in float64
+        assert type(got) is np.ndarray and got.dtype == (np.float64 if wide else np.float32) and got.shape == x.shape
+        np.testing.assert_array_equal(got, np.asarray(listed).reshape(x.shape))
+        for out in (np.zeros(x.shape, got.dtype), np.zeros(x.shape, got.dtype).view(Array), np.zeros(x.shape, got.dtype, "F")):
+            assert apscope.quantize(x, name, out=out, **options) is out and same(np.array(out, order="C"), got)
+
+
+def test_a_call_takes_one_of_its_draws_whatever_it_is_given():
+    draws = apscope.Draws(7)
+    settings = {"rounding": "stochastic", "seed": draws}
+    for x in (X, X.astype(np.float64), X.tolist(), X.T):
+        apscope.quantize(x, "e4m3", **settings)
+    with pytest.raises(ValueError, match="shape"):
+        apscope.quantize(X, "e4m3", out=X[0].copy(), **settings)
+    with pytest.raises(TypeError, match="object"):
+        apscope.quantize(np.array([1.0, None], object), "e4m3", **settings)
+    assert draws.calls == 6
+    for seed in (-1, 2**64, 1.5, True):
+        with pytest.raises((ValueError, TypeError), match="seed"):
+            apscope.quantize(X, "e4m3", rounding="stochastic", seed=seed)

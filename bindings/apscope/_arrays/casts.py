@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Unpack
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from .. import _core
 from .._core import FloatFormat
-from .checks import flag, integer
+from .checks import flag, integer, taken
 from .inputs import (
     _as_array,
     _input,
@@ -54,9 +55,21 @@ def _values(x: Any, f: FloatFormat, s: Settings, random: Any) -> np.ndarray:
     return a if a.dtype != _FLOAT32 or f.fits_fp32 else _widened(a)
 
 
-def _is_plain(x: Any, f: FloatFormat) -> bool:
-    """An array that C++ can take as it is."""
-    return type(x) is np.ndarray and ((x.dtype is _FLOAT32 and f.fits_fp32) or x.dtype is _FLOAT64) and x.flags.c_contiguous
+@functools.lru_cache(maxsize=256, typed=True)
+def _quantizer(format: Any, **options: Any) -> _core.Quantizer:
+    """What rounds arrays that C++ can take as they are; of the options all but the seed."""
+    f, s = as_format(format), QUANTIZE.settings(options)
+    return _core.Quantizer(f, *s[:3], s.keep_payload, s.random_bits, s.threads)
+
+
+def _round_at_once(x: Any, format: Any, seed: Any, out: Any, options: Any) -> Any:
+    """What most calls are, small arrays above all, or None: anything else, and all that is refused."""
+    if not (type(seed) is int and 0 <= seed < 2**64):
+        return None
+    try:
+        return _quantizer(format, **options)(x, out, seed)
+    except (TypeError, ValueError):
+        return None
 
 
 def _rounder(x: Any, f: FloatFormat, s: Settings, random: Any) -> tuple[Callable[..., None], np.ndarray]:
@@ -131,11 +144,10 @@ def quantize(x: Any, format: FloatFormat | str, *, random: Any = None, out: Any 
     >>> apscope.quantize(np.float32([0.1, 247.0, 248.0]), "e4m3")
     array([1.015625e-01, 2.400000e+02,          inf], dtype=float32)
     """
-    f, s = as_format(format), QUANTIZE.settings(options)
-    if out is None and random is None and _is_plain(x, f):  # what most calls are, small arrays above all
-        result = np.empty(x.shape, x.dtype)
-        _core.quantize(x, result, f, *s[:3], s.keep_payload, s.seed, s.random_bits, None, s.threads)
+    seed = taken(options.pop("seed", 0)) if options else 0
+    if random is None and (result := _round_at_once(x, format, seed, out, options)) is not None:
         return result
+    f, s = as_format(format), QUANTIZE.settings({**options, "seed": seed})
     if type(x) is not np.ndarray and _on_gpu(x):
         from . import gpu
 

@@ -1,0 +1,165 @@
+#include "emulation/draws/philox_words.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "emulation/machine/simd.h"
+
+namespace apscope::detail {
+
+namespace {
+
+#if defined(__x86_64__)
+using TwoLanes = std::uint64_t __attribute__((vector_size(16)));
+using FourLanes = std::uint64_t __attribute__((vector_size(32)));
+using EightLanes = std::uint64_t __attribute__((vector_size(64)));
+
+// One block to each 64-bit lane. A counter's word is the low half of its lane; the high half holds anything, which the
+// next multiplication ignores.
+template <class Vector>
+struct PhiloxLanes {
+    static constexpr std::size_t lanes = sizeof(Vector) / 8;
+    static constexpr std::uint64_t factor0 = 0xD2511F53, factor1 = 0xCD9E8D57;
+
+    // The same for all blocks of a stream whose indices agree in their high half.
+    struct Constants {
+        std::uint32_t key[10][2];
+        Vector first1, second0, second2, second3;  // what the first two rounds join to what they have multiplied
+    };
+    struct Counter {
+        Vector word[4];
+    };
+
+    static APSCOPE_INLINE void fill(Vector& all, std::uint64_t value) {
+        for (std::size_t i = 0; i < lanes; ++i) all[i] = value;
+    }
+
+    // Lanes' low halves times a number of 32 bits: one instruction, where g++ 12 makes three of a product of 64-bit lanes,
+    // whatever it knows about their high halves.
+    static APSCOPE_INLINE void multiply(Vector& product, const Vector& word, std::uint64_t factor) {
+        Vector factors;
+        fill(factors, factor);
+        if constexpr (lanes == 2) {
+            product = word;
+            asm("pmuludq %1, %0" : "+x"(product) : "x"(factors));
+        } else {
+            asm("vpmuludq %2, %1, %0" : "=v"(product) : "v"(word), "v"(factors));
+        }
+    }
+
+    static APSCOPE_INLINE void make_constants(const RandomStream& stream, std::uint64_t first, Constants& c) {
+        PhiloxKey key = stream.key;
+        for (auto& round : c.key) {
+            round[0] = key.low, round[1] = key.high;
+            key = {key.low + 0x9E3779B9u, key.high + 0xBB67AE85u};
+        }
+        // Round 1 multiplies words 0 and 2, of which word 2 is the same everywhere, and so is word 0 in round 2.
+        const std::uint64_t product1 = factor1 * stream.worker;
+        const std::uint32_t word0 = static_cast<std::uint32_t>(product1 >> 32) ^ static_cast<std::uint32_t>(first >> 32) ^ stream.key.low;
+        const std::uint64_t product0 = factor0 * word0;
+        fill(c.first1, stream.stage_and_hop ^ c.key[0][1]);
+        fill(c.second0, product1 ^ c.key[1][0]);
+        fill(c.second2, (product0 >> 32) ^ c.key[1][1]);
+        fill(c.second3, product0);
+    }
+
+    static APSCOPE_INLINE void two_rounds(const Constants& c, const Vector& block, Counter& counter) {
+        Vector product0, product1;
+        multiply(product0, block, factor0);
+        multiply(product1, (product0 >> 32) ^ c.first1, factor1);
+        counter.word[0] = (product1 >> 32) ^ c.second0;
+        counter.word[1] = product1;
+        counter.word[2] = product0 ^ c.second2;
+        counter.word[3] = c.second3;
+    }
+
+    static APSCOPE_INLINE void round(Counter& counter, const std::uint32_t (&key)[2]) {
+        Vector product0, product1;
+        multiply(product0, counter.word[0], factor0);
+        multiply(product1, counter.word[2], factor1);
+        counter.word[0] = (product1 >> 32) ^ counter.word[1] ^ key[0];
+        counter.word[1] = product1;
+        counter.word[2] = (product0 >> 32) ^ counter.word[3] ^ key[1];
+        counter.word[3] = product0;
+    }
+
+    // Even lanes hold the first half of the blocks, odd lanes the second, so that joining pairs of words of even and of odd
+    // lanes leaves the blocks in order.
+    static APSCOPE_INLINE void store(const Counter& counter, unsigned char* words) {
+        const Vector low = (counter.word[0] & 0xFFFFFFFF) | counter.word[1] << 32, high = (counter.word[2] & 0xFFFFFFFF) | counter.word[3] << 32;
+        Vector even, odd;
+        if constexpr (lanes == 2) {
+            even = __builtin_shufflevector(low, high, 0, 2);
+            odd = __builtin_shufflevector(low, high, 1, 3);
+        } else if constexpr (lanes == 4) {
+            even = __builtin_shufflevector(low, high, 0, 4, 2, 6);
+            odd = __builtin_shufflevector(low, high, 1, 5, 3, 7);
+        } else {
+            even = __builtin_shufflevector(low, high, 0, 8, 2, 10, 4, 12, 6, 14);
+            odd = __builtin_shufflevector(low, high, 1, 9, 3, 11, 5, 13, 7, 15);
+        }
+        std::memcpy(words, &even, sizeof even);
+        std::memcpy(words + sizeof even, &odd, sizeof odd);
+    }
+
+    // Several counters at a time, as one waits for its products longer than they take. `block` goes on behind them.
+    template <std::size_t Counters>
+    static APSCOPE_INLINE void draw(const Constants& c, Vector& block, unsigned char* words) {
+        Counter counter[Counters];
+        for (std::size_t i = 0; i < Counters; ++i, block += lanes) two_rounds(c, block, counter[i]);
+#pragma GCC unroll 8
+        for (std::size_t r = 2; r < 10; ++r) {
+            for (std::size_t i = 0; i < Counters; ++i) round(counter[i], c.key[r]);
+        }
+        for (std::size_t i = 0; i < Counters; ++i) store(counter[i], words + 16 * i * lanes);
+    }
+
+    static APSCOPE_INLINE void run(const RandomStream* stream, std::uint64_t first, std::size_t blocks, unsigned char* words) {
+        constexpr std::size_t counters = 4;
+        Constants c;
+        make_constants(*stream, first, c);
+        Vector block;  // the index of each lane's: what store() brings into order
+        for (std::size_t i = 0; i < lanes; ++i) block[i] = first + i / 2 + i % 2 * (lanes / 2);
+        std::size_t b = 0;
+        for (; b + counters * lanes <= blocks; b += counters * lanes) draw<counters>(c, block, words + 16 * b);
+        for (; b < blocks; b += lanes) {
+            unsigned char last[16 * lanes];
+            const bool fits = b + lanes <= blocks;
+            draw<1>(c, block, fits ? words + 16 * b : last);
+            if (!fits) std::memcpy(words + 16 * b, last, 16 * (blocks - b));
+        }
+    }
+};
+#endif
+
+void one_by_one(const RandomStream& stream, std::uint64_t first, std::size_t blocks, unsigned char* words) {
+    for (std::size_t b = 0; b < blocks; ++b) {
+        const PhiloxBlock block = stream.block(first + b);
+        std::memcpy(words + 16 * b, block.word, 16);
+    }
+}
+
+// Of indices that agree in their high half. One or two are drawn sooner than constants are made for vectors.
+void draw_blocks(const RandomStream& stream, std::uint64_t first, std::size_t blocks, unsigned char* words) {
+    switch (blocks > 2 ? simd_level() : SimdLevel::portable) {
+#if defined(__x86_64__)
+        case SimdLevel::avx512: return simd::run_avx512<PhiloxLanes<EightLanes>>(&stream, first, blocks, words);
+        case SimdLevel::avx2: return simd::run_avx2<PhiloxLanes<FourLanes>>(&stream, first, blocks, words);
+        case SimdLevel::sse4: return simd::run_sse4<PhiloxLanes<TwoLanes>>(&stream, first, blocks, words);
+#endif
+        default: return one_by_one(stream, first, blocks, words);
+    }
+}
+
+}  // namespace
+
+void philox_words(const RandomStream& stream, std::uint64_t first, std::size_t blocks, void* words) {
+    auto* out = static_cast<unsigned char*>(words);
+    while (blocks > 0) {
+        const std::size_t n = std::min<std::uint64_t>(blocks, (std::uint64_t{1} << 32) - (first & 0xFFFFFFFF));
+        draw_blocks(stream, first, n, out);
+        first += n, blocks -= n, out += 16 * n;
+    }
+}
+
+}  // namespace apscope::detail

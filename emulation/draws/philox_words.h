@@ -1,0 +1,14 @@
+// The blocks of a random stream in bulk: the ten rounds of core/philox.h in vector registers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/philox.h"
+
+namespace apscope::detail {
+
+// The words of blocks first .. first + blocks - 1, 16 bytes each, word 0 first.
+void philox_words(const RandomStream& stream, std::uint64_t first, std::size_t blocks, void* words);
+
+}  // namespace apscope::detail
