@@ -44,7 +44,7 @@ MinimumSchedule read_schedule(const std::string& text) {
 
 SchemeDefinition enhanced_loss_scaling_definition() {
     std::vector<SchemeKey> keys = grad_scaler_keys();
-    keys.push_back({"minimum", "0:1024", "the least S from a step on: STEP:VALUE/STEP:VALUE..., or none"});
+    keys.push_back({"minimum", "0:1024", "the minimum of S from a step on: STEP:VALUE/STEP:VALUE..., or none"});
     return {.class_name = "EnhancedLossScaling",
             .summary = "a dynamic loss scale above a scheduled minimum, stochastic rounding",
             .source = "Mellempudi, Srinivasan, Das, Kaul, Mixed Precision Training With 8-bit Floating Point (arXiv:1905.12334)",
