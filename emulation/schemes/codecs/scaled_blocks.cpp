@@ -18,7 +18,7 @@ Message encode_scaled_blocks(std::span<const double> x, std::size_t block, const
         for (const auto row : {&Message::values, &Message::codes, &Message::bias, &Message::variance}) {
             (m.*row).insert((m.*row).end(), (part.*row).begin(), (part.*row).end());
         }
-        m.grid_use->merge(part.grid_use.value());
+        if (part.grid_use) m.grid_use->merge(*part.grid_use);
         m.side_bits += static_cast<std::uint64_t>(scale_bits);
     }
     m.payload_bits = payload_bits(grid, x.size());
