@@ -210,7 +210,7 @@ std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, Exchange e, std::
         for (Row* row : {&split.lost, &split.clipped}) {
             for (double& v : *row) v /= divisor;
         }
-        const auto reduced = [&](const std::string& topology, Row y, bool is_sum) {
+        const auto reduced = [&](const std::string& topology, Row y, bool adds_moments) {
             RowSums& row = sums.emplace_back();
             row.topology = topology;
             if (e.skipped) {
@@ -219,9 +219,10 @@ std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, Exchange e, std::
             }
             for (double& v : y) v /= divisor;
             const std::span<const double> none;
-            add(row.statistics, {reference, y, is_sum ? std::span<const double>(bias) : none, is_sum ? std::span<const double>(variance) : none});
+            add(row.statistics,
+                {reference, y, adds_moments ? std::span<const double>(bias) : none, adds_moments ? std::span<const double>(variance) : none});
             // Of certain messages only a reduction that draws makes something uncertain.
-            row.moments = is_sum || (certain && !scheme.reduction_draws) ? drawn : Moments::none;
+            row.moments = adds_moments || (certain && !scheme.reduction_draws) ? drawn : Moments::none;
             if (const auto ulp = reduced_max_ulp(scheme, e.scales, reference, y, divisor)) {
                 row.float_grid = true;
                 row.statistics.max_ulp = *ulp;
@@ -234,8 +235,8 @@ std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, Exchange e, std::
             if (scheme.compares_intended) add(row.own.emplace(), {own_reference, y, {}, {}});
         };
         const std::vector<std::string> names = topology_names(scheme, context);
-        reduced(names[0], exact_sum(e.sent), true);
-        for (std::size_t t = 1; t < names.size(); ++t) reduced(names[t], e.reduced.at(t - 1), scheme.is_exact_sum);
+        reduced(names[0], exact_sum(e.sent), !scheme.shares_draws);
+        for (std::size_t t = 1; t < names.size(); ++t) reduced(names[t], e.reduced.at(t - 1), scheme.is_exact_sum && !scheme.shares_draws);
     }
     const SentItem sent{
         scheme.transport, n,        static_cast<int>(workers), mean_up(e.sent, &Message::payload_bits), mean_up(e.sent, &Message::side_bits),

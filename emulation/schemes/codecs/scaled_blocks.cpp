@@ -23,7 +23,7 @@ Message encode_scaled_blocks(std::span<const double> x, std::size_t block, const
         for (std::size_t i = 0; i < part.saturated.size(); ++i) {
             if (part.saturated[i] != 0) mark(m.saturated, first + i, x.size());
         }
-        m.grid_use->merge(part.grid_use.value());
+        if (part.grid_use) m.grid_use->merge(*part.grid_use);
         m.block_use->add(x, m.saturated, first, run.size(), 1.0 / scale);
         m.side_bits += static_cast<std::uint64_t>(scale_bits);
     }

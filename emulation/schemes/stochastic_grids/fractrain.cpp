@@ -32,13 +32,13 @@ std::vector<int> schedule(const std::string& text) {
     return bits;
 }
 
-Message encode_affine(std::span<const double> x, int bits, double least, const RandomStream& stream, bool packs) {
+Message encode_affine(std::span<const double> x, int bits, double min_scale, const RandomStream& stream, bool packs) {
     const auto [low, high] = std::minmax_element(x.begin(), x.end());
     const double min = x.empty() ? 0.0 : *low, range = x.empty() ? 0.0 : *high - *low;
     Row codes(std::size_t{1} << bits), above(x.begin(), x.end());
     for (std::size_t q = 0; q < codes.size(); ++q) codes[q] = static_cast<double>(q);
     for (double& g : above) g -= min;
-    Message m = encode_levels(above, codes, std::max(range / codes.back(), least), LevelRule::stochastic, stream, packs);
+    Message m = encode_levels(above, codes, std::max(range / codes.back(), min_scale), LevelRule::stochastic, stream, packs);
     for (double& y : m.values) y += min;
     m.side_bits = 64;  // min and max
     return m;
@@ -89,12 +89,12 @@ SchemeDefinition fractrain_definition() {
             .keys = {{"bits", "6/6/8/8", "widths, one a stage, 1 to 16"},
                      {"epsilon", "0.05", "losses closer than this share of the first ones' mean stall"},
                      {"alpha", "0.3", "factor on epsilon at the first and second turning point"},
-                     {"least_scale", "1e-8", "the least distance of two codes"},
+                     {"least_scale", "1e-8", "the minimum distance of two codes"},
                      {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
         const std::vector<int> widths = schedule(arguments.text("bits"));
         const double epsilon = arguments.number("epsilon", 0.0), alpha = arguments.number("alpha", 0.0);
-        const double least = arguments.number("least_scale", 0.0);
+        const double min_scale = arguments.number("least_scale", 0.0);
         const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
         TensorScheme t;
         t.grid = "affine:" + arguments.text("bits");
@@ -105,8 +105,8 @@ SchemeDefinition fractrain_definition() {
             theta.own.of<Width>().bits = widths.at(memory_of(state, epsilon).turns);
             return theta;
         };
-        t.encode = [least, random_bits](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
-            return encode_affine(x, theta.of<Width>().bits, least, step.stream(worker, random_bits), step.packs);
+        t.encode = [min_scale, random_bits](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
+            return encode_affine(x, theta.of<Width>().bits, min_scale, step.stream(worker, random_bits), step.packs);
         };
         t.update = [epsilon, alpha, count = widths.size()](const TrainingStep& step, State& state, const Exchange&) {
             watch(memory_of(state, epsilon), step.loss, alpha, count);

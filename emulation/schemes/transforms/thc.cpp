@@ -142,7 +142,7 @@ SchemeDefinition thc_definition() {
             .summary = "a shared random rotation, an agreed norm, a table whose entries add up as integers",
             .source = "Li et al., THC: Accelerating Distributed Deep Learning Using Tensor Homomorphic Compression, NSDI 2024 (arXiv:2302.08545)",
             .needs = "gradients",
-            .keys = {{"bits", "4", "of a code, 1 to 8"}, {"granularity", "30", "g: the table's entries are whole numbers 0..g, up to 1000"}},
+            .keys = {{"bits", "4", "of a code, 1 to 8"}, {"granularity", "30", "g: the table's entries are integers from 0 to g, up to 1000"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
         const int bits = static_cast<int>(arguments.integer("bits", 1, 8));
         const int codes = 1 << bits;
