@@ -1,197 +1,20 @@
 #include "analysis/replay/tensor_rows.h"
 
-#include <algorithm>
-#include <cmath>
-
-#include "analysis/replay/row_builder.h"
-#include "core/fixed_shape_sum.h"
+#include "analysis/replay/exchange_sums.h"
 
 namespace apscope::detail {
 
-namespace {
-
-// What a row is made of: truth, result, and the moments of the draws where they are known.
-struct Compared {
-    std::span<const double> x, y, bias, variance;
-};
-
-void add(ErrorStatistics& statistics, const Compared& c) {
-    ErrorStatistics row;
-    for (std::size_t first = 0; first < c.x.size(); first += sum_block) {
-        const std::size_t count = std::min(sum_block, c.x.size() - first);
-        const auto part = [&](std::span<const double> s) { return s.empty() ? s : s.subspan(first, count); };
-        row.add_block<double>(part(c.x), part(c.y), nullptr, part(c.bias), part(c.variance));
-    }
-    for (const double v : c.variance) row.moments_defined = row.moments_defined && v - v == 0.0;
-    statistics.merge(row);
-}
-
-// A row of one part, or of several, whose statistics add up; results[d][p] is what draw d gave for part p.
-DrawSamples sample(std::span<const Row> truth, const std::vector<std::vector<const double*>>& results) {
-    DrawSamples samples(results.size());
-    for (std::size_t p = 0; p < truth.size(); ++p) {
-        DrawSamples part(results.size());
-        for (std::size_t first = 0; first < truth[p].size(); first += sum_block) {
-            part.add_block(std::span(truth[p]).subspan(first, std::min(sum_block, truth[p].size() - first)),
-                           [&](std::size_t d) { return results[d][p] + first; });
-        }
-        samples.merge(part);
-    }
-    return samples;
-}
-
-// The largest error of the reduced result in units in the last place, where the workers share a scale.
-std::optional<double> reduced_max_ulp(const TensorScheme& scheme, const Row& scales, const Row& x, const Row& y, double units) {
-    if (!scheme.limits || scales.empty()) return std::nullopt;
-    double max = 0.0;
-    for (std::size_t i = 0; i < x.size(); ++i) {
-        if (!std::isfinite(x[i]) || !std::isfinite(y[i])) continue;
-        max = std::max(max, in_ulps(x[i], y[i] - x[i], scales[scales.size() == 1 ? 0 : i], units, *scheme.limits));
-    }
-    return max;
-}
-
-std::uint64_t mean_up(const std::vector<Message>& sent, std::uint64_t Message::* bits) {
-    std::uint64_t total = 0;
-    for (const Message& m : sent) total += m.*bits;
-    return (total + sent.size() - 1) / sent.size();
-}
-
-std::vector<std::string> topology_names(const TensorScheme& scheme, const ExchangeContext& context) {
-    std::vector<std::string> names{"exact"};
-    if (!scheme.crosses_topologies) names.push_back(scheme.topology);
-    else
-        for (const Topology& t : context.topologies) names.push_back(t.name());
-    return names;
-}
-
-// What all messages say of a float grid, if they do.
-void count_grid_use(RowSums& wire, const std::vector<Message>& sent) {
-    GridUse use;
-    for (const Message& m : sent) {
-        if (!m.grid_use) return;
-        use.merge(*m.grid_use);
-    }
-    wire.float_grid = true;
-    wire.statistics.subnormal = use.subnormal;
-    wire.statistics.saturated = use.saturated;
-    wire.statistics.max_ulp = use.max_ulp;
-}
-
-// Rows that have no closed form, from K draws. reference: of the reduced rows, empty if there are none.
-void sample_rows(std::vector<ResultRow>& rows, const TensorScheme& tensor, const Exchange& e, std::span<const std::span<const float>> gradients,
-                 const Row& reference, const ExchangeContext& context) {
-    const auto lacks = [&](const ResultRow& row) { return std::isnan(row.expected_bias) && row.count > 0 && row.counted == row.count; };
-    if (context.draws == 1 || !tensor.draws || e.skipped || std::none_of(rows.begin(), rows.end(), lacks)) return;
-    const double divisor = context.divide ? static_cast<double>(gradients.size()) : 1.0;
-    Rows truth;
-    for (const std::span<const float> row : gradients) truth.emplace_back(row.begin(), row.end());
-    std::vector<Rows> sent, reduced;  // per draw: a row a worker, or a row a reduced row
-    for (int d = 0; d < context.draws; ++d) {
-        Exchange other;
-        if (d > 0) other = context.redraw(d);
-        const Exchange& drawn = d == 0 ? e : other;
-        Rows& sums = reduced.emplace_back();
-        if (!reference.empty()) {
-            sums.push_back(exact_sum(drawn.sent));
-            sums.insert(sums.end(), drawn.reduced.begin(), drawn.reduced.end());
-        }
-        for (Row& sum : sums) {
-            for (double& y : sum) y /= divisor;
-        }
-        Rows& messages = sent.emplace_back();
-        if (!lacks(rows[0])) continue;
-        for (const Message& m : drawn.sent) messages.push_back(m.values);
-    }
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-        if (!lacks(rows[r])) continue;
-        std::vector<std::vector<const double*>> results(sent.size());
-        for (std::size_t d = 0; d < sent.size(); ++d) {
-            if (r > 0) results[d].push_back(reduced[d].at(r - 1).data());
-            else
-                for (const Row& values : sent[d]) results[d].push_back(values.data());
-        }
-        sample(r == 0 ? std::span<const Row>(truth) : std::span<const Row>(&reference, 1), results).fill(rows[r]);
-    }
-}
-
-}  // namespace
-
-std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, Exchange e, std::span<const std::span<const float>> gradients,
-                                   const ExchangeContext& context) {
-    const std::size_t n = gradients[0].size(), workers = gradients.size();
-    const bool known = std::all_of(e.sent.begin(), e.sent.end(), [n](const Message& m) { return m.variance.size() == n; });
-    const bool certain = !scheme.draws || std::all_of(e.sent.begin(), e.sent.end(), [](const Message& m) { return m.certain; });
-    const Moments drawn = certain ? Moments::deterministic : known ? Moments::closed_form : Moments::none;
-
-    // Worker after worker: the wire's row, and sums over the workers for the others, each from +0 but the reference's.
-    std::vector<RowSums> sums(1);
-    RowSums& wire = sums.front();
-    wire.moments = drawn;
-    if (scheme.compares_intended) wire.own.emplace();
-    Row reference, own_reference, bias(known ? n : 0), variance(known ? n : 0);
-    const auto add_to = [](Row& sum, const Row& row) {
-        if (sum.empty()) sum = row;
-        else
-            for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += row[i];
-    };
-    for (std::size_t w = 0; w < workers; ++w) {
-        Message& m = e.sent[w];
-        const Row truth(gradients[w].begin(), gradients[w].end());
-        // Moments are of what was intended; rows speak of the truth.
-        for (std::size_t i = 0; i < bias.size(); ++i) m.bias[i] += e.intended[w][i] - truth[i];
-        if (e.skipped) {
-            add(wire.statistics, {truth, truth, {}, {}});
-        } else {
-            const std::span<const double> none;
-            add(wire.statistics,
-                {truth, m.values, known ? std::span<const double>(m.bias) : none, known ? std::span<const double>(m.variance) : none});
-            if (wire.own) add(*wire.own, {e.intended[w], m.values, {}, {}});
-        }
-        if (!context.reduces) continue;
-        add_to(reference, truth);
-        if (scheme.compares_intended) add_to(own_reference, e.intended[w]);
-        for (std::size_t i = 0; i < bias.size(); ++i) {
-            bias[i] += m.bias[i];
-            variance[i] += m.variance[i];
-        }
-        for (Row* row : {&m.bias, &m.variance, &e.intended[w]}) Row().swap(*row);
-    }
-    count_grid_use(wire, e.sent);
-
-    const double divisor = context.divide ? static_cast<double>(workers) : 1.0;
-    if (context.reduces) {
-        for (Row* row : {&reference, &own_reference, &bias}) {
-            for (double& x : *row) x /= divisor;
-        }
-        for (double& v : variance) v /= divisor * divisor;
-        const auto reduced = [&](const std::string& topology, Row y, bool is_sum) {
-            RowSums& row = sums.emplace_back();
-            row.topology = topology;
-            if (e.skipped) {
-                add(row.statistics, {reference, reference, {}, {}});
-                return;
-            }
-            for (double& v : y) v /= divisor;
-            const std::span<const double> none;
-            add(row.statistics, {reference, y, is_sum ? std::span<const double>(bias) : none, is_sum ? std::span<const double>(variance) : none});
-            // Of certain messages only a reduction that draws makes something uncertain.
-            row.moments = is_sum || (certain && !scheme.reduction_draws) ? drawn : Moments::none;
-            if (const auto ulp = reduced_max_ulp(scheme, e.scales, reference, y, divisor)) {
-                row.float_grid = true;
-                row.statistics.max_ulp = *ulp;
-            }
-            if (scheme.compares_intended) add(row.own.emplace(), {own_reference, y, {}, {}});
-        };
-        const std::vector<std::string> names = topology_names(scheme, context);
-        reduced(names[0], exact_sum(e.sent), true);
-        for (std::size_t t = 1; t < names.size(); ++t) reduced(names[t], e.reduced.at(t - 1), scheme.is_exact_sum);
-    }
-    const SentItem sent{
-        scheme.transport, n,        static_cast<int>(workers), mean_up(e.sent, &Message::payload_bits), mean_up(e.sent, &Message::side_bits),
-        e.scale_exponent, e.skipped};
-    std::vector<ResultRow> rows = make_rows(sent, sums);
-    sample_rows(rows, scheme, e, gradients, reference, context);
+std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, const Exchange& e, std::span<const std::span<const float>> gradients,
+                                   const ExchangeContext& context, const std::function<Exchange(int draw)>& redraw) {
+    ExchangeSums sums(scheme, gradients, context);
+    sums.add(e, 0);
+    std::vector<ResultRow> rows = sums.rows(e.scale_exponent, e.skipped);
+    ExchangeSamples samples(scheme, rows, gradients, context);
+    if (!samples.wanted()) return rows;
+    samples.take(0, e);
+    for (int d = 1; d < context.draws; ++d) samples.take(static_cast<std::size_t>(d), redraw(d));
+    samples.add(0);
+    samples.fill(rows);
     return rows;
 }
 
