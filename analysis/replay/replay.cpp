@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "analysis/replay/block_rows.h"
 #include "analysis/replay/resolved_schemes.h"
 #include "analysis/replay/scheme_run.h"
 #include "analysis/replay/tensor_rows.h"
@@ -165,11 +166,12 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemVi
     return rows;
 }
 
-// A scheme on a whole tensor at one step.
+// A scheme of a whole tensor at one step: block by block where it has a block part.
 std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemViews& item, const ResolvedScheme& resolved, State& state) {
     const StepInfo& info = manifest_.steps[options_.steps[t]];
     const bool reduces = manifest_.stage == "local";
-    ExchangeContext context{manifest_.reduction == "mean", reduces, topologies_, options_.draws, {}};
+    const std::span<const Topology> wanted = reduces ? std::span<const Topology>(topologies_) : std::span<const Topology>{};
+    const ExchangeContext context{manifest_.reduction == "mean", reduces, wanted, options_.draws};
     const TensorScheme& scheme = *resolved.whole();
     const std::string missing = missing_at(scheme, trace_, options_.steps[t]);
     if (!missing.empty()) {
@@ -177,6 +179,7 @@ std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemVie
         name(rows, t, k, resolved);
         return rows;
     }
+    const auto key = [&](int draw) { return replay_key(options_.seed, tensor(k).name, info.number, static_cast<std::uint32_t>(draw)); };
     TrainingStep step;
     step.tensor = tensor(k).name;
     step.role = tensor(k).role;
@@ -184,7 +187,7 @@ std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemVie
     step.number = info.number;
     step.index = t;
     step.workers = options_.workers;
-    step.key = replay_key(options_.seed, tensor(k).name, info.number);
+    step.key = key(0);
     step.loss = info.loss.value_or(step.loss);
     step.learning_rate = info.learning_rate.value_or(step.learning_rate);
     std::vector<TensorView> held;  // keeps the files mapped
@@ -193,16 +196,19 @@ std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemVie
         held.push_back(trace_.read(info.number, tensor(k).name, 0, parse_kind(what)));
         (what == "weights" ? step.weights : step.full_batch) = held.back().values;
     }
-    const std::span<const Topology> wanted = reduces ? std::span<const Topology>(topologies_) : std::span<const Topology>{};
-    const State before = options_.draws > 1 && scheme.draws ? state : State{};  // the state goes on from draw 0
-    context.redraw = [&](int draw) {
-        TrainingStep again = step;
-        again.key = replay_key(options_.seed, tensor(k).name, info.number, static_cast<std::uint32_t>(draw));
-        State copy = before;
-        return exchange(scheme, again, copy, item.rows, wanted);
-    };
-    Exchange e = exchange(scheme, step, state, item.rows, wanted);
-    std::vector<ResultRow> rows = tensor_rows(scheme, std::move(e), item.rows, context);
+    std::vector<ResultRow> rows;
+    if (scheme.blocks) {
+        rows = block_rows(scheme, step, state, item.rows, context, key);
+    } else {
+        const State before = options_.draws > 1 && scheme.draws ? state : State{};  // the state goes on from draw 0
+        const Exchange e = exchange(scheme, step, state, item.rows, wanted);
+        rows = tensor_rows(scheme, e, item.rows, context, [&](int draw) {
+            TrainingStep again = step;
+            again.key = key(draw);
+            State copy = before;
+            return exchange(scheme, again, copy, item.rows, wanted);
+        });
+    }
     name(rows, t, k, resolved);
     return rows;
 }

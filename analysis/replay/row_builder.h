@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "analysis/replay/block_use.h"
 #include "analysis/statistics/draw_samples.h"
 #include "analysis/statistics/error_statistics.h"
 #include "analysis/statistics/result_row.h"
-#include "emulation/schemes/codecs/block_use.h"
 #include "emulation/schemes/transport.h"
 
 namespace apscope::detail {

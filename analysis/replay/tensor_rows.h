@@ -1,8 +1,9 @@
-// The rows of one exchange (emulation/schemes/tensor_scheme.h): its sums, for row_builder.h.
+// The rows of one exchange on whole tensors (emulation/schemes/tensor_scheme.h).
 #pragma once
 
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,12 +20,12 @@ struct ExchangeContext {
     bool reduces = true;   // false where the trace holds reduced gradients: the wire's row only
     std::span<const Topology> topologies;  // those that the exchange was asked for, exact left out
     int draws = 1;                         // K >= 3: sample what has no closed form
-    std::function<Exchange(int draw)> redraw;  // the same exchange from the same state with the words of draw 1..K-1
 };
 
-// gradients: as recorded, special values included. Lets go of what it has read of the exchange.
-std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, Exchange exchange, std::span<const std::span<const float>> gradients,
-                                   const ExchangeContext& context);
+// gradients: as recorded, special values included. redraw: the same exchange from the same state with the words of draw
+// 1..K-1.
+std::vector<ResultRow> tensor_rows(const TensorScheme& scheme, const Exchange& exchange, std::span<const std::span<const float>> gradients,
+                                   const ExchangeContext& context, const std::function<Exchange(int draw)>& redraw);
 
 // The same rows, empty but for their names and a note that says what the trace lacks.
 std::vector<ResultRow> unmeasurable_rows(const TensorScheme& scheme, std::size_t elements, int workers, const std::string& missing,

@@ -25,6 +25,7 @@ Function keep(py::object f) {
 void read_back(State& state, const py::dict& d) { state = State(to_named_rows(d)); }
 
 void set_parts(TensorScheme& t, const py::dict& parts, int bits) {
+    if (!parts.empty()) t.blocks.reset();  // parts of one's own work on whole rows
     const auto part = [&](const char* name) -> Function { return parts.contains(name) ? keep(parts[name]) : nullptr; };
     if (const Function f = part("compensate")) {
         t.compensate = [f](const TrainingStep& step, State& state, Rows& rows) {

@@ -8,39 +8,44 @@
 #include "core/fixed_shape_sum.h"
 #include "emulation/allreduce/reduce.h"
 #include "emulation/schemes/codecs/float_row.h"
+#include "emulation/schemes/codecs/statistics.h"
 
 namespace apscope::detail {
 
 namespace {
 
-SelectionInput statistics_of(const TrainingStep& step, const Rows& rows) {
+SelectionInput statistics_of(const TrainingStep& step, std::span<const RowReader> rows) {
     AgreedStatistics s;
-    s.elements = rows.at(0).size();
-    for (const Row& row : rows) {
-        for (const double x : row) s.amax = std::max(s.amax, std::abs(x));
-        for (std::size_t b = 0; b < row.size(); b += sum_block) {
-            const std::size_t count = std::min(sum_block, row.size() - b);
-            s.sum += block_sum(count, [&](std::size_t i) { return row[b + i]; });
-            s.sum_absolute += block_sum(count, [&](std::size_t i) { return std::abs(row[b + i]); });
-            s.sum_squares += block_sum(count, [&](std::size_t i) { return row[b + i] * row[b + i]; });
-        }
+    s.elements = rows[0].size;
+    for (const RowReader& row : rows) {
+        for_runs(row, std::max<std::size_t>(row.size, 1), [&](std::size_t, std::span<const double> x) {
+            s.amax = std::max(s.amax, amax_of(x));
+            s.sum += block_sum(x.size(), [&](std::size_t i) { return x[i]; });
+            s.sum_absolute += block_sum(x.size(), [&](std::size_t i) { return std::abs(x[i]); });
+            s.sum_squares += block_sum(x.size(), [&](std::size_t i) { return x[i] * x[i]; });
+        });
     }
     s.amax = fp32_bound(s.amax);
     return {1, 1, step.workers, {s}, {step.tensor}, {step.number}};
 }
 
 // Partial sums of the codes in the format, divided by the scales.
-Row reduce_in_format(const Reduction& reduction, const TrainingStep& step, const Parameters& theta, const std::vector<Message>& sent,
-                     const Topology& topology) {
-    if (reduction.exact || topology.kind == Topology::Kind::exact) return exact_sum(sent);
-    const std::size_t n = sent[0].codes.size();
-    std::vector<const double*> rows;
+void reduce_in_format(const Reduction& reduction, const Cast<double>& accumulator, const TrainingStep& step, const Parameters& theta,
+                      const Place& place, const std::vector<Message>& sent, const Topology& topology, Row& sum) {
+    if (reduction.exact || topology.kind == Topology::Kind::exact) return exact_sum(sent, sum);
+    const std::size_t count = sent[0].codes.size();
+    thread_local ReduceScratch<double> scratch;
+    thread_local std::vector<const double*> rows;
+    rows.clear();
     for (const Message& m : sent) rows.push_back(m.codes.data());
-    Row sum(n);
-    ReduceScratch<double> scratch;
-    reduce(topology, rows, 0, n, n, make_accumulator(reduction.accumulate, reduction.projection), step.key, sum, scratch);
-    for (std::size_t i = 0; i < n; ++i) sum[i] /= theta.scales.empty() ? theta.common_scale() : theta.scales[i];
-    return sum;
+    sum.resize(count);
+    reduce(topology, rows, place.first, count, place.size, accumulator, step.key, sum, scratch);
+    if (theta.scales.empty()) {
+        const double scale = theta.common_scale();
+        for (double& s : sum) s /= scale;
+    } else {
+        for (std::size_t i = 0; i < count; ++i) sum[i] /= theta.scales[(place.first + i) / theta.unit];
+    }
 }
 
 }  // namespace
@@ -58,7 +63,8 @@ TensorScheme as_tensor_scheme(const FloatScheme& scheme) {
     t.keeps_state = scheme.keeps_state;
     t.draws = is_stochastic(scheme.grid);
     t.limits = limits_of(scheme.grid.format, make_cast<double>(scheme.grid.format, scheme.grid.projection));
-    t.select = [select = scheme.select](const TrainingStep& step, State& state, const Rows& rows) {
+    BlockPart part;
+    part.select = [select = scheme.select](const TrainingStep& step, State& state, std::span<const RowReader> rows) {
         const Decision d = select(statistics_of(step, rows), state).at(0);
         Parameters theta;
         theta.scale = d.scale;
@@ -66,19 +72,20 @@ TensorScheme as_tensor_scheme(const FloatScheme& scheme) {
         theta.skipped = d.skipped;
         return theta;
     };
-    t.encode = [grid = scheme.grid, side = scheme.side_bits](const TrainingStep& step, const Parameters& theta, std::span<const double> x,
-                                                             int worker) {
-        const RandomStream stream = step.stream(worker, grid.projection.random_bits);
-        Message m = encode_float_row(x, theta.common_scale(), grid, stream, step.packs);
+    part.encode = [grid = scheme.grid, side = scheme.side_bits](const TrainingStep& step, const Parameters& theta, std::span<const double>,
+                                                                const Place& place, std::span<const double> x, int worker, Message& m) {
+        encode_float_row(m, x, theta.common_scale(), grid, step.stream(worker, grid.projection.random_bits), step.packs, place.first);
         m.side_bits = side;
-        return m;
     };
-    if (scheme.reduction.collective == Collective::all_gather) return t;
-    t.crosses_topologies = true;
-    t.reduction_draws = is_stochastic(scheme.reduction.projection.rounding);
-    t.draws = t.draws || t.reduction_draws;
-    t.reduce = [reduction = scheme.reduction](const TrainingStep& step, State&, const Parameters& theta, const std::vector<Message>& sent,
-                                              const Topology& topology) { return reduce_in_format(reduction, step, theta, sent, topology); };
+    if (scheme.reduction.collective == Collective::all_reduce) {
+        t.crosses_topologies = true;
+        t.reduction_draws = is_stochastic(scheme.reduction.projection.rounding);
+        t.draws = t.draws || t.reduction_draws;
+        part.reduce = [reduction = scheme.reduction, accumulator = make_accumulator(scheme.reduction.accumulate, scheme.reduction.projection)](
+                          const TrainingStep& step, const Parameters& theta, const Place& place, const std::vector<Message>& sent,
+                          const Topology& topology, Row& sum) { reduce_in_format(reduction, accumulator, step, theta, place, sent, topology, sum); };
+    }
+    t.set_blocks(std::move(part));
     return t;
 }
 

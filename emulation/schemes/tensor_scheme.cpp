@@ -1,12 +1,14 @@
 #include "emulation/schemes/tensor_scheme.h"
 
 #include <algorithm>
-#include <cmath>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 
 #include "core/fixed_shape_sum.h"
 #include "core/float_environment.h"
+#include "emulation/machine/simd.h"
+#include "emulation/schemes/special_values.h"
 
 namespace apscope::detail {
 
@@ -18,12 +20,26 @@ void check_length(const Row& row, std::size_t length, const char* part) {
                            " belong");
 }
 
-bool are_finite(const Row& row) {
-    double zeros = 0.0;  // a NaN as soon as one is not
-    for (std::size_t i = 0; i < row.size(); i += sum_block) {
-        zeros += block_sum(std::min(sum_block, row.size() - i), [&](std::size_t k) { return row[i + k] * 0.0; });
+// sum += row
+struct AddRow {
+    static APSCOPE_INLINE void run(const double* row, std::size_t count, double* sum) {
+        for (std::size_t i = 0; i < count; ++i) sum[i] += row[i];
     }
-    return zeros == 0.0;
+};
+// The same in fp32; the first row starts the sum.
+struct AddNarrowed {
+    static APSCOPE_INLINE void run(const double* row, bool is_first, std::size_t count, float* sum) {
+        for (std::size_t i = 0; i < count; ++i) sum[i] = is_first ? static_cast<float>(row[i]) : sum[i] + static_cast<float>(row[i]);
+    }
+};
+
+// Whole rows have a scale an element.
+void spread_scales(Parameters& theta, std::size_t n) {
+    if (theta.scales.empty() || theta.unit == 1) return;
+    Row each(n);
+    for (std::size_t i = 0; i < n; ++i) each[i] = theta.scales[i / theta.unit];
+    theta.scales = std::move(each);
+    theta.unit = 1;
 }
 
 }  // namespace
@@ -56,30 +72,105 @@ Parameters Parameters::of_rows(NamedRows rows) {
     return theta;
 }
 
-Row exact_sum(const std::vector<Message>& sent) {
-    Row sum = sent.at(0).values;
-    for (std::size_t w = 1; w < sent.size(); ++w) {
-        for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += sent[w].values[i];
+std::span<double> piece_of(Row& row, const Place& place, std::size_t count) {
+    if (row.size() != place.size) {
+        throw std::invalid_argument("the state has a row of " + std::to_string(row.size()) + " elements for a tensor of " +
+                                    std::to_string(place.size));
     }
-    return sum;
+    return std::span(row).subspan(place.first, count);
 }
 
-Row sum_of_codes(const std::vector<Message>& sent) {
-    Row sum(sent.at(0).codes.size(), 0.0);
-    for (const Message& m : sent) {
-        for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += m.codes[i];
-    }
-    return sum;
+std::span<const double> piece_of(const Row& row, const Place& place, std::size_t count) { return piece_of(const_cast<Row&>(row), place, count); }
+
+void exact_sum(const std::vector<Message>& sent, Row& sum) {
+    sum = sent.at(0).values;
+    for (std::size_t w = 1; w < sent.size(); ++w) simd::run<AddRow>(sent[w].values.data(), sum.size(), sum.data());
 }
 
-Row gathered_sum(const std::vector<Message>& sent) {
-    Row sum(sent.at(0).values.size());
-    for (std::size_t i = 0; i < sum.size(); ++i) {
-        float total = static_cast<float>(sent[0].values[i]);
-        for (std::size_t w = 1; w < sent.size(); ++w) total += static_cast<float>(sent[w].values[i]);
-        sum[i] = total;
+void sum_of_codes(const std::vector<Message>& sent, Row& sum) {
+    sum.assign(sent.at(0).codes.size(), 0.0);
+    for (const Message& m : sent) simd::run<AddRow>(m.codes.data(), sum.size(), sum.data());
+}
+
+void gathered_sum(const std::vector<Message>& sent, Row& sum) {
+    sum.resize(sent.at(0).values.size());
+    float totals[sum_block];
+    for (std::size_t first = 0; first < sum.size(); first += sum_block) {
+        const std::size_t count = std::min(sum_block, sum.size() - first);
+        float* part = totals;
+        for (std::size_t w = 0; w < sent.size(); ++w) simd::run<AddNarrowed>(sent[w].values.data() + first, w == 0, count, part);
+        std::copy(totals, totals + count, sum.begin() + static_cast<std::ptrdiff_t>(first));
     }
-    return sum;
+}
+
+void Message::prepare(std::size_t n, bool with_codes, bool with_moments) {
+    values.resize(n);
+    codes.resize(with_codes ? n : 0);
+    bias.resize(with_moments ? n : 0);
+    variance.resize(with_moments ? n : 0);
+    certain = false;
+    grid_use.reset();
+    saturated.clear();
+    run = 0;
+    run_scales.clear();
+    payload.clear();
+    payload_bits = side_bits = 0;
+}
+
+void TensorScheme::set_blocks(BlockPart part) {
+    const auto p = std::make_shared<const BlockPart>(part);
+    blocks = std::move(part);
+    compensate = {};
+    if (p->begin || p->take || p->compensate) {
+        compensate = [p](const TrainingStep& step, State& state, Rows& rows) {
+            const std::size_t n = rows[0].size();
+            if (p->begin) p->begin(state, rows.size(), n);
+            for (std::size_t w = 0; w < rows.size(); ++w) {
+                check_length(rows[w], n, "rows of gradients");
+                if (p->take) p->take(step, state, {0, n}, rows[w], static_cast<int>(w));
+                if (p->compensate) p->compensate(step, state, {0, n}, rows[w], static_cast<int>(w));
+            }
+        };
+    }
+    forward = {};
+    if (p->forward) {
+        forward = [p](const TrainingStep& step, const State&, const Rows& rows) {
+            Rows x;
+            p->forward(step, rows, x);
+            return x;
+        };
+    }
+    select = {};
+    if (p->select) {
+        select = [p](const TrainingStep& step, State& state, const Rows& rows) {
+            std::vector<RowReader> readers;
+            for (const Row& row : rows) readers.push_back(RowReader::of(row));
+            Parameters theta = p->select(step, state, readers);
+            spread_scales(theta, rows[0].size());
+            return theta;
+        };
+    }
+    encode = [p](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
+        Message m;
+        const Row own = p->measure ? p->measure(step, theta, RowReader::of(x)) : Row{};
+        p->encode(step, theta, own, {0, x.size()}, x, worker, m);
+        return m;
+    };
+    reduce = {};
+    if (p->reduce) {
+        reduce = [p](const TrainingStep& step, State&, const Parameters& theta, const std::vector<Message>& sent, const Topology& topology) {
+            Row sum;
+            p->reduce(step, theta, {0, sent.at(0).values.size()}, sent, topology, sum);
+            return sum;
+        };
+    }
+    update = {};
+    if (p->update || p->end) {
+        update = [p](const TrainingStep& step, State& state, const Exchange& e) {
+            if (p->update) p->update(step, state, {0, e.intended.at(0).size()}, e);
+            if (p->end) p->end(step, state);
+        };
+    }
 }
 
 Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, State& state, Rows gradients, std::span<const Topology> topologies) {
@@ -90,7 +181,7 @@ Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, Sta
     if (scheme.compensate) scheme.compensate(step, state, e.intended);
     for (const Row& row : e.intended) check_length(row, n, "compensate");
 
-    const Rows turned = scheme.forward ? scheme.forward(step, state, e.intended) : Rows{};
+    Rows turned = scheme.forward ? scheme.forward(step, state, e.intended) : Rows{};
     const Rows& x = scheme.forward ? turned : e.intended;
     const Parameters theta = scheme.select ? scheme.select(step, state, x) : Parameters{};
     e.scale_exponent = theta.scale_exponent;
@@ -108,7 +199,9 @@ Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, Sta
     const Topology own{Topology::Kind::gather, 0, false};
     const std::span<const Topology> wanted = scheme.crosses_topologies ? topologies : std::span(&own, 1);
     for (const Topology& topology : wanted) {
-        Row sum = scheme.reduce ? scheme.reduce(step, state, theta, e.sent, topology) : gathered_sum(e.sent);
+        Row sum;
+        if (scheme.reduce) sum = scheme.reduce(step, state, theta, e.sent, topology);
+        else gathered_sum(e.sent, sum);
         check_length(sum, x[0].size(), "reduce");
         e.reduced.push_back(std::move(sum));
     }
@@ -130,36 +223,20 @@ Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, Sta
     }
     for (const Message& message : e.sent) check_length(message.values, n, "encode");
     if (scheme.update) scheme.update(step, state, e);
+    if (std::any_of(e.sent.begin(), e.sent.end(), [](const Message& m) { return m.run != 0; })) e.turned = std::move(turned);
     return e;
 }
 
 Exchange exchange(const TensorScheme& scheme, const TrainingStep& step, State& state, std::span<const std::span<const float>> gradients,
                   std::span<const Topology> topologies) {
     const FloatEnvironment environment;
-    struct Special {
-        std::size_t worker, element;
-        double value;
-    };
-    std::vector<Special> specials;
+    std::vector<SpecialValue> special;
     Rows rows;
     for (std::size_t w = 0; w < gradients.size(); ++w) {
-        rows.emplace_back(gradients[w].begin(), gradients[w].end());
-        if (scheme.sees_special || are_finite(rows[w])) continue;
-        for (std::size_t i = 0; i < rows[w].size(); ++i) {
-            if (std::isfinite(rows[w][i])) continue;
-            specials.push_back({w, i, rows[w][i]});
-            rows[w][i] = 0.0;
-        }
+        widen_gradients(gradients[w], scheme.sees_special, w, rows.emplace_back(gradients[w].size()), special);
     }
     Exchange e = exchange_rows(scheme, step, state, std::move(rows), topologies);
-    // In rank order: what is not finite swallows the sum it enters.
-    for (const Special& s : specials) {
-        Message& message = e.sent[s.worker];
-        message.values[s.element] = s.value;
-        e.intended[s.worker][s.element] = s.value;
-        if (!message.variance.empty()) message.bias[s.element] = message.variance[s.element] = 0.0;
-        for (Row& row : e.reduced) row[s.element] += s.value;
-    }
+    restore(special, e);
     return e;
 }
 

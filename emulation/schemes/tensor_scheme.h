@@ -15,6 +15,10 @@
 //
 // Elements that are not finite bypass a scheme, unless it wants to see them: they count as 0 in it and come
 // out as they went in.
+//
+// A scheme that is point-wise but for totals (sums, maxima) says these steps of pieces of the rows instead, in a BlockPart.
+// Its steps on whole rows follow from that, and so does an exchange block by block (block_exchange.h), which allocates
+// nothing as long as the tensor.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +33,6 @@
 
 #include "core/philox.h"
 #include "emulation/allreduce/topology.h"
-#include "emulation/schemes/codecs/block_use.h"
 #include "emulation/schemes/codecs/grid_use.h"
 #include "emulation/schemes/state.h"
 #include "emulation/schemes/transport.h"
@@ -40,7 +43,8 @@ namespace apscope::detail {
 // and the scheme's own parts beside them.
 struct Parameters {
     std::optional<double> scale;        // of every element
-    Row scales;                         // one an element, where they differ
+    Row scales;                         // where they differ: one for `unit` consecutive elements each
+    std::size_t unit = 1;
     std::optional<int> scale_exponent;  // s where one power of two 2^s scales all
     bool skipped = false;               // the scheme drops this step
     Record own;                         // what else the scheme's encode and reduce must know
@@ -82,27 +86,80 @@ inline std::size_t elements_of(const TrainingStep& step) {
     return n;
 }
 
-// What one worker put on the wire.
+// What one worker put on the wire: for a whole tensor, or for a piece of it.
 struct Message {
     Row values;                         // what a receiver reads, as long as the input
-    Row codes;                          // what is added where codes are: scaled values or integers; else empty
+    Row codes;                          // what is added where codes are: scaled values or integers; else of no meaning
     Row bias, variance;                 // E[value] - input and Var[value] over the draws, NaN where not known; empty if
                                         // `certain`, or if none is known
     bool certain = false;               // nothing was drawn for it, though the scheme draws elsewhere
     std::optional<GridUse> grid_use;    // of what was rounded to a float grid, in the basis it was rounded in
     std::vector<std::uint8_t> saturated;  // 1 an element that grid_use counts as saturated; empty if there is none
-    std::optional<BlockUse> block_use;  // where blocks of a float grid have scales of their own
+    std::size_t run = 0;                // with grid_use: so many consecutive elements of the tensor share a scale; 0: all
+    Row run_scales;                     // what a code of 1 stands for, of every run that has elements here
     std::vector<std::uint8_t> payload;  // if TrainingStep::packs
-    std::uint64_t payload_bits = 0, side_bits = 0;
+    std::uint64_t payload_bits = 0, side_bits = 0;  // of a piece: its own payload, the side information of the tensor
+
+    // Ready to be filled in for n elements: the rows that are asked for as long as that, of any values, the others empty.
+    void prepare(std::size_t n, bool with_codes, bool with_moments);
 };
 
 struct Exchange {
     Rows intended;              // what the workers wanted to send
+    Rows turned;                // what was rounded in runs that share scales, where it is not that; else empty
     std::vector<Message> sent;  // values in the gradient's own basis
     Rows reduced;               // the sums over the workers, one a topology
     Row scales;                 // the agreed scale of every element, or one for all, on the scheme's float grid; else empty
     std::optional<int> scale_exponent;  // s where one power of two 2^s scaled all
     bool skipped = false;       // the scheme dropped this step
+};
+
+// One worker's row, of `size` elements, to be read piece by piece.
+struct RowReader {
+    std::size_t size = 0;
+    // Elements first .. first + count - 1, finite unless the scheme sees special values; good until the next call.
+    std::function<std::span<const double>(std::size_t first, std::size_t count)> read;
+
+    static RowReader of(std::span<const double> row) {
+        return {row.size(), [row](std::size_t first, std::size_t count) { return row.subspan(first, count); }};
+    }
+};
+
+// Where a piece lies: it begins at element `first` of rows of `size`.
+struct Place {
+    std::size_t first = 0, size = 0;
+};
+
+// A piece of a row that a state holds. Throws std::invalid_argument for a state of another tensor's length.
+std::span<double> piece_of(Row& row, const Place& place, std::size_t count);
+std::span<const double> piece_of(const Row& row, const Place& place, std::size_t count);
+
+// The steps of a scheme on a piece of the rows. However they are cut, every element comes to the same bits. All but
+// encode() may be left out. Pieces begin at multiples of sum_block (core/fixed_shape_sum.h) and of `run`.
+struct BlockPart {
+    std::size_t run = 1;  // consecutive elements that no cut may part; totals of longer runs are measured
+
+    // Makes room in the state for a row of `size` a worker, before all else.
+    std::function<void(State&, std::size_t workers, std::size_t size)> begin;
+    // What the state takes from a worker's gradients before anything is computed: once an element and step.
+    std::function<void(const TrainingStep&, State&, const Place&, std::span<const double> gradients, int worker)> take;
+    // From the gradients to what the worker wants to send, in place; as often as it is read.
+    std::function<void(const TrainingStep&, const State&, const Place&, std::span<double>, int worker)> compensate;
+    // For all workers; draws nothing.
+    std::function<Parameters(const TrainingStep&, State&, std::span<const RowReader>)> select;
+    // The totals of a worker's row that its own encode() needs, as numbers of any meaning; draws nothing.
+    std::function<Row(const TrainingStep&, const Parameters&, const RowReader&)> measure;
+    // What encode() gets in place of the rows that the workers want to send, where it needs those of others.
+    std::function<void(const TrainingStep&, const Rows& intended, Rows& x)> forward;
+    // `own`: what measure() gave. Calls prepare() on the message.
+    std::function<void(const TrainingStep&, const Parameters&, std::span<const double> own, const Place&, std::span<const double>, int worker,
+                       Message&)>
+        encode;
+    // Without one: gathered_sum().
+    std::function<void(const TrainingStep&, const Parameters&, const Place&, const std::vector<Message>&, const Topology&, Row& sum)> reduce;
+    // The state for the next step, from a piece of the exchange; then, once a step, what is left to do.
+    std::function<void(const TrainingStep&, State&, const Place&, const Exchange&)> update;
+    std::function<void(const TrainingStep&, State&)> end;
 };
 
 struct TensorScheme {
@@ -130,6 +187,10 @@ struct TensorScheme {
     // Without one: values narrowed to fp32 and added in fp32, in rank order (gather).
     std::function<Row(const TrainingStep&, State&, const Parameters& theta, const std::vector<Message>&, const Topology&)> reduce;
     std::function<void(const TrainingStep&, State&, const Exchange&)> update;
+
+    std::optional<BlockPart> blocks;  // of a scheme that is point-wise but for totals
+    // Makes it the scheme's, and compensate, select, encode, reduce and update what follows from it for whole rows.
+    void set_blocks(BlockPart part);
 };
 
 // One step of one tensor. gradients: one row of fp32 values a worker, equally long. `topologies` is
@@ -142,9 +203,14 @@ Exchange exchange(const TensorScheme& scheme, const TrainingStep& step, State& s
 Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, State& state, Rows gradients, std::span<const Topology> topologies = {});
 
 // Sums in rank order: of fp64 values, and of values narrowed to fp32 with fp32 additions.
-Row exact_sum(const std::vector<Message>& sent);
-Row gathered_sum(const std::vector<Message>& sent);
+void exact_sum(const std::vector<Message>& sent, Row& sum);
+void gathered_sum(const std::vector<Message>& sent, Row& sum);
 // Of the integers that codes are: exact in any order.
-Row sum_of_codes(const std::vector<Message>& sent);
+void sum_of_codes(const std::vector<Message>& sent, Row& sum);
+inline Row exact_sum(const std::vector<Message>& sent) {
+    Row sum;
+    exact_sum(sent, sum);
+    return sum;
+}
 
 }  // namespace apscope::detail

@@ -34,7 +34,7 @@ if int(limit):
     most = status("VmData") + int(limit)
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 results = apscope.replay(trace, schemes, threads=int(threads))
-assert len(results.frame) > 100
+assert len(results.frame) > 0
 print(status("VmHWM") - before)
 """
 
@@ -70,16 +70,33 @@ def test_a_trace_replays_under_a_limit_of_a_tenth_of_its_size(traces, threads):
     assert int(done.stdout) < BYTES // 10
 
 
-def test_schemes_on_whole_tensors_too(traces):
-    done = replay(traces, BYTES // 10, 1, "sign", "top_k", "qsgd")
+# What runs block by block and remembers nothing as long as a tensor.
+POINT_WISE = ["sign", "sign_vote", "qsgd", "qsgd:norm=max,code=elias", "terngrad", "integer_allreduce", "zero_blocks",
+              "fractrain", "aps:e4m3,unit=1024", "current_scaling:e4m3,block=128", "current_scaling:e4m3,agree=local"]  # fmt: skip
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_schemes_on_whole_tensors_too(traces, threads):
+    done = replay(traces, BYTES // 10, threads, "sign", "top_k", "qsgd")
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < BYTES // 10
 
 
-def test_the_limit_bites(traces, tmp_path):
-    # One tensor as large as the whole trace: schemes on whole tensors hold several copies of it.
-    large = write(tmp_path / "one", 1, TENSORS * ELEMENTS)
-    done = replay((traces[0], large), BYTES // 10, 1, "sign")
+@pytest.fixture(scope="module")
+def one_tensor(tmp_path_factory):
+    # As large as the whole trace.
+    return write(tmp_path_factory.mktemp("one") / "large", 1, TENSORS * ELEMENTS)
+
+
+def test_point_wise_schemes_hold_no_copy_of_a_tensor(traces, one_tensor):
+    # What is resident includes the mapped files, which the limit on data does not.
+    done = replay((traces[0], one_tensor), BYTES // 10, 2, *POINT_WISE)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_limit_bites(traces, one_tensor):
+    # Schemes on whole tensors hold several copies of it.
+    done = replay((traces[0], one_tensor), BYTES // 10, 1, "top_k")
     assert done.returncode != 0 and "MemoryError" in done.stderr
 
 

@@ -15,6 +15,7 @@
 
 #include "emulation/schemes/as_tensor.h"
 #include "emulation/schemes/codecs/float_row.h"
+#include "emulation/schemes/codecs/statistics.h"
 #include "emulation/schemes/shared/float_scheme.h"
 
 namespace apscope::detail {
@@ -49,53 +50,34 @@ std::vector<Decision> decide(const ShiftRule& rule, const SelectionInput& input,
     return decisions;
 }
 
-// The scale of every element, 2^s of its unit.
-Row unit_scales(const ShiftRule& rule, std::size_t unit, const TrainingStep& step, State& state, const Rows& rows) {
-    const std::size_t n = rows.at(0).size(), units = (n + unit - 1) / unit;
-    Row scales(n);
+// 2^s of every unit.
+Row unit_scales(const ShiftRule& rule, std::size_t unit, const TrainingStep& step, State& state, std::span<const RowReader> rows) {
+    const std::size_t units = (rows[0].size + unit - 1) / unit;
+    Row scales(units, 0.0);
+    for (const RowReader& row : rows) raise_to_amax(row, unit, scales);
     for (std::size_t u = 0; u < units; ++u) {
-        const std::size_t begin = u * unit, end = std::min(begin + unit, n);
-        double amax = 0.0;
-        for (const Row& row : rows) {
-            for (std::size_t i = begin; i < end; ++i) amax = std::max(amax, std::abs(row[i]));
-        }
-        const int s = shift_in_force(rule, state, step.tensor, units, u, fp32_bound(amax), step.workers);
-        std::fill(scales.begin() + static_cast<std::ptrdiff_t>(begin), scales.begin() + static_cast<std::ptrdiff_t>(end), power_of_two(s).scale);
+        scales[u] = power_of_two(shift_in_force(rule, state, step.tensor, units, u, fp32_bound(scales[u]), step.workers)).scale;
     }
     return scales;
-}
-
-Message encode_units(std::span<const double> x, const Row& scales, std::size_t unit, const FloatGrid& grid, const RandomStream& stream, bool packs) {
-    Row scaled(x.begin(), x.end());
-    for (std::size_t i = 0; i < x.size(); ++i) scaled[i] *= scales[i];
-    Message m = encode_float_row(scaled, 1.0, grid, stream, packs);
-    for (std::size_t i = 0; i < x.size(); ++i) {
-        m.values[i] /= scales[i];
-        if (m.bias.empty()) continue;
-        m.bias[i] /= scales[i];
-        m.variance[i] = m.variance[i] / scales[i] / scales[i];
-    }
-    BlockUse blocks;
-    for (std::size_t first = 0; first < x.size(); first += unit) {
-        blocks.add(x, m.saturated, first, std::min(unit, x.size() - first), 1.0 / scales[first]);
-    }
-    m.block_use = blocks;
-    m.side_bits = 8 * ((x.size() + unit - 1) / unit);
-    return m;
 }
 
 // The same scheme with a scale a unit.
 TensorScheme in_units(const FloatScheme& scheme, const ShiftRule& rule, std::size_t unit) {
     TensorScheme t = as_tensor_scheme(scheme);
-    t.select = [rule, unit](const TrainingStep& step, State& state, const Rows& rows) {
+    BlockPart part = *t.blocks;
+    part.select = [rule, unit](const TrainingStep& step, State& state, std::span<const RowReader> rows) {
         Parameters theta;
         theta.scales = unit_scales(rule, unit, step, state, rows);
+        theta.unit = unit;
         theta.scale_exponent = common_exponent(theta.scales);
         return theta;
     };
-    t.encode = [grid = scheme.grid, unit](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
-        return encode_units(x, theta.scales, unit, grid, step.stream(worker, grid.projection.random_bits), step.packs);
+    part.encode = [grid = scheme.grid, unit](const TrainingStep& step, const Parameters& theta, std::span<const double>, const Place& place,
+                                             std::span<const double> x, int worker, Message& m) {
+        encode_float_row(m, x, theta.scales, theta.unit, grid, step.stream(worker, grid.projection.random_bits), step.packs, place.first);
+        m.side_bits = 8 * ((place.size + unit - 1) / unit);
     };
+    t.set_blocks(std::move(part));
     return t;
 }
 

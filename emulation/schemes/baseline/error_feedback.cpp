@@ -13,26 +13,60 @@ namespace apscope::detail {
 
 namespace {
 
-void add_errors(State& state, Rows& rows, double decay) {
-    Rows& errors = state.of<Errors>().rows;
-    errors.resize(rows.size());
-    for (std::size_t w = 0; w < rows.size(); ++w) {
-        if (errors[w].empty()) errors[w].resize(rows[w].size());
-        for (std::size_t i = 0; i < rows[w].size(); ++i) rows[w][i] += decay * errors[w].at(i);
+void add_errors(std::span<const double> errors, double decay, std::span<double> x) {
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] += decay * errors[i];
+}
+
+void keep_errors(const Exchange& e, std::size_t worker, std::span<double> errors) {
+    if (e.skipped) return;
+    const Row &intended = e.intended[worker], &sent = e.sent[worker].values;
+    for (std::size_t i = 0; i < errors.size(); ++i) {
+        const double left = intended[i] - sent[i];
+        errors[i] = left - left == 0.0 ? left : 0.0;  // an overflow is not made up for
     }
 }
 
-void keep_errors(State& state, const Exchange& e) {
+Rows& errors_of(State& state, std::size_t workers, std::size_t size) {
     Rows& errors = state.of<Errors>().rows;
-    errors.resize(e.intended.size());
-    for (std::size_t w = 0; w < e.intended.size(); ++w) {
-        errors[w].resize(e.intended[w].size());
-        if (e.skipped) continue;
-        for (std::size_t i = 0; i < errors[w].size(); ++i) {
-            const double left = e.intended[w][i] - e.sent[w].values[i];
-            errors[w][i] = left - left == 0.0 ? left : 0.0;  // an overflow is not made up for
-        }
+    errors.resize(workers);
+    for (Row& row : errors) {
+        if (row.empty()) row.resize(size);
     }
+    return errors;
+}
+
+// Around a scheme that runs block by block.
+BlockPart in_blocks(const BlockPart& inner, double decay) {
+    BlockPart part = inner;
+    part.begin = [inner = inner.begin](State& state, std::size_t workers, std::size_t size) {
+        if (inner) inner(state, workers, size);
+        errors_of(state, workers, size);
+    };
+    part.compensate = [inner = inner.compensate, decay](const TrainingStep& step, const State& state, const Place& place, std::span<double> x,
+                                                        int worker) {
+        if (inner) inner(step, state, place, x, worker);
+        add_errors(piece_of(state.of<Errors>().rows.at(static_cast<std::size_t>(worker)), place, x.size()), decay, x);
+    };
+    part.update = [inner = inner.update](const TrainingStep& step, State& state, const Place& place, const Exchange& e) {
+        if (inner) inner(step, state, place, e);
+        Rows& errors = state.of<Errors>().rows;
+        for (std::size_t w = 0; w < errors.size(); ++w) keep_errors(e, w, piece_of(errors[w], place, e.intended[w].size()));
+    };
+    return part;
+}
+
+// Around any other.
+void on_whole_tensors(TensorScheme& t, double decay) {
+    t.compensate = [decay, inner = t.compensate](const TrainingStep& step, State& state, Rows& rows) {
+        if (inner) inner(step, state, rows);
+        const Rows& errors = errors_of(state, rows.size(), rows[0].size());
+        for (std::size_t w = 0; w < rows.size(); ++w) add_errors(piece_of(errors[w], {0, rows[w].size()}, rows[w].size()), decay, rows[w]);
+    };
+    t.update = [inner = t.update](const TrainingStep& step, State& state, const Exchange& e) {
+        if (inner) inner(step, state, e);
+        Rows& errors = errors_of(state, e.intended.size(), e.intended[0].size());
+        for (std::size_t w = 0; w < errors.size(); ++w) keep_errors(e, w, errors[w]);
+    };
 }
 
 }  // namespace
@@ -52,14 +86,9 @@ SchemeDefinition error_feedback_definition() {
         }
         TensorScheme t = as_tensor_scheme(*arguments.inner);
         t.keeps_state = true;
-        t.compensate = [decay = arguments.number("decay", 0.0, 1.0), inner = t.compensate](const TrainingStep& step, State& state, Rows& rows) {
-            if (inner) inner(step, state, rows);
-            add_errors(state, rows, decay);
-        };
-        t.update = [inner = t.update](const TrainingStep& step, State& state, const Exchange& e) {
-            if (inner) inner(step, state, e);
-            keep_errors(state, e);
-        };
+        const double decay = arguments.number("decay", 0.0, 1.0);
+        if (t.blocks) t.set_blocks(in_blocks(*t.blocks, decay));
+        else on_whole_tensors(t, decay);
         return t;
     }};
 }

@@ -11,8 +11,14 @@ namespace apscope::detail {
 
 class BitWriter {
 public:
+    explicit BitWriter(bool keeps = true) : keeps_(keeps) {}  // false: counts them alone
+
     // The low `width` bits of `number`, 0 <= width <= 64.
     void put(std::uint64_t number, int width) {
+        if (!keeps_) {
+            bits_ += static_cast<std::uint64_t>(width);
+            return;
+        }
         for (int bit = 0; bit < width; ++bit, ++bits_) {
             if (bits_ % 8 == 0) bytes_.push_back(0);
             bytes_.back() |= static_cast<std::uint8_t>((number >> bit & 1) << (bits_ % 8));
@@ -24,6 +30,7 @@ public:
 private:
     std::vector<std::uint8_t> bytes_;
     std::uint64_t bits_ = 0;
+    bool keeps_;
 };
 
 class BitReader {

@@ -1,6 +1,8 @@
 #include "emulation/schemes/codecs/float_row.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/codec.h"
 #include "core/stochastic_moments.h"
@@ -16,36 +18,51 @@ std::vector<std::uint8_t> pack_float_codes(std::span<const double> codes, const 
     return bits.take();
 }
 
-Message encode_float_row(std::span<const double> x, double scale, const FloatGrid& grid, const RandomStream& stream, bool packs, std::size_t first) {
+namespace {
+
+void encode(Message& m, std::span<const double> x, std::span<const double> scales, std::size_t run, const FloatGrid& grid, const RandomStream& stream,
+            bool packs, std::size_t first) {
     const std::size_t n = x.size();
     const Cast<double> cast = make_cast<double>(grid.format, grid.projection);
     const bool drawn = is_stochastic(grid.projection.rounding);
-    Message m;
-    m.values.resize(n);
-    m.codes.resize(n);
-    if (drawn) {
-        m.bias.resize(n);
-        m.variance.resize(n);
-    }
+    m.prepare(n, true, drawn);
     m.certain = !drawn;
     GridUse use;
     const GridLimits limits = limits_of(grid.format, cast);
     std::uint64_t words[random_group];
-    for (std::size_t i = 0; i < n; ++i) {
-        if (drawn && i % random_group == 0) random_words(stream, first + i, std::min(random_group, n - i), words);
-        const double scaled = x[i] * scale;
-        m.codes[i] = round_one<double>(scaled, cast, drawn ? words[i % random_group] : 0);
-        m.values[i] = m.codes[i] / scale;
-        if (std::isfinite(x[i]) && use.add(x[i], m.codes[i], m.values[i], scale, limits)) mark(m.saturated, i, n);
-        if (!drawn) continue;
-        const RoundingMoments moments = stochastic_moments(scaled, cast);
-        m.bias[i] = moments.defined ? moments.bias / scale : std::nan("");
-        m.variance[i] = moments.defined ? moments.variance / scale / scale : std::nan("");
+    for (std::size_t begin = 0; begin < n;) {
+        const std::size_t at = (first + begin) / run, left = run - (first + begin) % run, end = begin + std::min(left, n - begin);
+        const double scale = scales[at];
+        for (std::size_t i = begin; i < end; ++i) {
+            if (drawn && i % random_group == 0) random_words(stream, first + i, std::min(random_group, n - i), words);
+            const double scaled = x[i] * scale;
+            m.codes[i] = round_one<double>(scaled, cast, drawn ? words[i % random_group] : 0);
+            m.values[i] = m.codes[i] / scale;
+            if (std::isfinite(x[i]) && use.add(x[i], m.codes[i], m.values[i], scale, limits)) mark(m.saturated, i, n);
+            if (!drawn) continue;
+            const RoundingMoments moments = stochastic_moments(scaled, cast);
+            m.bias[i] = moments.defined ? moments.bias / scale : std::nan("");
+            m.variance[i] = moments.defined ? moments.variance / scale / scale : std::nan("");
+        }
+        begin = end;
     }
     m.grid_use = use;
     m.payload_bits = payload_bits(grid, n);
     if (packs) m.payload = pack_float_codes(m.codes, grid.format);
-    return m;
+}
+
+}  // namespace
+
+void encode_float_row(Message& m, std::span<const double> x, double scale, const FloatGrid& grid, const RandomStream& stream, bool packs,
+                      std::size_t first) {
+    encode(m, x, std::span(&scale, 1), std::numeric_limits<std::size_t>::max(), grid, stream, packs, first);
+}
+
+void encode_float_row(Message& m, std::span<const double> x, std::span<const double> scales, std::size_t run, const FloatGrid& grid,
+                      const RandomStream& stream, bool packs, std::size_t first) {
+    encode(m, x, scales, run, grid, stream, packs, first);
+    m.run = run;
+    for (std::size_t i = first / run; i * run < first + x.size(); ++i) m.run_scales.push_back(1.0 / scales[i]);
 }
 
 }  // namespace apscope::detail

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "emulation/draws/random_words.h"
 #include "emulation/machine/simd.h"
@@ -100,28 +101,32 @@ int level_bits(std::size_t levels) {
     return bits;
 }
 
+LevelTable::LevelTable(Row levels)
+    : levels_(std::move(levels)), few_(levels_.size() <= compared_levels), integers_(!few_ && detail::are_integers(levels_)) {}
+
 Message encode_levels(std::span<const double> x, std::span<const double> levels, double scale, LevelRule rule, const RandomStream& stream, bool packs,
                       std::size_t first) {
+    Message m;
+    encode_levels(m, x, LevelTable(Row(levels.begin(), levels.end())), scale, rule, stream, packs, first);
+    return m;
+}
+
+void encode_levels(Message& m, std::span<const double> x, const LevelTable& table, double scale, LevelRule rule, const RandomStream& stream,
+                   bool packs, std::size_t first) {
     const std::size_t n = x.size();
+    const Row& levels = table.levels();
     const double unit = scale == 0.0 ? 1.0 : scale;
     const double words_count = std::ldexp(1.0, stream.random_bits);
     const int width = level_bits(levels.size());
-    Message m;
-    m.values.resize(n);
-    m.codes.resize(n);
-    if (rule == LevelRule::stochastic) {
-        m.bias.resize(n);
-        m.variance.resize(n);
-    }
+    m.prepare(n, true, rule == LevelRule::stochastic);
     double scaled[group], random[group], places[group];
-    const bool few = levels.size() <= compared_levels, integers = !few && are_integers(levels);
     for (std::size_t begin = 0; begin < n; begin += group) {
         const std::size_t count = std::min(group, n - begin);
         const double* part = x.data() + begin;
         double* u = scaled;
         double* above = places;
-        if (few) simd::run<CountLevels>(part, unit, count, levels.data(), levels.size(), u, above);
-        else if (integers) simd::run<CountIntegers>(part, unit, count, levels.front(), levels.back(), u, above);
+        if (table.are_few()) simd::run<CountLevels>(part, unit, count, levels.data(), levels.size(), u, above);
+        else if (table.are_integers()) simd::run<CountIntegers>(part, unit, count, levels.front(), levels.back(), u, above);
         else search_levels(part, unit, count, levels, u, above);
         if (rule == LevelRule::stochastic) {
             random_words(stream, first + begin, count, random);
@@ -144,7 +149,6 @@ Message encode_levels(std::span<const double> x, std::span<const double> levels,
         m.payload = bits.take();
     }
     m.payload_bits = n * static_cast<std::uint64_t>(width);
-    return m;
 }
 
 }  // namespace apscope::detail

@@ -32,6 +32,49 @@ inline double amax_of(const Rows& rows) {
     return amax;
 }
 
+// work(run, part) on a row that is read: its runs of `length` elements, the last may be shorter, each in parts of at most
+// sum_block elements from its start on.
+template <class Work>
+void for_runs(const RowReader& row, std::size_t length, Work&& work) {
+    if (length > sum_block) {
+        for (std::size_t begin = 0, run = 0; begin < row.size; begin += std::min(length, row.size - begin), ++run) {
+            const std::size_t end = begin + std::min(length, row.size - begin);
+            for (std::size_t at = begin; at < end; at += sum_block) work(run, row.read(at, std::min(sum_block, end - at)));
+        }
+        return;
+    }
+    const std::size_t runs = sum_block / length;  // read at a time
+    for (std::size_t begin = 0; begin < row.size; begin += runs * length) {
+        const std::span<const double> values = row.read(begin, std::min(runs * length, row.size - begin));
+        for (std::size_t at = 0; at < values.size(); at += length) {
+            work((begin + at) / length, values.subspan(at, std::min(length, values.size() - at)));
+        }
+    }
+}
+// Of each run of `length` elements: fixed_sum() of term(x), and the largest magnitude.
+template <class Term>
+Row sums_of_runs(const RowReader& row, std::size_t length, Term&& term) {
+    Row sums((row.size + length - 1) / length, 0.0);
+    for_runs(row, length, [&](std::size_t run, std::span<const double> part) {
+        sums[run] += block_sum(part.size(), [&](std::size_t i) { return term(part[i]); });
+    });
+    return sums;
+}
+inline void raise_to_amax(const RowReader& row, std::size_t length, Row& amax) {
+    for_runs(row, length, [&](std::size_t run, std::span<const double> part) { amax[run] = std::max(amax[run], amax_of(part)); });
+}
+// Of the whole row.
+template <class Term>
+double fixed_sum_of(const RowReader& row, Term&& term) {
+    const Row sums = sums_of_runs(row, std::max<std::size_t>(row.size, 1), term);
+    return sums.empty() ? 0.0 : sums[0];
+}
+inline double amax_of(const RowReader& row) {
+    Row amax{0.0};
+    raise_to_amax(row, std::max<std::size_t>(row.size, 1), amax);
+    return amax[0];
+}
+
 // 2^exponent x, rounded once.
 inline void multiply_by_power(std::span<double> x, int exponent) {
     if (exponent > -1000 && exponent < 1000) {  // the power is a normal number

@@ -5,25 +5,24 @@
 #include <limits>
 
 #include "emulation/draws/random_words.h"
+#include "emulation/machine/simd.h"
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/codecs/statistics.h"
 
 namespace apscope::detail {
 
-namespace {
-
-// Of each bucket, an fp32 number.
-std::vector<float> norms_of(std::span<const double> row, const UniformGrid& grid) {
-    std::vector<float> norms;
-    for (std::size_t begin = 0; begin < row.size(); begin += grid.bucket) {
-        const std::span<const double> values = row.subspan(begin, std::min(grid.bucket, row.size() - begin));
-        const double norm = grid.norm == BucketNorm::l2 ? std::sqrt(sum_of_squares(values)) : amax_of(values);
-        norms.push_back(static_cast<float>(std::min(norm, static_cast<double>(std::numeric_limits<float>::max()))));
+Row bucket_norms(const RowReader& row, const UniformGrid& grid) {
+    Row norms;
+    if (grid.norm == BucketNorm::l2) {
+        norms = sums_of_runs(row, grid.bucket, [](double v) { return v * v; });
+        for (double& norm : norms) norm = std::sqrt(norm);
+    } else {
+        norms.assign((row.size + grid.bucket - 1) / grid.bucket, 0.0);
+        raise_to_amax(row, grid.bucket, norms);
     }
+    for (double& norm : norms) norm = static_cast<float>(std::min(norm, static_cast<double>(std::numeric_limits<float>::max())));
     return norms;
 }
-
-}  // namespace
 
 int UniformGrid::code_bits() const {
     int bits = 1;
@@ -31,49 +30,70 @@ int UniformGrid::code_bits() const {
     return bits;
 }
 
-void quantize_uniform(std::span<const double> in, std::span<double> out, const UniformGrid& grid, std::span<const float> norms,
+namespace {
+
+struct Rounded {
+    double *values, *bias, *variance, *levels;
+};
+// Elements under one norm, which is above 0.
+struct RoundUnderNorm {
+    static APSCOPE_INLINE void run(const double* in, const double* words, std::size_t count, double norm, double levels, double words_count,
+                                   const Rounded* out) {
+        const Rounded o = *out;
+        const double gap = norm / levels, spread = gap * gap;
+#pragma GCC ivdep  // the results are rows of their own
+        for (std::size_t i = 0; i < count; ++i) {
+            const double g = in[i], size = std::abs(g), wanted = levels * size / norm;
+            const double u = levels < wanted ? levels : wanted;  // a norm may be rounded down
+            const double level = std::floor(u);
+            const double up = std::floor((u - level) * words_count);  // of 2^N words, this many round up
+            const double drawn = level + (up + words[i] >= words_count ? 1.0 : 0.0), p = up / words_count;
+            const double error = (level + p) * norm / levels - size;
+            o.values[i] = std::copysign(drawn * norm / levels, g);
+            o.levels[i] = std::copysign(drawn, g);
+            o.bias[i] = g < 0 ? -error : error;
+            o.variance[i] = p * (1.0 - p) * spread;
+        }
+    }
+};
+
+}  // namespace
+
+void quantize_uniform(std::span<const double> in, std::span<double> out, const UniformGrid& grid, std::span<const double> norms,
                       const RandomStream& stream, std::size_t first, std::span<double> bias, std::span<double> variance,
                       std::span<double> drawn_levels) {
-    double words[random_group];
-    const double levels = grid.levels;
     const double words_count = std::ldexp(1.0, grid.random_bits);
-    for (std::size_t i = 0; i < in.size(); ++i) {
-        if (i % random_group == 0) random_words(stream, first + i, std::min(random_group, in.size() - i), words);
-        const double g = in[i];
-        const double norm = norms[(first + i) / grid.bucket];
-        double y = g, e = 0.0, v = 0.0, drawn = 0.0;
-        if (norm > 0.0) {
-            const double size = std::abs(g);
-            const double u = std::min(levels * size / norm, levels);  // a norm may be rounded down
-            const double level = std::floor(u);
-            const double t = std::floor((u - level) * words_count);  // of 2^N words, this many round up
-            drawn = level + (t + words[i % random_group] >= words_count ? 1.0 : 0.0);
-            const double p = t / words_count;
-            y = std::copysign(drawn * norm / levels, g);
-            drawn = std::copysign(drawn, g);
-            e = (level + p) * norm / levels - size;
-            e = g < 0 ? -e : e;
-            v = p * (1.0 - p) * ((norm / levels) * (norm / levels));
+    double drawn[random_group];
+    for (std::size_t begin = 0; begin < in.size(); begin += random_group) {
+        const std::size_t group_end = std::min(begin + random_group, in.size());
+        double* words = drawn;
+        random_words(stream, first + begin, group_end - begin, words);
+        for (std::size_t i = begin; i < group_end;) {  // a bucket after another
+            const std::size_t bucket = (first + i) / grid.bucket, left = grid.bucket - (first + i) % grid.bucket;
+            const std::size_t count = std::min(left, group_end - i);
+            const Rounded rounded{out.data() + i, bias.data() + i, variance.data() + i, drawn_levels.data() + i};
+            if (norms[bucket] > 0.0) {
+                simd::run<RoundUnderNorm>(in.data() + i, static_cast<const double*>(words + (i - begin)), count, norms[bucket],
+                                          static_cast<double>(grid.levels), words_count, &rounded);
+            } else {
+                std::copy_n(in.data() + i, count, rounded.values);
+                for (double* row : {rounded.bias, rounded.variance, rounded.levels}) std::fill_n(row, count, 0.0);
+            }
+            i += count;
         }
-        out[i] = y;
-        drawn_levels[i] = drawn;
-        bias[i] = e;
-        variance[i] = v;
     }
 }
 
-Message encode_uniform_row(std::span<const double> x, const UniformGrid& grid, const RandomStream& stream, bool packs) {
-    const std::vector<float> norms = norms_of(x, grid);
-    Message m;
-    for (Row* row : {&m.values, &m.codes, &m.bias, &m.variance}) row->resize(x.size());
-    quantize_uniform(x, m.values, grid, norms, stream, 0, m.bias, m.variance, m.codes);
+void encode_uniform_row(Message& m, std::span<const double> x, const UniformGrid& grid, std::span<const double> norms, const RandomStream& stream,
+                        bool packs, std::size_t first) {
+    m.prepare(x.size(), true, true);
+    quantize_uniform(x, m.values, grid, norms, stream, first, m.bias, m.variance, m.codes);
     m.payload_bits = grid.payload_bits(x.size());
     m.side_bits = 32 * norms.size();
-    if (!packs) return m;
+    if (!packs) return;
     BitWriter bits;  // a level is sent as its distance from the lowest
     for (const double level : m.codes) bits.put(static_cast<std::uint64_t>(level + grid.levels), grid.code_bits());
     m.payload = bits.take();
-    return m;
 }
 
 }  // namespace apscope::detail

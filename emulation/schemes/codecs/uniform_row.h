@@ -23,12 +23,16 @@ struct UniformGrid {
     std::uint64_t payload_bits(std::size_t elements) const { return static_cast<std::uint64_t>(code_bits()) * elements; }
 };
 
+// Of each bucket of a row, an fp32 number.
+Row bucket_norms(const RowReader& row, const UniformGrid& grid);
+
 // Decoded values of finite elements first .. first + in.size() - 1 of a row (in[0] is element `first`), with E[y] - x,
-// Var[y] and the signed level of each; `norms` are those of the row's buckets, fp32 numbers.
-void quantize_uniform(std::span<const double> in, std::span<double> out, const UniformGrid& grid, std::span<const float> norms,
+// Var[y] and the signed level of each; `norms` are those of the row's buckets.
+void quantize_uniform(std::span<const double> in, std::span<double> out, const UniformGrid& grid, std::span<const double> norms,
                       const RandomStream& stream, std::size_t first, std::span<double> bias, std::span<double> variance, std::span<double> levels);
 
-// A whole row as one message: levels, signs and norms.
-Message encode_uniform_row(std::span<const double> x, const UniformGrid& grid, const RandomStream& stream, bool packs);
+// Such a piece of a row as a message: levels, signs, and the norms of all buckets as side information.
+void encode_uniform_row(Message& m, std::span<const double> x, const UniformGrid& grid, std::span<const double> norms, const RandomStream& stream,
+                        bool packs, std::size_t first);
 
 }  // namespace apscope::detail

@@ -11,7 +11,6 @@
 // chunk j of ceil(n / G) elements. The reduced sum is W answer. Its own truth is u_w. The update rule and
 // the hierarchy are recalled from the paper, not checked against its text.
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "emulation/schemes/codecs/levels.h"
@@ -21,7 +20,6 @@ namespace apscope::detail {
 
 namespace {
 
-constexpr std::array<double, 2> signs{-1.0, 1.0};
 constexpr int random_bits = 32;
 enum Hop : std::uint32_t { worker_hop, server_hop };
 
@@ -34,44 +32,30 @@ struct Moments {
     }
 };
 
-struct Nodes {
-    Rows means;  // a row a node
-
-    void fields(Fields& f) { f.rows("node", means); }
-};
-
-void take_ratio(State& state, Rows& rows, float beta, bool amsgrad) {
+void take_moments(std::span<double> m, std::span<double> b, std::span<const double> gradients, float beta, bool amsgrad) {
     const float rest = 1.0f - beta;
-    Moments& moments = state.of<Moments>();
-    moments.m.resize(rows.size(), Row(rows[0].size()));
-    moments.b.resize(rows.size(), Row(rows[0].size()));
-    for (std::size_t w = 0; w < rows.size(); ++w) {
-        Row &m = moments.m[w], &b = moments.b[w];
-        for (std::size_t i = 0; i < m.size(); ++i) {
-            const auto g = static_cast<float>(rows[w].at(i)), before = static_cast<float>(b.at(i));
-            const float moment = beta * static_cast<float>(m[i]) + rest * g;
-            float magnitude = beta * before + rest * std::abs(g);
-            if (amsgrad) magnitude = std::max(magnitude, before);
-            m[i] = moment;
-            b[i] = magnitude;
-            rows[w][i] = magnitude == 0.0f ? 0.0 : m[i] / b[i];
-        }
+    for (std::size_t i = 0; i < m.size(); ++i) {
+        const auto g = static_cast<float>(gradients[i]), before = static_cast<float>(b[i]);
+        float magnitude = beta * before + rest * std::abs(g);
+        if (amsgrad) magnitude = std::max(magnitude, before);
+        m[i] = beta * static_cast<float>(m[i]) + rest * g;
+        b[i] = magnitude;
     }
 }
 
-// The mean over each node of `group` consecutive workers; the last may be smaller.
-Parameters node_means(const Rows& u, std::size_t group) {
-    Parameters theta;
-    Rows& means = theta.own.of<Nodes>().means;
+// Every worker's: the mean over its node of `group` consecutive workers; the last may be smaller.
+void node_means(const Rows& u, std::size_t group, Rows& means) {
+    means.resize(u.size());
     for (std::size_t first = 0; first < u.size(); first += group) {
         const std::size_t last = std::min(first + group, u.size());
-        Row& mean = means.emplace_back(u[first]);
+        Row& mean = means[first];
+        mean = u[first];
         for (std::size_t w = first + 1; w < last; ++w) {
             for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += u[w][i];
         }
         for (double& x : mean) x /= static_cast<double>(last - first);
+        for (std::size_t w = first + 1; w < last; ++w) means[w] = mean;
     }
-    return theta;
 }
 
 // Elements first..first+count of a row. A worker draws for one chunk at a hop, with its words 0, 1, ...
@@ -82,36 +66,43 @@ Chunk chunk_of(std::size_t n, std::size_t parts, std::size_t part) {
     const std::size_t size = (n + parts - 1) / parts, first = std::min(part * size, n);
     return {first, std::min(size, n - first)};
 }
-Message draw(std::span<const double> u, const TrainingStep& step, std::size_t worker, Hop hop) {
-    return encode_levels(u, signs, 1.0, LevelRule::stochastic, step.stream(static_cast<int>(worker), random_bits, hop), step.packs);
+// work(part, begin, count, word) for the chunks that a piece of `count` elements meets: which of the piece, from which word on.
+template <class Work>
+void for_chunks(const Place& place, std::size_t count, std::size_t parts, Work&& work) {
+    for (std::size_t part = 0; part < parts; ++part) {
+        const Chunk c = chunk_of(place.size, parts, part);
+        const std::size_t begin = std::max(c.first, place.first), end = std::min(c.first + c.count, place.first + count);
+        if (begin < end) work(part, begin - place.first, end - begin, begin - c.first);
+    }
+}
+void draw(Message& m, std::span<const double> u, const TrainingStep& step, std::size_t worker, Hop hop, std::size_t first) {
+    static const LevelTable signs({-1.0, 1.0});
+    encode_levels(m, u, signs, 1.0, LevelRule::stochastic, step.stream(static_cast<int>(worker), random_bits, hop), step.packs, first);
 }
 
-Message node_message(const TrainingStep& step, const Nodes& nodes, std::size_t worker, std::size_t group) {
-    const std::size_t node = worker / group, first = node * group;
-    const std::size_t members = std::min(group, static_cast<std::size_t>(step.workers) - first);
-    const Row& u = nodes.means.at(node);
-    Message m;
-    for (std::size_t j = 0; j < members; ++j) {
-        const Chunk c = chunk_of(u.size(), members, j);
-        Message part = draw(std::span(u).subspan(c.first, c.count), step, first + j, worker_hop);
-        m.values.insert(m.values.end(), part.values.begin(), part.values.end());
-        if (first + j != worker) continue;
-        m.payload = std::move(part.payload);
+// u: the means of the worker's node, whose members draw a chunk each.
+void node_message(Message& m, std::span<const double> u, const TrainingStep& step, const Place& place, std::size_t worker, std::size_t group) {
+    const std::size_t first = worker / group * group, members = std::min(group, static_cast<std::size_t>(step.workers) - first);
+    thread_local Message part;
+    m.prepare(u.size(), false, false);  // the members share their draws, so a worker's own moments would not add up
+    for_chunks(place, u.size(), members, [&](std::size_t j, std::size_t begin, std::size_t count, std::size_t word) {
+        draw(part, u.subspan(begin, count), step, first + j, worker_hop, word);
+        std::copy(part.values.begin(), part.values.end(), m.values.begin() + static_cast<std::ptrdiff_t>(begin));
+        if (first + j != worker) return;
+        m.payload = part.payload;
         m.payload_bits = part.payload_bits;
-    }
-    return m;  // the members share their draws, so a worker's own moments would not add up
+    });
 }
 
-Row answer(const TrainingStep& step, const std::vector<Message>& sent) {
-    Row mean = exact_sum(sent);
-    const std::size_t workers = sent.size();
-    for (double& x : mean) x /= static_cast<double>(workers);
-    for (std::size_t w = 0; w < workers; ++w) {
-        const Chunk c = chunk_of(mean.size(), workers, w);
-        const Message part = draw(std::span(mean).subspan(c.first, c.count), step, w, server_hop);
-        for (std::size_t i = 0; i < c.count; ++i) mean[c.first + i] = static_cast<double>(workers) * part.values[i];
-    }
-    return mean;
+void answer(const TrainingStep& step, const Place& place, const std::vector<Message>& sent, Row& sum) {
+    exact_sum(sent, sum);
+    const auto workers = static_cast<double>(sent.size());
+    for (double& x : sum) x /= workers;
+    thread_local Message part;
+    for_chunks(place, sum.size(), sent.size(), [&](std::size_t w, std::size_t begin, std::size_t count, std::size_t word) {
+        draw(part, std::span(sum).subspan(begin, count), step, w, server_hop, word);
+        for (std::size_t i = 0; i < count; ++i) sum[begin + i] = workers * part.values[i];
+    });
 }
 
 }  // namespace
@@ -134,15 +125,32 @@ SchemeDefinition birder_definition() {
         t.keeps_state = t.compares_intended = t.draws = t.reduction_draws = true;
         t.transport.code_bits = 1;
         t.transport.node = static_cast<int>(group);
-        t.compensate = [beta, amsgrad](const TrainingStep&, State& state, Rows& rows) { take_ratio(state, rows, beta, amsgrad); };
-        if (group > 1) t.select = [group](const TrainingStep&, State&, const Rows& u) { return node_means(u, group); };
-        t.encode = [group](const TrainingStep& step, const Parameters& theta, std::span<const double> u, int worker) {
+        BlockPart part;
+        part.begin = [](State& state, std::size_t workers, std::size_t size) {
+            for (Rows* rows : {&state.of<Moments>().m, &state.of<Moments>().b}) rows->resize(workers, Row(size));
+        };
+        part.take = [beta, amsgrad](const TrainingStep&, State& state, const Place& place, std::span<const double> gradients, int worker) {
             const auto w = static_cast<std::size_t>(worker);
-            return group > 1 ? node_message(step, theta.of<Nodes>(), w, group) : draw(u, step, w, worker_hop);
+            Moments& moments = state.of<Moments>();
+            take_moments(piece_of(moments.m.at(w), place, gradients.size()), piece_of(moments.b.at(w), place, gradients.size()), gradients, beta,
+                         amsgrad);
         };
-        t.reduce = [](const TrainingStep& step, State&, const Parameters&, const std::vector<Message>& sent, const Topology&) {
-            return answer(step, sent);
+        part.compensate = [](const TrainingStep&, const State& state, const Place& place, std::span<double> x, int worker) {
+            const auto w = static_cast<std::size_t>(worker);
+            const Moments& moments = state.of<Moments>();
+            const std::span<const double> m = piece_of(moments.m.at(w), place, x.size()), b = piece_of(moments.b.at(w), place, x.size());
+            for (std::size_t i = 0; i < x.size(); ++i) x[i] = b[i] == 0.0 ? 0.0 : m[i] / b[i];
         };
+        if (group > 1) part.forward = [group](const TrainingStep&, const Rows& u, Rows& x) { node_means(u, group, x); };
+        part.encode = [group](const TrainingStep& step, const Parameters&, std::span<const double>, const Place& place, std::span<const double> u,
+                              int worker, Message& m) {
+            const auto w = static_cast<std::size_t>(worker);
+            if (group > 1) node_message(m, u, step, place, w, group);
+            else draw(m, u, step, w, worker_hop, place.first);
+        };
+        part.reduce = [](const TrainingStep& step, const Parameters&, const Place& place, const std::vector<Message>& sent, const Topology&,
+                         Row& sum) { answer(step, place, sent, sum); };
+        t.set_blocks(std::move(part));
         return t;
     }};
 }

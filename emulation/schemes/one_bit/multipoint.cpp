@@ -90,9 +90,9 @@ SchemeDefinition multipoint_definition() {
             };
         }
         t.encode = [bits, levels](const TrainingStep& step, const Parameters& theta, std::span<const double> r, int worker) {
-            Message m = bits == 1 ? encode_signs(r, sign_scale(r, SignScale::l1, r.size()), r.size(), step.packs)
-                                  : scaled_point(r, levels, theta.of<Choices>().of_worker.at(static_cast<std::size_t>(worker)),
-                                                 step.stream(worker, 32), step.packs);
+            Message m;
+            if (bits == 1) encode_signs(m, r, sign_scale(RowReader::of(r), SignScale::l1, r.size()), 0, step.packs);
+            else m = scaled_point(r, levels, theta.of<Choices>().of_worker.at(static_cast<std::size_t>(worker)), step.stream(worker, 32), step.packs);
             m.side_bits = 32;
             return m;
         };

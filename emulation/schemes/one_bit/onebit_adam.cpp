@@ -67,7 +67,8 @@ Row serve(State& state, const std::vector<Message>& sent) {
     for (std::size_t i = 0; i < v.size(); ++i) v[i] = v[i] / static_cast<double>(workers) + error.at(i);
     for (std::size_t c = 0; c < workers; ++c) {
         const std::span<double> part = std::span(v).subspan(c * chunk, chunk);
-        const Message answer = encode_signs(part, sign_scale(part, SignScale::l2, chunk), chunk, false);
+        Message answer;
+        encode_signs(answer, part, sign_scale(RowReader::of(part), SignScale::l2, chunk), 0, false);
         for (std::size_t i = 0; i < chunk; ++i) {
             error[c * chunk + i] = part[i] - answer.values[i];
             part[i] = static_cast<double>(workers) * answer.values[i];
@@ -121,10 +122,10 @@ SchemeDefinition onebit_adam_definition() {
         t.encode = [grid](const TrainingStep& step, const Parameters& theta, std::span<const double> v, int worker) {
             Message m;
             if (theta.of<Phase>().warm) {
-                m = encode_float_row(v, 1.0, grid, step.stream(worker, 32), step.packs);
+                encode_float_row(m, v, 1.0, grid, step.stream(worker, 32), step.packs, 0);
                 m.grid_use.reset();  // the scheme's grid is signs
             } else {
-                m = encode_signs(v, sign_scale(v, SignScale::l2, v.size()), v.size(), step.packs);
+                encode_signs(m, v, sign_scale(RowReader::of(v), SignScale::l2, v.size()), 0, step.packs);
                 m.side_bits = 64;  // its scale, and that of the chunk it serves
                 m.codes = m.values;
             }

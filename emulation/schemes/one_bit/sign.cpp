@@ -28,12 +28,20 @@ SchemeDefinition sign_definition() {
         const bool pads = arguments.choice("padding", paddings) == "workers";
         TensorScheme t;
         t.grid = "sign";
-        t.encode = [rule, pads](const TrainingStep& step, const Parameters&, std::span<const double> x, int) {
-            const std::size_t length = pads ? padded_length(x.size(), static_cast<std::size_t>(step.workers)) : x.size();
-            Message m = encode_signs(x, sign_scale(x, rule, length), length, step.packs);
-            m.side_bits = rule == SignScale::one ? 0 : 32;
-            return m;
+        BlockPart part;
+        const auto length_of = [pads](const TrainingStep& step, std::size_t n) {
+            return pads ? padded_length(n, static_cast<std::size_t>(step.workers)) : n;
         };
+        part.measure = [rule, length_of](const TrainingStep& step, const Parameters&, const RowReader& x) {
+            return Row{sign_scale(x, rule, length_of(step, x.size))};
+        };
+        part.encode = [rule, length_of](const TrainingStep& step, const Parameters&, std::span<const double> scale, const Place& place,
+                                        std::span<const double> x, int, Message& m) {
+            const bool ends = place.first + x.size() == place.size;
+            encode_signs(m, x, scale[0], ends ? length_of(step, place.size) - place.size : 0, step.packs);
+            m.side_bits = rule == SignScale::one ? 0 : 32;
+        };
+        t.set_blocks(std::move(part));
         return t;
     }};
 }

@@ -6,6 +6,7 @@
 //
 // An even vote, possible for even W alone, is +1 (`plus`, a bias) or 0 (`zero`, which costs log2(3) bits
 // on the way back). The reduced sum is W vote, so that the mean is the vote. The payload is the way up.
+#include <algorithm>
 #include <array>
 
 #include "emulation/schemes/codecs/signs.h"
@@ -21,21 +22,10 @@ struct Momentum {
     void fields(Fields& f) { f.rows("momentum", rows); }
 };
 
-void take_momentum(State& state, Rows& rows, double beta) {
-    Rows& momentum = state.of<Momentum>().rows;
-    momentum.resize(rows.size(), Row(rows[0].size()));
-    for (std::size_t w = 0; w < rows.size(); ++w) {
-        Row& m = momentum[w];
-        for (std::size_t i = 0; i < m.size(); ++i) m[i] = beta * m[i] + (1.0 - beta) * rows[w].at(i);
-        rows[w] = m;
-    }
-}
-
-Row vote(const std::vector<Message>& sent, double tie) {
-    Row sum = exact_sum(sent);
+void vote(const std::vector<Message>& sent, double tie, Row& sum) {
+    exact_sum(sent, sum);
     const auto workers = static_cast<double>(sent.size());
     for (double& s : sum) s = workers * (s > 0.0 ? 1.0 : s < 0.0 ? -1.0 : tie);
-    return sum;
 }
 
 }  // namespace
@@ -55,16 +45,25 @@ SchemeDefinition sign_vote_definition() {
         t.topology = reductions::vote;
         t.transport.code_bits = 1;
         t.transport.sum_bits = [tie](int workers) { return tie == 0.0 && workers % 2 == 0 ? 2 : 1; };  // of the answer
+        BlockPart part;
         if (beta != 0.0) {
             t.keeps_state = t.compares_intended = true;
-            t.compensate = [beta](const TrainingStep&, State& state, Rows& rows) { take_momentum(state, rows, beta); };
+            part.begin = [](State& state, std::size_t workers, std::size_t size) { state.of<Momentum>().rows.resize(workers, Row(size)); };
+            part.take = [beta](const TrainingStep&, State& state, const Place& place, std::span<const double> gradients, int worker) {
+                const std::span<double> m = piece_of(state.of<Momentum>().rows.at(static_cast<std::size_t>(worker)), place, gradients.size());
+                for (std::size_t i = 0; i < m.size(); ++i) m[i] = beta * m[i] + (1.0 - beta) * gradients[i];
+            };
+            part.compensate = [](const TrainingStep&, const State& state, const Place& place, std::span<double> x, int worker) {
+                const std::span<const double> m = piece_of(state.of<Momentum>().rows.at(static_cast<std::size_t>(worker)), place, x.size());
+                std::copy(m.begin(), m.end(), x.begin());
+            };
         }
-        t.encode = [](const TrainingStep& step, const Parameters&, std::span<const double> x, int) {
-            return encode_signs(x, 1.0, x.size(), step.packs);
+        part.encode = [](const TrainingStep& step, const Parameters&, std::span<const double>, const Place&, std::span<const double> x, int,
+                         Message& m) { encode_signs(m, x, 1.0, 0, step.packs); };
+        part.reduce = [tie](const TrainingStep&, const Parameters&, const Place&, const std::vector<Message>& sent, const Topology&, Row& sum) {
+            vote(sent, tie, sum);
         };
-        t.reduce = [tie](const TrainingStep&, State&, const Parameters&, const std::vector<Message>& sent, const Topology&) {
-            return vote(sent, tie);
-        };
+        t.set_blocks(std::move(part));
         return t;
     }};
 }

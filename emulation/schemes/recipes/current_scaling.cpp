@@ -7,9 +7,11 @@
 // agree=max: amax over all workers; sums of the codes in fp32, by any topology. agree=local: each worker's
 // own; block=N: each run of N elements of the flattened tensor has its own, local to the worker. These are
 // gathered, decoded and added in fp32, as their codes have no common scale.
+#include <algorithm>
 #include <array>
 
-#include "emulation/schemes/codecs/scaled_blocks.h"
+#include "emulation/schemes/codecs/float_row.h"
+#include "emulation/schemes/codecs/statistics.h"
 #include "emulation/schemes/shared/float_scheme.h"
 #include "emulation/schemes/shared/fp32_ratio.h"
 
@@ -29,10 +31,20 @@ TensorScheme local(const FloatGrid& grid, std::size_t block, double eps, bool po
     TensorScheme t;
     t.grid = grid.format.name();
     t.draws = is_stochastic(grid.projection.rounding);
-    t.encode = [=, largest = grid.format.largest()](const TrainingStep& step, const Parameters&, std::span<const double> x, int worker) {
-        return encode_scaled_blocks(x, block == 0 ? x.size() : block, [=](double amax) { return fp32_ratio(largest, amax, eps, pow2); },
-                                    pow2 ? 8 : 32, grid, step.stream(worker, grid.projection.random_bits), step.packs);
+    const auto run_of = [block](std::size_t n) { return block == 0 ? std::max<std::size_t>(n, 1) : block; };
+    BlockPart part;
+    part.measure = [=, largest = grid.format.largest()](const TrainingStep&, const Parameters&, const RowReader& x) {
+        Row scales((x.size + run_of(x.size) - 1) / run_of(x.size), 0.0);
+        raise_to_amax(x, run_of(x.size), scales);
+        for (double& s : scales) s = fp32_ratio(largest, s, eps, pow2);
+        return scales;
     };
+    part.encode = [=](const TrainingStep& step, const Parameters&, std::span<const double> scales, const Place& place, std::span<const double> x,
+                      int worker, Message& m) {
+        encode_float_row(m, x, scales, run_of(place.size), grid, step.stream(worker, grid.projection.random_bits), step.packs, place.first);
+        m.side_bits = (pow2 ? 8 : 32) * scales.size();
+    };
+    t.set_blocks(std::move(part));
     return t;
 }
 

@@ -61,7 +61,9 @@ Row turn_back_variance(const TrainingStep& step, const Row& turned) {
 Row gather_back(const TrainingStep& step, const std::vector<Message>& sent) {
     std::vector<Message> back(sent.size());
     for (std::size_t w = 0; w < sent.size(); ++w) back[w].values = turn_back(step, sent[w].values);
-    return turn(gathered_sum(back));
+    Row sum;
+    gathered_sum(back, sum);
+    return turn(sum);
 }
 
 struct Agreed {

@@ -125,6 +125,7 @@ TensorScheme in_points(TensorScheme inner, long max, double nmse) {
     };
     t.crosses_topologies = t.is_exact_sum = t.reduction_draws = false;
     t.limits.reset();
+    t.blocks.reset();  // what is left over depends on whole rows
     t.topology = reductions::gather;
     t.reduce = {};
     return t;

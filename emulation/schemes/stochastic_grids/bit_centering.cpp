@@ -12,7 +12,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <stdexcept>
+#include <utility>
 
 #include "core/named_formats.h"
 #include "emulation/schemes/codecs/float_row.h"
@@ -24,55 +26,61 @@ namespace apscope::detail {
 
 namespace {
 
+// Shared by the state and what a step chose: nobody changes a centre that is in use.
+using SharedRow = std::shared_ptr<Row>;
+
+void row_field(Fields& f, const char* name, SharedRow& row) {
+    Row held = row ? *row : Row{};
+    f.row(name, held);
+    if (!f.writes() && !held.empty()) row = std::make_shared<Row>(std::move(held));
+}
+
 struct Memory {
     long age = 0;  // steps since the centre was taken; 0: it is taken now
-    Row centre;
+    SharedRow centre;
 
     void fields(Fields& f) {
         f.numbers("age", age);
-        f.row("centre", centre);
+        row_field(f, "centre", centre);
     }
 };
 
 struct Centred {
     bool takes_centre = true;  // g is sent
     double delta = 0.0;
-    Row centre;
+    SharedRow centre;
 
     void fields(Fields& f) {
         f.numbers("takes_centre", takes_centre);
         f.numbers("delta", delta);
-        f.row("centre", centre);
+        row_field(f, "centre", centre);
     }
 };
 
-Row integer_box(int bits) {
+LevelTable integer_box(int bits) {
     Row box;
     for (long q = -(1L << (bits - 1)); q < 1L << (bits - 1); ++q) box.push_back(static_cast<double>(q));
-    return box;
+    return LevelTable(std::move(box));
 }
 
-Message encode_offsets(std::span<const double> x, const Centred& theta, const Row& box, const RandomStream& stream, bool packs) {
-    const auto& [takes_centre, delta, centre] = theta;
-    Row z(x.size());
+void encode_offsets(Message& m, std::span<const double> x, std::span<const double> centre, double delta, const LevelTable& box,
+                    const RandomStream& stream, bool packs, std::size_t first) {
+    thread_local Row z;
+    z.resize(x.size());
     for (std::size_t i = 0; i < z.size(); ++i) z[i] = delta == 0.0 ? 0.0 : x[i] - centre[i];
-    Message m = encode_levels(z, box, delta, LevelRule::stochastic, stream, packs);
+    encode_levels(m, z, box, delta, LevelRule::stochastic, stream, packs, first);
     for (std::size_t i = 0; i < z.size(); ++i) {
         m.values[i] += centre[i];
         m.bias[i] += centre[i] + z[i] - x[i];  // of delta = 0 alone, but for rounding
     }
-    return m;
 }
 
-void keep(State& state, const Exchange& e, long period) {
+void take_centre(Memory& memory, const Place& place, const Exchange& e) {
     constexpr double largest = std::numeric_limits<float>::max();
-    auto& [age, centre] = state.of<Memory>();
-    if (age == 0) {
-        centre = e.reduced[0];
-        const auto workers = static_cast<double>(e.sent.size());
-        for (double& c : centre) c = static_cast<float>(std::clamp(c / workers, -largest, largest));
-    }
-    age = age + 1 == period ? 0 : age + 1;
+    const Row& sum = e.reduced[0];
+    const std::span<double> centre = piece_of(*memory.centre, place, sum.size());
+    const auto workers = static_cast<double>(e.sent.size());
+    for (std::size_t i = 0; i < sum.size(); ++i) centre[i] = static_cast<float>(std::clamp(sum[i] / workers, -largest, largest));
 }
 
 }  // namespace
@@ -96,26 +104,40 @@ SchemeDefinition bit_centering_definition() {
         TensorScheme t;
         t.grid = "offset:" + std::to_string(bits);
         t.keeps_state = t.draws = true;
-        t.select = [bits, mu](const TrainingStep&, State& state, const Rows&) {
+        BlockPart part;
+        part.begin = [](State& state, std::size_t, std::size_t size) {
+            Memory& memory = state.of<Memory>();
+            if (memory.age == 0) memory.centre = std::make_shared<Row>(size);
+        };
+        part.select = [bits, mu](const TrainingStep&, State& state, std::span<const RowReader>) {
             const auto& [age, centre] = state.of<Memory>();
             Parameters theta;
             auto& [takes_centre, delta, around] = theta.own.of<Centred>();
             takes_centre = age == 0;
             if (takes_centre) return theta;
             around = centre;
-            delta = std::sqrt(sum_of_squares(centre)) / mu / (std::ldexp(1.0, bits - 1) - 1.0);
+            delta = std::sqrt(sum_of_squares(*centre)) / mu / (std::ldexp(1.0, bits - 1) - 1.0);
             return theta;
         };
-        t.encode = [fp32, random_bits, box = integer_box(bits)](const TrainingStep& step, const Parameters& theta, std::span<const double> x,
-                                                                int worker) {
+        part.encode = [fp32, random_bits, box = integer_box(bits)](const TrainingStep& step, const Parameters& theta, std::span<const double>,
+                                                                   const Place& place, std::span<const double> x, int worker, Message& m) {
             const RandomStream stream = step.stream(worker, random_bits);
-            const Centred& centred = theta.of<Centred>();
-            if (!centred.takes_centre) return encode_offsets(x, centred, box, stream, step.packs);
-            Message m = encode_float_row(x, 1.0, fp32, stream, step.packs);
-            m.grid_use.reset();  // the scheme's grid is offsets
-            return m;
+            const auto& [takes_centre, delta, centre] = theta.of<Centred>();
+            if (takes_centre) {
+                encode_float_row(m, x, 1.0, fp32, stream, step.packs, place.first);
+                m.grid_use.reset();  // the scheme's grid is offsets
+            } else {
+                encode_offsets(m, x, piece_of(std::as_const(*centre), place, x.size()), delta, box, stream, step.packs, place.first);
+            }
         };
-        t.update = [period](const TrainingStep&, State& state, const Exchange& e) { keep(state, e, period); };
+        part.update = [](const TrainingStep&, State& state, const Place& place, const Exchange& e) {
+            if (state.of<Memory>().age == 0) take_centre(state.of<Memory>(), place, e);
+        };
+        part.end = [period](const TrainingStep&, State& state) {
+            long& age = state.of<Memory>().age;
+            age = age + 1 == period ? 0 : age + 1;
+        };
+        t.set_blocks(std::move(part));
         return t;
     }};
 }

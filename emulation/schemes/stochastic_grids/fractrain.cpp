@@ -10,10 +10,12 @@
 // source takes epochs; losses that are not finite are left out.
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <stdexcept>
 
 #include "core/parse.h"
 #include "emulation/schemes/codecs/levels.h"
+#include "emulation/schemes/codecs/statistics.h"
 #include "emulation/schemes/definition.h"
 
 namespace apscope::detail {
@@ -32,16 +34,35 @@ std::vector<int> schedule(const std::string& text) {
     return bits;
 }
 
-Message encode_affine(std::span<const double> x, int bits, double min_scale, const RandomStream& stream, bool packs) {
-    const auto [low, high] = std::minmax_element(x.begin(), x.end());
-    const double min = x.empty() ? 0.0 : *low, range = x.empty() ? 0.0 : *high - *low;
-    Row codes(std::size_t{1} << bits), above(x.begin(), x.end());
+// 0, 1, ..., 2^bits - 1.
+LevelTable whole_numbers(int bits) {
+    Row codes(std::size_t{1} << bits);
     for (std::size_t q = 0; q < codes.size(); ++q) codes[q] = static_cast<double>(q);
-    for (double& g : above) g -= min;
-    Message m = encode_levels(above, codes, std::max(range / codes.back(), min_scale), LevelRule::stochastic, stream, packs);
+    return LevelTable(std::move(codes));
+}
+
+// min and max.
+Row extremes(const RowReader& x) {
+    Row found(2, 0.0);
+    bool first = true;
+    for_runs(x, std::max<std::size_t>(x.size, 1), [&](std::size_t, std::span<const double> part) {
+        const auto [low, high] = std::minmax_element(part.begin(), part.end());
+        if (first || *low < found[0]) found[0] = *low;
+        if (first || *high >= found[1]) found[1] = *high;
+        first = false;
+    });
+    return found;
+}
+
+void encode_affine(Message& m, std::span<const double> x, std::span<const double> extremes, const LevelTable& codes, double min_scale,
+                   const RandomStream& stream, bool packs, std::size_t first) {
+    const double min = extremes[0], range = extremes[1] - min;
+    thread_local Row above;
+    above.resize(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) above[i] = x[i] - min;
+    encode_levels(m, above, codes, std::max(range / codes.levels().back(), min_scale), LevelRule::stochastic, stream, packs, first);
     for (double& y : m.values) y += min;
-    m.side_bits = 64;  // min and max
-    return m;
+    m.side_bits = 64;
 }
 
 constexpr std::size_t window = 5;
@@ -100,17 +121,23 @@ SchemeDefinition fractrain_definition() {
         t.grid = "affine:" + arguments.text("bits");
         t.keeps_state = t.draws = true;
         t.needs = {"loss"};
-        t.select = [widths, epsilon](const TrainingStep&, State& state, const Rows&) {
+        std::map<int, LevelTable> tables;  // by width
+        for (const int bits : widths) tables.try_emplace(bits, whole_numbers(bits));
+        BlockPart part;
+        part.select = [widths, epsilon](const TrainingStep&, State& state, std::span<const RowReader>) {
             Parameters theta;
             theta.own.of<Width>().bits = widths.at(memory_of(state, epsilon).turns);
             return theta;
         };
-        t.encode = [min_scale, random_bits](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
-            return encode_affine(x, theta.of<Width>().bits, min_scale, step.stream(worker, random_bits), step.packs);
+        part.measure = [](const TrainingStep&, const Parameters&, const RowReader& x) { return extremes(x); };
+        part.encode = [min_scale, random_bits, tables](const TrainingStep& step, const Parameters& theta, std::span<const double> extremes,
+                                                       const Place& place, std::span<const double> x, int worker, Message& m) {
+            encode_affine(m, x, extremes, tables.at(theta.of<Width>().bits), min_scale, step.stream(worker, random_bits), step.packs, place.first);
         };
-        t.update = [epsilon, alpha, count = widths.size()](const TrainingStep& step, State& state, const Exchange&) {
+        part.end = [epsilon, alpha, count = widths.size()](const TrainingStep& step, State& state) {
             watch(memory_of(state, epsilon), step.loss, alpha, count);
         };
+        t.set_blocks(std::move(part));
         return t;
     }};
 }

@@ -24,17 +24,16 @@ std::optional<EliasCode> elias_code(std::string_view name) {
     return std::nullopt;
 }
 
-Message encode(std::span<const double> x, const UniformGrid& grid, std::optional<EliasCode> code, const RandomStream& stream, bool packs) {
-    Message m = encode_uniform_row(x, grid, stream, packs && !code);
-    const Row levels = std::exchange(m.codes, {});  // nobody adds them
-    if (!code) return m;
-    BitWriter bits;
+void encode(Message& m, std::span<const double> x, const UniformGrid& grid, std::span<const double> norms, std::optional<EliasCode> code,
+            const RandomStream& stream, bool packs, std::size_t first) {
+    encode_uniform_row(m, x, grid, norms, stream, packs && !code, first);
+    if (!code) return;
+    BitWriter bits(packs);
     for (std::size_t b = 0; b < x.size(); b += grid.bucket) {
-        put_sparse(bits, std::span(levels).subspan(b, std::min(grid.bucket, x.size() - b)), *code);
+        put_sparse(bits, std::span(m.codes).subspan(b, std::min(grid.bucket, x.size() - b)), *code);
     }
     m.payload_bits = bits.bits();
     if (packs) m.payload = bits.take();
-    return m;
 }
 
 }  // namespace
@@ -58,10 +57,14 @@ SchemeDefinition qsgd_definition() {
         TensorScheme t;
         t.grid = "uniform:" + std::to_string(grid.levels);
         t.draws = true;
-        t.encode = [grid, code = elias_code(arguments.choice("code", codes))](const TrainingStep& step, const Parameters&, std::span<const double> x,
-                                                                              int worker) {
-            return encode(x, grid, code, step.stream(worker, grid.random_bits), step.packs);
-        };
+        const auto code = elias_code(arguments.choice("code", codes));
+        BlockPart part;
+        if (code) part.run = grid.bucket;  // distances are counted in a bucket
+        part.measure = [grid](const TrainingStep&, const Parameters&, const RowReader& x) { return bucket_norms(x, grid); };
+        part.encode = [grid, code](const TrainingStep& step, const Parameters&, std::span<const double> norms, const Place& place,
+                                   std::span<const double> x, int worker,
+                                   Message& m) { encode(m, x, grid, norms, code, step.stream(worker, grid.random_bits), step.packs, place.first); };
+        t.set_blocks(std::move(part));
         return t;
     }};
 }

@@ -28,40 +28,38 @@ struct Clipped {
 };
 
 // Where to clip: infinity for not at all.
-double limit_of(const Row& x, double clip) {
-    const auto n = static_cast<double>(x.size());
-    if (clip == 0.0 || x.empty()) return std::numeric_limits<double>::infinity();
-    const double mean = fixed_sum(x.size(), [&](std::size_t i) { return x[i]; }) / n;
-    const double sigma = std::sqrt(fixed_sum(x.size(), [&](std::size_t i) { return (x[i] - mean) * (x[i] - mean); }) / n);
+double limit_of(const RowReader& x, double clip) {
+    const auto n = static_cast<double>(x.size);
+    if (clip == 0.0 || x.size == 0) return std::numeric_limits<double>::infinity();
+    const double mean = fixed_sum_of(x, [](double v) { return v; }) / n;
+    const double sigma = std::sqrt(fixed_sum_of(x, [mean](double v) { return (v - mean) * (v - mean); }) / n);
     return sigma == 0.0 ? std::numeric_limits<double>::infinity() : clip * sigma;
 }
 
-Parameters shared_scale(const Rows& rows, double clip) {
+Parameters shared_scale(std::span<const RowReader> rows, double clip) {
     Parameters theta;
     Row& limits = theta.own.of<Clipped>().limits;
     double scale = 0.0;
-    for (const Row& x : rows) {
+    for (const RowReader& x : rows) {
         const double limit = limit_of(x, clip);
-        double amax = 0.0;
-        for (const double g : x) amax = std::max(amax, std::min(std::abs(g), limit));
         limits.push_back(limit);
-        scale = std::max(scale, amax);
+        scale = std::max(scale, std::min(amax_of(x), limit));
     }
     theta.scale = static_cast<float>(std::min(scale, largest_fp32));
     return theta;
 }
 
-Message encode_ternary(std::span<const double> x, double limit, double scale, const RandomStream& stream, bool packs) {
-    constexpr std::array levels{-1.0, 0.0, 1.0};
-    Row clipped(x.begin(), x.end());
-    for (double& g : clipped) g = std::clamp(g, -limit, limit);
-    Message m = encode_levels(clipped, levels, scale, LevelRule::stochastic, stream, packs);
+void encode_ternary(Message& m, std::span<const double> x, double limit, double scale, const RandomStream& stream, bool packs, std::size_t first) {
+    static const LevelTable levels({-1.0, 0.0, 1.0});
+    thread_local Row clipped;
+    clipped.resize(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) clipped[i] = std::clamp(x[i], -limit, limit);
+    encode_levels(m, clipped, levels, scale, LevelRule::stochastic, stream, packs, first);
     for (std::size_t i = 0; i < x.size(); ++i) {
         m.codes[i] -= 1.0;
         m.bias[i] += clipped[i] - x[i];
     }
     m.side_bits = 32;
-    return m;
 }
 
 }  // namespace
@@ -82,16 +80,20 @@ SchemeDefinition terngrad_definition() {
         t.transport.code_bits = 2;
         t.transport.sum_bits = [](int workers) { return bits_of_sum(workers, 2); };
         t.transport.agreed_bits = all_side_bits;
-        t.select = [clip = arguments.number("clip", 0.0)](const TrainingStep&, State&, const Rows& rows) { return shared_scale(rows, clip); };
-        t.encode = [random_bits](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
-            return encode_ternary(x, theta.of<Clipped>().limits.at(static_cast<std::size_t>(worker)), theta.common_scale(),
-                                  step.stream(worker, random_bits), step.packs);
+        BlockPart part;
+        part.select = [clip = arguments.number("clip", 0.0)](const TrainingStep&, State&, std::span<const RowReader> rows) {
+            return shared_scale(rows, clip);
         };
-        t.reduce = [](const TrainingStep&, State&, const Parameters& theta, const std::vector<Message>& sent, const Topology&) {
-            Row sum = sum_of_codes(sent);
+        part.encode = [random_bits](const TrainingStep& step, const Parameters& theta, std::span<const double>, const Place& place,
+                                    std::span<const double> x, int worker, Message& m) {
+            encode_ternary(m, x, theta.of<Clipped>().limits.at(static_cast<std::size_t>(worker)), theta.common_scale(),
+                           step.stream(worker, random_bits), step.packs, place.first);
+        };
+        part.reduce = [](const TrainingStep&, const Parameters& theta, const Place&, const std::vector<Message>& sent, const Topology&, Row& sum) {
+            sum_of_codes(sent, sum);
             for (double& y : sum) y *= theta.common_scale();
-            return sum;
         };
+        t.set_blocks(std::move(part));
         return t;
     }};
 }

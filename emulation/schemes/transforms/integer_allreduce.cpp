@@ -55,64 +55,65 @@ struct FixedPoint {
     bool stochastic, power_of_two;
 
     // f of every chunk; 1 where all is zero.
-    Row factors(const Rows& rows) const {
+    Row factors(std::span<const RowReader> rows) const {
         const auto workers = static_cast<double>(rows.size());
-        Row factor;
-        for (std::size_t begin = 0; begin < rows[0].size(); begin += chunk) {
-            const std::size_t count = std::min(chunk, rows[0].size() - begin);
-            double amax = 0.0;
-            for (const Row& row : rows) amax = std::max(amax, amax_of(std::span(row).subspan(begin, count)));
+        Row factor((rows[0].size + chunk - 1) / chunk, 0.0);
+        for (const RowReader& row : rows) raise_to_amax(row, chunk, factor);
+        for (double& f : factor) {
+            const double amax = f;
             // In two quotients: W B may lie beyond fp64 where neither factor does.
-            double f = amax == 0.0 ? 1.0 : (std::ldexp(1.0, bits - 1) - workers) / workers / amax;
+            f = amax == 0.0 ? 1.0 : (std::ldexp(1.0, bits - 1) - workers) / workers / amax;
             int exponent = 0;
             if (power_of_two && amax != 0.0) {
                 std::frexp(f, &exponent);
                 f = std::ldexp(1.0, exponent - 1);
             }
-            factor.push_back(f);
         }
         return factor;
     }
 
-    Message encode(const TrainingStep& step, const Row& factor, std::span<const double> x, int worker) const {
-        const std::size_t n = x.size();
-        Message m;
-        m.codes.resize(n);
-        m.values.resize(n);
-        if (stochastic) {
-            m.bias.resize(n);
-            m.variance.resize(n);
+    // Of `count` elements from `first` on.
+    void scales(const Row& factor, std::size_t first, std::size_t count, double* scale) const {
+        for (std::size_t i = 0; i < count;) {
+            const std::size_t end = std::min(count, i + chunk - (first + i) % chunk);
+            std::fill(scale + i, scale + end, factor[(first + i) / chunk]);
+            i = end;
         }
+    }
+
+    void encode(Message& m, const TrainingStep& step, const Row& factor, const Place& place, std::span<const double> x, int worker) const {
+        const std::size_t n = x.size();
+        m.prepare(n, true, stochastic);
         double scale[random_group], random[random_group];
         for (std::size_t begin = 0; begin < n; begin += random_group) {
             const std::size_t count = std::min(random_group, n - begin);
-            for (std::size_t i = 0; i < count;) {
-                const std::size_t at = (begin + i) / chunk, end = std::min(n - begin, std::min(count, (at + 1) * chunk - begin));
-                for (; i < end; ++i) scale[i] = factor[at];
-            }
+            scales(factor, place.first + begin, count, scale);
             const double* part = x.data() + begin;
             double *codes = m.codes.data() + begin, *values = m.values.data() + begin;
             if (!stochastic) {
                 simd::run<RoundToIntegers>(part, static_cast<const double*>(scale), count, codes, values);
                 continue;
             }
-            random_words(step.stream(worker, random_bits), begin, count, random);
+            random_words(step.stream(worker, random_bits), place.first + begin, count, random);
             simd::run<DrawIntegers>(part, static_cast<const double*>(scale), static_cast<const double*>(random), std::ldexp(1.0, random_bits), count,
                                     codes, values, m.bias.data() + begin, m.variance.data() + begin);
         }
-        m.payload_bits = x.size() * static_cast<std::uint64_t>(bits);
+        m.payload_bits = n * static_cast<std::uint64_t>(bits);
         m.side_bits = factor.size() * (power_of_two ? 8 : 32);
-        if (!step.packs) return m;
+        if (!step.packs) return;
         BitWriter packed;
         for (const double q : m.codes) packed.put(static_cast<std::uint64_t>(static_cast<std::int64_t>(q)), bits);
         m.payload = packed.take();
-        return m;
     }
 
-    Row add(const Row& factor, const std::vector<Message>& sent) const {
-        Row sum = sum_of_codes(sent);
-        for (std::size_t i = 0; i < sum.size(); ++i) sum[i] /= factor[i / chunk];
-        return sum;
+    void add(const Row& factor, const Place& place, const std::vector<Message>& sent, Row& sum) const {
+        sum_of_codes(sent, sum);
+        double scale[random_group];
+        for (std::size_t begin = 0; begin < sum.size(); begin += random_group) {
+            const std::size_t count = std::min(random_group, sum.size() - begin);
+            scales(factor, place.first + begin, count, scale);
+            for (std::size_t i = 0; i < count; ++i) sum[begin + i] /= scale[i];
+        }
     }
 };
 
@@ -148,7 +149,8 @@ SchemeDefinition integer_allreduce_definition() {
         t.is_exact_sum = true;
         t.draws = f.stochastic;
         t.transport.agreed_bits = all_side_bits;  // sums are as wide as codes: the scale leaves room
-        t.select = [f](const TrainingStep& step, State&, const Rows& x) {
+        BlockPart part;
+        part.select = [f](const TrainingStep& step, State&, std::span<const RowReader> x) {
             if (step.workers >= 1 << (f.bits - 1 < 30 ? f.bits - 1 : 30)) {
                 throw std::invalid_argument("integer_allreduce with bits=" + std::to_string(f.bits) + " has no room for " +
                                             std::to_string(step.workers) + " workers; give more bits");
@@ -159,12 +161,11 @@ SchemeDefinition integer_allreduce_definition() {
             theta.scale_exponent = common_exponent(factors);
             return theta;
         };
-        t.encode = [f](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
-            return f.encode(step, theta.of<Factors>().of_chunk, x, worker);
-        };
-        t.reduce = [f](const TrainingStep&, State&, const Parameters& theta, const std::vector<Message>& sent, const Topology&) {
-            return f.add(theta.of<Factors>().of_chunk, sent);
-        };
+        part.encode = [f](const TrainingStep& step, const Parameters& theta, std::span<const double>, const Place& place, std::span<const double> x,
+                          int worker, Message& m) { f.encode(m, step, theta.of<Factors>().of_chunk, place, x, worker); };
+        part.reduce = [f](const TrainingStep&, const Parameters& theta, const Place& place, const std::vector<Message>& sent, const Topology&,
+                          Row& sum) { f.add(theta.of<Factors>().of_chunk, place, sent, sum); };
+        t.set_blocks(std::move(part));
         return t;
     }};
 }

@@ -129,7 +129,8 @@ struct Thc {
     }
     Row add(const Parameters& theta, const std::vector<Message>& sent) const {
         if (theta.of<Norm>().zero) return Row(sent[0].codes.size());
-        Row sum = sum_of_codes(sent);
+        Row sum;
+        sum_of_codes(sent, sum);
         for (double& s : sum) s = (2.0 * s / g - static_cast<double>(sent.size())) * T * theta.common_scale();
         return sum;
     }

@@ -1,5 +1,7 @@
 // zero_blocks: blocks of consecutive elements that hold nothing but zeros are not sent; the others go as
 // they are. Lossless: what it shows is how many bits a gradient's own zeros save.
+#include <algorithm>
+
 #include "core/bits.h"
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/definition.h"
@@ -8,22 +10,21 @@ namespace apscope::detail {
 
 namespace {
 
-Message encode(const TrainingStep& step, std::span<const double> x, std::size_t block) {
-    Message m;
-    BitWriter bits;
-    for (std::size_t begin = 0; begin < x.size(); begin += block) {
+void encode(Message& m, std::span<const double> x, std::size_t block, bool packs) {
+    m.prepare(x.size(), false, false);
+    BitWriter bits(packs);
+    for (std::size_t begin = 0; begin < x.size(); begin += std::min(block, x.size() - begin)) {
         const std::span<const double> part = x.subspan(begin, std::min(block, x.size() - begin));
         const bool any = std::any_of(part.begin(), part.end(), [](double v) { return v != 0.0; });
         bits.put(any, 1);
         m.payload_bits += 1 + (any ? 32 * part.size() : 0);
-        for (const double v : part) {
-            const auto value = static_cast<float>(v);
-            m.values.push_back(any ? static_cast<double>(value) : 0.0);
-            if (any && step.packs) bits.put(bits_cast<std::uint32_t>(value), 32);
+        for (std::size_t i = 0; i < part.size(); ++i) {
+            const auto value = static_cast<float>(part[i]);
+            m.values[begin + i] = any ? static_cast<double>(value) : 0.0;
+            if (any && packs) bits.put(bits_cast<std::uint32_t>(value), 32);
         }
     }
-    if (step.packs) m.payload = bits.take();
-    return m;
+    if (packs) m.payload = bits.take();
 }
 
 }  // namespace
@@ -39,7 +40,11 @@ SchemeDefinition zero_blocks_definition() {
         TensorScheme t;
         t.grid = "sparse:fp32";
         t.topology = reductions::linear;
-        t.encode = [block](const TrainingStep& step, const Parameters&, std::span<const double> x, int) { return encode(step, x, block); };
+        BlockPart part;
+        part.run = block;
+        part.encode = [block](const TrainingStep& step, const Parameters&, std::span<const double>, const Place&, std::span<const double> x, int,
+                              Message& m) { encode(m, x, block, step.packs); };
+        t.set_blocks(std::move(part));
         return t;
     }};
 }

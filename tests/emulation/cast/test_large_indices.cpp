@@ -184,7 +184,7 @@ TEST(LargeIndices, BucketsAreFoundByTheirElements) {
     const RandomStream stream{{1, 2}, 0, stage_and_hop(Stage::wire, 0), 32};
     UniformGrid grid;
     grid.bucket = bit32;  // elements from 2^32 on lie in the second bucket
-    const std::vector<float> norms{1000.0f, 30.0f};
+    const std::vector<double> norms{1000.0, 30.0};
     quantize_uniform(x, far, grid, norms, stream, bit32 - 300, bias, variance, levels);
     for (std::size_t i = 0; i < x.size(); ++i) {
         const double unit = (i < 300 ? 1000.0 : 30.0) / grid.levels;

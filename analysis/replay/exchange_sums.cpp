@@ -1,0 +1,266 @@
+#include "analysis/replay/exchange_sums.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/statistics/row_kernels.h"
+#include "analysis/statistics/split_kernels.h"
+#include "core/fixed_shape_sum.h"
+
+namespace apscope::detail {
+
+namespace {
+
+constexpr std::span<const double> none;
+
+void add_pairs(ErrorStatistics& s, std::span<const double> x, std::span<const double> y, std::span<const double> bias = none,
+               std::span<const double> variance = none) {
+    s.add_block<double>(x, y, nullptr, bias, variance);
+    for (const double v : variance) s.moments_defined = s.moments_defined && v - v == 0.0;
+}
+
+std::uint64_t mean_up(const std::vector<std::uint64_t>& bits) {
+    std::uint64_t total = 0;
+    for (const std::uint64_t b : bits) total += b;
+    return (total + bits.size() - 1) / bits.size();
+}
+
+// row += more, where it is `first` the row itself.
+void add_to(Row& row, std::span<const double> more, bool first) {
+    if (first) row.assign(more.begin(), more.end());
+    else
+        for (std::size_t i = 0; i < row.size(); ++i) row[i] += more[i];
+}
+
+}  // namespace
+
+std::vector<std::string> topology_names(const TensorScheme& scheme, const ExchangeContext& context) {
+    std::vector<std::string> names{"exact"};
+    if (!scheme.crosses_topologies) names.push_back(scheme.topology);
+    else
+        for (const Topology& t : context.topologies) names.push_back(t.name());
+    return names;
+}
+
+ExchangeSums::ExchangeSums(const TensorScheme& scheme, std::span<const std::span<const float>> gradients, const ExchangeContext& context)
+    : scheme_(scheme), gradients_(gradients), context_(context), divisor_(context.divide ? static_cast<double>(gradients.size()) : 1.0),
+      certain_(true), wire_(gradients.size()), own_(gradients.size()), use_(gradients.size()), blocks_(gradients.size()),
+      payload_bits_(gradients.size()), side_bits_(gradients.size()) {
+    if (!context.reduces) return;
+    for (std::string& name : topology_names(scheme, context)) {
+        const bool exact = reduced_.empty();
+        reduced_.push_back({std::move(name), (exact || scheme.is_exact_sum) && !scheme.shares_draws, {}, {}});
+    }
+}
+
+void ExchangeSums::add(const Exchange& e, std::size_t first) {
+    count(e, first);
+    const std::size_t length = e.intended.at(0).size();
+    for (std::size_t at = 0; at < length; at += sum_block) add_block(e, at, first + at, std::min(sum_block, length - at));
+}
+
+void ExchangeSums::count(const Exchange& e, std::size_t first) {
+    for (std::size_t w = 0; w < e.sent.size(); ++w) {
+        const Message& m = e.sent[w];
+        known_ = known_ && m.variance.size() == m.values.size();
+        certain_ = certain_ && m.certain;
+        float_grid_ = float_grid_ && m.grid_use;
+        if (m.grid_use) use_[w].merge(*m.grid_use);
+        in_blocks_ = in_blocks_ && m.grid_use && m.run != 0;
+        if (in_blocks_) blocks_[w].add(e.turned.empty() ? e.intended[w] : e.turned[w], m, first);
+        payload_bits_[w] += m.payload_bits;
+        side_bits_[w] = m.side_bits;
+    }
+    has_scales_ = has_scales_ || !e.scales.empty();
+    split_ = float_grid_ && !e.skipped && !scheme_.forward && !scheme_.compensate && !(scheme_.blocks && scheme_.blocks->forward);
+}
+
+// Blocks without lost or clipped elements go the same way: their sums are zeros.
+void ExchangeSums::split_sent(const Exchange& e, std::size_t w, std::size_t at, std::size_t count) {
+    const Message& m = e.sent[w];
+    ErrorSplit found;
+    const auto split = [&]<class Saturated>(Saturated saturated) {
+        simd::run<SplitSent<double, Saturated>>(truth_.data(), m.values.data() + at, saturated, count, lost_.data(), clipped_.data(), &found);
+    };
+    if (m.saturated.empty()) split(NoneSaturated{});
+    else split(Marked{m.saturated.data() + at});
+    wire_[w].split.merge(found);
+}
+
+// Moments are of what was intended; rows speak of the truth.
+void ExchangeSums::add_wire(const Exchange& e, std::size_t w, std::size_t at, std::size_t first, std::size_t count) {
+    const Message& m = e.sent[w];
+    const std::span<const float> gradients = gradients_[w].subspan(first, count);
+    const std::span<const double> intended = std::span(e.intended[w]).subspan(at, count), values = std::span(m.values).subspan(at, count);
+    truth_.assign(gradients.begin(), gradients.end());
+    if (e.skipped) {
+        add_pairs(wire_[w], truth_, truth_);
+    } else {
+        bias_.resize(known_ ? count : 0);
+        for (std::size_t i = 0; i < bias_.size(); ++i) bias_[i] = m.bias[at + i] + (intended[i] - truth_[i]);
+        const std::span<const double> variance = known_ ? std::span(m.variance).subspan(at, count) : none;
+        add_pairs(wire_[w], truth_, values, bias_, variance);
+        if (split_) split_sent(e, w, at, count);
+        if (scheme_.compares_intended) add_pairs(own_[w], intended, values);
+        if (context_.reduces && known_) {
+            add_to(sum_bias_, bias_, false);
+            add_to(sum_variance_, variance, false);
+        }
+    }
+    if (!context_.reduces) return;
+    add_to(reference_, truth_, w == 0);
+    if (scheme_.compares_intended) add_to(own_reference_, intended, w == 0);
+}
+
+void ExchangeSums::add_block(const Exchange& e, std::size_t at, std::size_t first, std::size_t count) {
+    sum_bias_.assign(known_ ? count : 0, 0.0);
+    sum_variance_.assign(known_ ? count : 0, 0.0);
+    for (Row* row : {&lost_, &clipped_}) row->assign(split_ ? count : 0, 0.0);
+    for (std::size_t w = 0; w < e.sent.size(); ++w) add_wire(e, w, at, first, count);
+    if (!context_.reduces) return;
+    for (Row* row : {&reference_, &own_reference_, &sum_bias_, &lost_, &clipped_}) simd::run<DivideRow>(row->data(), divisor_, row->size());
+    simd::run<DivideRow>(sum_variance_.data(), divisor_ * divisor_, sum_variance_.size());
+    add_reduced(e, at, count);
+}
+
+void ExchangeSums::add_reduced(const Exchange& e, std::size_t at, std::size_t count) {
+    for (std::size_t r = 0; r < reduced_.size(); ++r) {
+        Reduced& row = reduced_[r];
+        if (e.skipped) {
+            add_pairs(row.statistics, reference_, reference_);
+            continue;
+        }
+        if (r > 0) {
+            const std::span<const double> sum = std::span(e.reduced.at(r - 1)).subspan(at, count);
+            y_.assign(sum.begin(), sum.end());
+        } else {
+            for (std::size_t w = 0; w < e.sent.size(); ++w) add_to(y_, std::span(e.sent[w].values).subspan(at, count), w == 0);
+        }
+        simd::run<DivideRow>(y_.data(), divisor_, count);
+        add_pairs(row.statistics, reference_, y_, row.adds_moments ? std::span<const double>(sum_bias_) : none,
+                  row.adds_moments ? std::span<const double>(sum_variance_) : none);
+        if (r == 0) exact_ = y_;
+        ErrorSplit found;
+        if (split_) {
+            simd::run<SplitReduced<true>>(reference_.data(), exact_.data(), y_.data(), lost_.data(), clipped_.data(), count, &found);
+            row.statistics.split.merge(found);
+        }
+        if (scheme_.compares_intended) add_pairs(row.own, own_reference_, y_);
+        // The largest error in units in the last place, where the workers share a scale.
+        for (std::size_t i = 0; i < count && scheme_.limits && !e.scales.empty(); ++i) {
+            if (!std::isfinite(reference_[i]) || !std::isfinite(y_[i])) continue;
+            const double scale = e.scales[e.scales.size() == 1 ? 0 : at + i];
+            row.statistics.max_ulp =
+                std::max(row.statistics.max_ulp, in_ulps(reference_[i], y_[i] - reference_[i], scale, divisor_, *scheme_.limits));
+        }
+    }
+}
+
+std::vector<ResultRow> ExchangeSums::rows(std::optional<int> scale_exponent, bool skipped) const {
+    const bool certain = !scheme_.draws || certain_;
+    const Moments drawn = certain ? Moments::deterministic : known_ ? Moments::closed_form : Moments::none;
+    std::vector<RowSums> sums(1);
+    RowSums& wire = sums.front();
+    wire.moments = drawn;
+    if (scheme_.compares_intended) wire.own.emplace();
+    GridUse use;
+    for (std::size_t w = 0; w < wire_.size(); ++w) {
+        wire.statistics.merge(wire_[w]);
+        if (wire.own) wire.own->merge(own_[w]);
+        use.merge(use_[w]);
+    }
+    wire.has_split = split_;
+    if (in_blocks_) {
+        wire.blocks.emplace();
+        for (const BlockUse& worker : blocks_) wire.blocks->merge(worker);
+    }
+    if (float_grid_) {
+        wire.float_grid = true;
+        wire.statistics.subnormal = use.subnormal;
+        wire.statistics.saturated = use.saturated;
+        wire.statistics.max_ulp = use.max_ulp;
+    }
+    for (const Reduced& r : reduced_) {
+        RowSums& row = sums.emplace_back();
+        row.topology = r.topology;
+        row.statistics = r.statistics;
+        if (skipped) continue;
+        // Of certain messages only a reduction that draws makes something uncertain.
+        row.moments = r.adds_moments || (certain && !scheme_.reduction_draws) ? drawn : Moments::none;
+        row.float_grid = scheme_.limits && has_scales_;
+        row.has_split = split_;
+        if (scheme_.compares_intended) row.own = r.own;
+    }
+    const SentItem sent{scheme_.transport,
+                        gradients_[0].size(),
+                        static_cast<int>(gradients_.size()),
+                        mean_up(payload_bits_),
+                        mean_up(side_bits_),
+                        scale_exponent,
+                        skipped};
+    return make_rows(sent, sums);
+}
+
+ExchangeSamples::ExchangeSamples(const TensorScheme& scheme, std::span<const ResultRow> rows, std::span<const std::span<const float>> gradients,
+                                 const ExchangeContext& context)
+    : gradients_(gradients), divisor_(context.divide ? static_cast<double>(gradients.size()) : 1.0),
+      wire_(gradients.size(), DrawSamples(static_cast<std::size_t>(context.draws))), reduced_(rows.size() - 1, wire_[0]),
+      sent_(static_cast<std::size_t>(context.draws)), sums_(sent_.size()) {
+    for (const ResultRow& row : rows) {
+        lacks_.push_back(std::isnan(row.expected_bias) && row.count > 0 && row.counted == row.count && !row.skipped);
+        wanted_ = wanted_ || (lacks_.back() != 0 && scheme.draws && context.draws > 1);
+    }
+}
+
+void ExchangeSamples::take(std::size_t d, const Exchange& e) {
+    sent_[d].resize(wire_.size());
+    for (std::size_t w = 0; w < wire_.size() && lacks_[0]; ++w) sent_[d][w] = e.sent[w].values;
+    sums_[d].resize(reduced_.size());
+    for (std::size_t r = 0; r < reduced_.size(); ++r) {
+        if (!lacks_[r + 1]) continue;
+        Row& sum = sums_[d][r];
+        if (r == 0) exact_sum(e.sent, sum);
+        else sum = e.reduced.at(r - 1);
+        simd::run<DivideRow>(sum.data(), divisor_, sum.size());
+    }
+}
+
+void ExchangeSamples::add(std::size_t first) {
+    const std::size_t length = lacks_[0] ? sent_[0][0].size() : 0;
+    Row truth, reference;
+    const auto blocks = [&](std::size_t size, auto&& work) {
+        for (std::size_t at = 0; at < size; at += sum_block) work(at, std::min(sum_block, size - at));
+    };
+    blocks(length, [&](std::size_t at, std::size_t count) {
+        for (std::size_t w = 0; w < wire_.size(); ++w) {
+            const std::span<const float> gradients = gradients_[w].subspan(first + at, count);
+            truth.assign(gradients.begin(), gradients.end());
+            wire_[w].add_block(truth, [&](std::size_t d) { return sent_[d][w].data() + at; });
+        }
+    });
+    for (std::size_t r = 0; r < reduced_.size(); ++r) {
+        if (!lacks_[r + 1]) continue;
+        blocks(sums_[0][r].size(), [&](std::size_t at, std::size_t count) {
+            for (std::size_t w = 0; w < wire_.size(); ++w) {
+                const std::span<const float> gradients = gradients_[w].subspan(first + at, count);
+                truth.assign(gradients.begin(), gradients.end());
+                add_to(reference, truth, w == 0);
+            }
+            simd::run<DivideRow>(reference.data(), divisor_, count);
+            reduced_[r].add_block(reference, [&](std::size_t d) { return sums_[d][r].data() + at; });
+        });
+    }
+}
+
+void ExchangeSamples::fill(std::span<ResultRow> rows) const {
+    if (lacks_[0]) {
+        DrawSamples all = wire_[0];
+        for (std::size_t w = 1; w < wire_.size(); ++w) all.merge(wire_[w]);
+        all.fill(rows[0]);
+    }
+    for (std::size_t r = 0; r < reduced_.size(); ++r) {
+        if (lacks_[r + 1]) reduced_[r].fill(rows[r + 1]);
+    }
+}
+
+}  // namespace apscope::detail

@@ -1,0 +1,143 @@
+// Schemes that run block by block give the rows and the memory that the same scheme has on whole tensors, bit by bit:
+// lengths about a block's, workers 1 to 5, special values, several topologies, several steps, one draw and three.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "analysis/replay/block_rows.h"
+#include "emulation/schemes/as_tensor.h"
+#include "emulation/schemes/definition.h"
+#include "tests/support/result_numbers.h"
+
+using namespace apscope;
+using namespace apscope::detail;
+using namespace apscope::detail::test;
+
+namespace {
+
+// Magnitudes over many binades, zeros of both signs, and where `special` NaNs and infinities.
+std::vector<float> gradients(std::size_t n, std::uint64_t seed, bool special) {
+    std::mt19937_64 random(seed);
+    std::normal_distribution<float> normal;
+    std::vector<float> x(n);
+    for (std::size_t i = 0; i < n; ++i) {
+        x[i] = std::ldexp(normal(random), -static_cast<int>(random() % 20));
+        const auto kind = random() % 101;
+        if (kind == 0) x[i] = 0.0f;
+        if (kind == 1) x[i] = -0.0f;
+        if (!special) continue;
+        constexpr float infinity = std::numeric_limits<float>::infinity();
+        if (random() % 997 == 0 || i + 1 == n) x[i] = random() % 3 == 0 ? std::nanf("") : random() % 2 == 0 ? infinity : -infinity;
+    }
+    return x;
+}
+
+struct Case {
+    std::size_t n;
+    int workers, draws;
+    bool special, divide;
+};
+
+void expect_same(const TensorScheme& blocks, const Case& c, const std::string& name) {
+    TensorScheme whole = blocks;
+    whole.blocks.reset();
+    std::vector<Topology> topologies;
+    for (const char* t : {"ring", "tree", "hierarchical:2+kahan"}) topologies.push_back(parse_topology(t));
+    const ExchangeContext context{c.divide, true, topologies, c.draws};
+    State by_blocks, by_tensors;
+    for (int number = 0; number < 3; ++number) {
+        std::vector<std::vector<float>> rows;
+        std::vector<std::span<const float>> spans;
+        for (int w = 0; w < c.workers; ++w) rows.push_back(gradients(c.n, static_cast<std::uint64_t>(100 * number + w), c.special));
+        for (const auto& row : rows) spans.emplace_back(row);
+        const auto key = [&](int draw) { return replay_key(7, "x", number, static_cast<std::uint32_t>(draw)); };
+        TrainingStep step;
+        step.shape = {static_cast<std::int64_t>(c.n)};
+        step.number = number;
+        step.index = static_cast<std::size_t>(number);
+        step.workers = c.workers;
+        step.key = key(0);
+        step.loss = 1.0;
+        const std::vector<ResultRow> found = block_rows(blocks, step, by_blocks, spans, context, key);
+
+        const State before = by_tensors;
+        const auto run = [&](State& state, int draw) {
+            TrainingStep drawn = step;
+            drawn.key = key(draw);
+            return exchange(whole, drawn, state, spans, topologies);
+        };
+        const Exchange e = run(by_tensors, 0);
+        const std::vector<ResultRow> wanted = tensor_rows(whole, e, spans, context, [&](int draw) {
+            State copy = before;
+            return run(copy, draw);
+        });
+        ASSERT_EQ(found.size(), wanted.size()) << name;
+        for (std::size_t r = 0; r < found.size(); ++r) {
+            EXPECT_EQ(found[r].topology, wanted[r].topology) << name;
+            EXPECT_EQ(numbers(found[r]), numbers(wanted[r])) << name << " step " << number << " row " << r << " " << found[r].topology;
+        }
+        const NamedRows a = by_blocks.rows(), b = by_tensors.rows();
+        ASSERT_EQ(a.size(), b.size()) << name;
+        for (const auto& [part, row] : b) {
+            ASSERT_TRUE(a.contains(part)) << name << " " << part;
+            ASSERT_EQ(a.at(part).size(), row.size()) << name << " " << part;
+            for (std::size_t i = 0; i < row.size(); ++i) {
+                ASSERT_EQ(bits_cast<std::uint64_t>(a.at(part)[i]), bits_cast<std::uint64_t>(row[i])) << name << " " << part << " " << i;
+            }
+        }
+    }
+}
+
+constexpr const char* specs[] = {
+    "sign",
+    "sign:scale=l2,padding=workers",
+    "sign_vote",
+    "sign_vote:momentum=0.9,tie=zero",
+    "qsgd",
+    "qsgd:bucket=300,norm=max",
+    "qsgd:bucket=5000,levels=3,random_bits=9",
+    "qsgd:bucket=100,code=elias",
+    "terngrad",
+    "terngrad:clip=0,random_bits=53",
+    "integer_allreduce",
+    "integer_allreduce:bits=8,chunk=100,rounding=stochastic,scale=real",
+    "current_scaling:e4m3,block=100",
+    "current_scaling:e4m3,agree=local,rounding=stochastic",
+    "aps:e4m3,unit=100",
+    "aps:e5m2,unit=6000,rounding=stochastic,delay=1",
+    "fractrain:bits=4/12,epsilon=1",
+    "bit_centering:period=2",
+    "birder",
+    "birder:group=2,amsgrad=true",
+    "zero_blocks:block=3",
+    "error_feedback(sign)",
+    "error_feedback(aps:e4m3),decay=0.5",
+    "error_feedback(stochastic:e4m3)",
+    "error_feedback(sign_vote:momentum=0.9)",
+    "error_feedback(aps:e5m2,unit=64,hop_rounding=stochastic)",
+};
+
+class BlockRows : public testing::TestWithParam<const char*> {};
+
+TEST_P(BlockRows, AreThoseOfWholeTensors) {
+    const TensorScheme scheme = as_tensor_scheme(parse_scheme(GetParam()));
+    ASSERT_TRUE(scheme.blocks.has_value());
+    const std::size_t lengths[] = {1, 4095, 4096, 4097, 10000};
+    for (std::size_t k = 0; k < std::size(lengths); ++k) {
+        for (const bool special : {false, true}) {
+            const int workers = static_cast<int>((k + (special ? 2 : 0)) % 5) + 1;
+            expect_same(scheme, {lengths[k], workers, special ? 1 : 3, special, k % 2 == 0},
+                        std::string(GetParam()) + " of " + std::to_string(lengths[k]) + ", " + std::to_string(workers) + " workers");
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Schemes, BlockRows, testing::ValuesIn(specs), [](const auto& info) {
+    std::string name;
+    for (const char c : std::string(info.param)) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+    return name;
+});
+
+}  // namespace
