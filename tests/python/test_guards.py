@@ -146,7 +146,6 @@ def test_a_wrong_folder_is_told_what_it_is(capsys, digits, tmp_path):
     (["replay"], "replay: the following arguments are required: TRACE, -o/--output"),
     (["replay", "x", "-o", "y", "--workers", "many"], "replay: --workers 'many' must be an integer"),
     (["summary", "x", "--elements", "many"], "summary: --elements 'many' must be a number"),
-    (["formats", "mxfp8_e4m3"], "'mxfp8_e4m3' is a block format; give a float format such as 'e4m3', or call quantize_blocks"),
     (["replay", "x", "-o", "y", "--sheme", "z"], "replay knows no argument '--sheme'; did you mean --scheme?"),
     (["conformance", "chek"], "conformance: argument write|check|peers: invalid choice: 'chek' (choose from 'write', 'check', 'peers')"),
     (["sumary", "x"], "unknown verb 'sumary'; did you mean summary?"),
