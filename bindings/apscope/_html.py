@@ -8,7 +8,7 @@ from typing import Any
 
 from ._text import clip
 
-__all__ = ["MAX_ROWS", "count", "name", "paragraphs", "table"]
+__all__ = ["MAX_ROWS", "name", "paragraphs", "table"]
 
 #: Rows of a table; further ones are counted.
 MAX_ROWS = 40
@@ -34,7 +34,3 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence
 
 def paragraphs(parts: Iterable[str]) -> str:
     return "<div>" + "".join(f"<div>{part}</div>" for part in parts) + "</div>"
-
-
-def count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

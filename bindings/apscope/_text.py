@@ -1,10 +1,12 @@
-"""Names out of traces as people can read them, in terminals and pages."""
+"""Names and numbers as people can read them, in terminals, pages and pictures."""
 
 from __future__ import annotations
 
 import math
 
-__all__ = ["clip", "printable"]
+__all__ = ["clip", "count_of", "printable", "raised"]
+
+_RAISED = str.maketrans("0123456789-\N{MINUS SIGN}", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")
 
 
 def clip(name: str, longest: int = 60) -> str:
@@ -17,3 +19,13 @@ def printable(name: str, longest: int = 200) -> str:
     if not name.isprintable():
         name = "".join(c if c.isprintable() else repr(c)[1:-1] for c in name)
     return clip(name, longest)
+
+
+def raised(exponent: int | str) -> str:
+    """An integer in superscripts."""
+    return str(exponent).translate(_RAISED)
+
+
+def count_of(count: int, noun: str) -> str:
+    """1 step, 1,000 steps."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

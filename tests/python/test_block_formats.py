@@ -60,3 +60,8 @@ def test_wrong_json_is_refused_in_a_sentence(text, says):
 def test_the_examples_of_the_docstrings_hold():
     failed, attempted = doctest.testmod(blocks)
     assert failed == 0 and attempted >= 6
+
+
+def test_a_block_formats_name_where_a_float_format_is_asked_for_is_called_that():
+    with pytest.raises(ValueError, match="^'mxfp8_e4m3' is a block format; give a float format such as 'e4m3', or call quantize_blocks$"):
+        apscope.quantize([1.0], "mxfp8_e4m3")

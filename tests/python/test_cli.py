@@ -30,6 +30,13 @@ def test_formats_prints_the_table(capsys):
     out = capsys.readouterr().out
     for name in apscope.named_formats():
         assert f"\n{name} " in out or out.lstrip().startswith(name)
+    for name in apscope.named_block_formats():
+        assert f"\n{name} " in out
+    assert main(["formats", "mxint8", "blocks:e4m3,block=16"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    assert rows == [["mxint8", "8.25", "int8", "32", "e8m0fnu", "floor"], ["blocks:e4m3,block=16", "8.5", "e4m3", "16", "e8m0fnu", "floor"]]
+    assert main(["formats", "nvfp4", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"nvfp4": apscope.named_block_formats()["nvfp4"].to_dict()}
     assert main(["formats", "float8_e4m3fn", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["e4m3fn"]["nan_codes"] == 1
 

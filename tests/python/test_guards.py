@@ -100,12 +100,28 @@ def test_a_folder_that_may_not_be_read_is_called_unreadable(capsys, digits, tmp_
                 ["summary", shut],
                 ["compare", shut, "a", "b"],
                 ["merge", shut, "-o", "/tmp/never"],
+                ["convert", shut, tmp_path / "never", "--reduction", "mean"],
             ):
                 assert refused(capsys, *words) == f"{shut} cannot be read: permission denied"
             with pytest.raises(ValueError, match="cannot be read: permission denied"):
                 apscope.open_trace(shut)
+            if mode == 0o000:
+                never = shut / "never"
+                sentence = f"the results folder {never} cannot be written: permission denied"
+                assert refused(capsys, "replay", digits, "--scheme", "qsgd", "-o", never) == sentence
     finally:
         shut.chmod(0o755)
+
+
+def test_a_results_file_that_may_not_be_read_is_no_damaged_one(capsys, digits, tmp_path):
+    for parent in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        parent.chmod(0o755)
+    out = tmp_path / "out"
+    assert main(["replay", digits, *QUICK, "-o", str(out)]) == 0
+    capsys.readouterr()
+    (out / "results.parquet").chmod(0)
+    with an_ordinary_user():
+        assert refused(capsys, "summary", out) == f"a file of {out} cannot be read: permission denied"
 
 
 def test_a_wrong_folder_is_told_what_it_is(capsys, digits, tmp_path):
@@ -130,7 +146,6 @@ def test_a_wrong_folder_is_told_what_it_is(capsys, digits, tmp_path):
     (["replay"], "replay: the following arguments are required: TRACE, -o/--output"),
     (["replay", "x", "-o", "y", "--workers", "many"], "replay: --workers 'many' must be an integer"),
     (["summary", "x", "--elements", "many"], "summary: --elements 'many' must be a number"),
-    (["formats", "mxfp8_e4m3"], "'mxfp8_e4m3' is a block format; give a float format such as 'e4m3', or call quantize_blocks"),
     (["replay", "x", "-o", "y", "--sheme", "z"], "replay knows no argument '--sheme'; did you mean --scheme?"),
     (["conformance", "chek"], "conformance: argument write|check|peers: invalid choice: 'chek' (choose from 'write', 'check', 'peers')"),
     (["sumary", "x"], "unknown verb 'sumary'; did you mean summary?"),

@@ -89,6 +89,15 @@ def test_ranges_are_what_rounding_does(name):
         assert apscope.quantize(float(np.exp2(ranges[-1].low + 1)), f) == np.inf
 
 
+@pytest.mark.parametrize("name", apscope.named_formats())
+def test_no_line_of_a_limit_crosses_the_text_of_another(name):
+    limits = [(float(x), float(end), float(left), float(y), len(text) * 6.1) for x, end, left, y, text in re.findall(
+        r'<path d="M([-\d.]+) 43V(\d+)"[^>]*/><text x="([-\d.]+)" y="(\d+)">([^<]*)', ruler(apscope.FloatFormat(name)))]  # fmt: skip
+    assert len(limits) >= 2
+    for x, end, *_ in limits:
+        assert not [left for _, _, left, y, width in limits if y <= end and left < x < left + width]
+
+
 def test_a_ruler_says_where_the_ranges_end_and_what_overflow_gives():
     text = Page(ruler(apscope.FloatFormat("e4m3"))).texts
     assert "smallest 0.001953 = 2⁻⁹" in text and "smallest normal 0.01562 = 2⁻⁶" in text and "largest 240 = 1.875×2⁷" in text

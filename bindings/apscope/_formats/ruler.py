@@ -94,7 +94,8 @@ def _limits(f: FloatFormat, at: Callable[[float], float]) -> list[str]:
         x, text = at(math.log2(value)), f"{name} {number(value)} = {power(value)}"
         width = _LETTER * len(text)
         left = x - 3 - width if name == "largest" or x + 3 + width > WIDTH else x + 3
-        y = next((line for line, end in ends.items() if left > end and (name != "smallest normal" or line == 87)), 87)
+        # The smallest below the smallest normal one, so that no line crosses a text.
+        y = next((line for line, end in ends.items() if left > end and (len(values) < 3 or name != "smallest" or line == 87)), 87)
         ends[y] = max(left + width, ends[y])
         parts.append(f'<path d="M{x} 43V{y}" stroke="currentColor" stroke-width="0.8"/><text x="{max(left, 0):.1f}" y="{y}">{text}</text>')
     return parts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from .._core import FloatFormat
+from .._text import raised
 
 __all__ = ["number", "power", "specials_of", "told"]
 
@@ -37,13 +38,10 @@ def number(value: float) -> str:
     return f"{value:.4g}"
 
 
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-
 def power(value: float) -> str:
     """1.75×2⁸, 2⁻⁹, (2−2⁻²³)×2¹²⁷: exact, whatever the digits of the decimal number."""
     mantissa, exponent = math.frexp(value)
-    binade = "2" + str(exponent - 1).translate(_RAISED)
+    binade = "2" + raised(exponent - 1)
     if mantissa == 0.5:
         return binade
     short = f"{2 * mantissa:.6g}"

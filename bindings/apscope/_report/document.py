@@ -13,7 +13,7 @@ from .._core import FloatFormat
 from .._results.families import FAMILIES
 from .._results.pooling import is_own, whole_sums
 from .._results.summary import family_of
-from .._text import clip
+from .._text import clip, count_of
 from . import answer, glossary, text, words
 from .against import changes
 from .fit import MAX_BYTES, NEEDED, fitted
@@ -64,7 +64,7 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
     environment.filters |= {
         "code": _code,
         "breakable": _breakable,
-        **{f.__name__: f for f in (text.figure, text.percent, text.seconds, clip, text.count_of)},
+        **{f.__name__: f for f in (text.figure, text.percent, text.seconds, clip, count_of)},
     }
     return environment.get_template("template.html").render(
         sections=sections, overview=overview, topology=topology, provenance=results.provenance, words=glossary.WORDS, schemes=len(bits), rows=len(frame),

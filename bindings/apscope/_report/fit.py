@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from .._results.pooling import PARTS, is_own
+from .._text import count_of
 from .payload import pack
-from .text import count_of
 
 __all__ = ["MAX_BYTES", "NEEDED", "fitted"]
 

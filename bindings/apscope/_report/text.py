@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+from .._text import raised
 
 
 def figure(value: float | None, digits: int = 3) -> str:
@@ -21,7 +21,7 @@ def figure(value: float | None, digits: int = 3) -> str:
     if -4 < power < 6:
         text = f"{value:.{max(digits - 1 - power, 0)}f}"
     else:
-        text = f"{mantissa}\u00a0×\u00a010{str(power).translate(_SUPERSCRIPTS)}"
+        text = f"{mantissa}\u00a0×\u00a010{raised(power)}"
     return text.replace("-", "−")
 
 
@@ -59,10 +59,6 @@ def times(ratio: float) -> str:
         return "infinitely less"
     size = max(ratio, 1 / ratio)
     return f"{'∞' if math.isinf(size) else f'{size:.0f}' if size >= 9.5 else f'{size:.2f}' if size < 1.5 else f'{size:.1f}'} times {'less' if ratio < 1 else 'more'}"
-
-
-def count_of(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def listed(names: Sequence[str]) -> str:

@@ -14,9 +14,9 @@ from .. import _core
 from .._results.results import Results
 from .._results.summary import family_of
 from .._schemes.scheme import as_scheme
-from .._text import clip
+from .._text import clip, count_of
 from .answer import LEVEL
-from .text import count_of, figure, gap, listed, percent, times
+from .text import figure, gap, listed, percent, times
 
 #: A quarter of fp32's volume, and some side information.
 _QUARTER = 0.26

@@ -71,6 +71,10 @@ def check_results_folder(folder: str | os.PathLike[str], force: bool = False) ->
         raise ValueError("the results folder's name is empty; give -o a folder")
     folder = Path(folder)
     place = folder.absolute()
+    try:
+        place.exists()
+    except PermissionError:
+        raise ValueError(f"the results folder {folder} cannot be written: permission denied") from None
     if place.exists() and not place.is_dir():
         raise ValueError(f"{folder} is a file; give a folder for the results")
     while not place.exists():

@@ -184,6 +184,8 @@ class Results:
             frame = pd.read_parquet(folder / "results.parquet")
             histograms = pd.read_parquet(folder / "histograms.parquet")
             provenance = json.loads((folder / "provenance.json").read_text())
+        except PermissionError:
+            raise ValueError(f"a file of {folder} cannot be read: permission denied") from None
         except Exception as error:  # noqa: BLE001  # whatever the readers of damaged files raise
             raise ValueError(f"{folder} holds a damaged file: {str(error).splitlines()[0]}") from None
         if lacking := [c for c in ("sum_signed_error", "volume") if c not in frame]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from .._html import count, name, paragraphs, table
+from .._html import name, paragraphs, table
+from .._text import count_of
 from .summary import ranked
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ def headline(results: Results) -> str:
     traces = list(dict.fromkeys(frame["trace"])) or [t["name"] for t in results.provenance["traces"]]
     shard, of = results.provenance.get("shard", [0, 1])
     parts = [
-        count(len(traces), "trace"), count(frame["scheme"].nunique(), "scheme"), count(frame["tensor"].nunique(), "layer"),
-        count(len(frame[["trace", "step"]].drop_duplicates()), "step"), count(len(frame), "row"),
+        count_of(len(traces), "trace"), count_of(frame["scheme"].nunique(), "scheme"), count_of(frame["tensor"].nunique(), "layer"),
+        count_of(len(frame[["trace", "step"]].drop_duplicates()), "step"), count_of(len(frame), "row"),
     ]  # fmt: skip
     return ", ".join(parts) + (f"; shard {shard} of {of}, merge it with the others" if of > 1 else "")
 

@@ -1,36 +1,72 @@
-"""``apscope formats [NAME...]``: a table of formats."""
+"""``apscope formats [NAME...]``: a table of formats, and one of block formats."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import math
 
-from .._formats.formats import format_table
+from .._arrays.blocks import named_block_formats
+from .._arrays.inputs import as_format
+from .._core import BlockFormat, FloatFormat
+from .._formats.formats import format_table, named_formats
 from ._table import print_table
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
-    parser = verbs.add_parser("formats", help="table of formats: bits, precision, limits, specials", allow_abbrev=False)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="a named format or e<E>m<M>[fn|fnuz|finite][u][b<bias>]; all if none")
-    parser.add_argument("--json", action="store_true", help="the fields of each format as JSON")
+    parser = verbs.add_parser("formats", help="tables of formats: bits, precision, limits, specials; block formats", allow_abbrev=False)
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="a named format, e<E>m<M>[fn|fnuz|finite][u][b<bias>] or a block format; all if none"
+    )
+    parser.add_argument("--json", action="store_true", help="the fields of each float format, or of those named, as JSON")
     parser.set_defaults(run=run)
 
 
-def _power(value: float) -> str:
-    """A limit in the shortest readable form."""
-    return "" if value != value else f"{value:.6g}"
+def _asked(names: list[str]) -> tuple[list[FloatFormat], list[BlockFormat]]:
+    """Formats of these names, or all named ones."""
+    if not names:
+        return list(named_formats().values()), list(named_block_formats().values())
+    floats: list[FloatFormat] = []
+    blocks: list[BlockFormat] = []
+    for name in names:
+        try:
+            floats.append(as_format(name))
+        except ValueError:
+            try:
+                blocks.append(BlockFormat(name))
+                continue
+            except ValueError:
+                pass
+            raise
+    return floats, blocks
 
 
 def run(args: argparse.Namespace) -> int:
-    table = format_table(args.names or None)
+    floats, blocks = _asked(args.names)
     if args.json:
-        import json
-
-        from .. import FloatFormat
-
-        print(json.dumps({name: FloatFormat(name).to_dict() for name in table["name"]}, indent=1))
+        shown: list[FloatFormat | BlockFormat] = [*floats, *(blocks if args.names else [])]
+        print(json.dumps({f.name: f.to_dict() for f in shown}, indent=1))
         return 0
-    for column in ("largest", "smallest_normal", "smallest_subnormal"):
-        table[column] = [_power(v) for v in table[column]]
-    heads = [c.replace("_", " ") for c in table.columns]
-    print_table(heads, table.astype(str).values.tolist(), words=("name", "specials", "aliases"))
+    if floats:
+        table = format_table([f.name for f in floats])
+        for column in ("largest", "smallest_normal", "smallest_subnormal"):
+            table[column] = ["" if math.isnan(limit) else f"{limit:.6g}" for limit in table[column]]
+        print_table([c.replace("_", " ") for c in table.columns], table.astype(str).values.tolist(), words=("name", "specials", "aliases"))
+    if floats and blocks:
+        print("\nBlock formats, whose elements share scales:")
+    if blocks:
+        heads = ["name", "bits an element", "element", "block size", "scale", "rule", "tensor scale"]
+        rows = [
+            [
+                b.name,
+                f"{b.bits_per_element:g}",
+                f"int{b.element.storage_bits}" if b.twos_complement else b.element.name,
+                str(b.block_size),
+                b.scale.name,
+                b.rule,
+                "fp32" if b.tensor_scale else "",
+            ]
+            for b in blocks
+        ]
+        print_table(heads, rows, words=("name", "element", "scale", "rule", "tensor scale"))
     return 0

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import LogFormatterSciNotation, ScalarFormatter
 
-_RAISED = str.maketrans("0123456789-\N{MINUS SIGN}", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")
+from .._text import raised
 
 
 class Numbers(ScalarFormatter):
@@ -21,7 +21,7 @@ class Numbers(ScalarFormatter):
         super().__init__(useMathText=False)
 
     def get_offset(self) -> str:
-        return re.sub(r"1e([-\N{MINUS SIGN}]?\d+)", lambda m: f"×10{m[1].translate(_RAISED)}", super().get_offset())
+        return re.sub(r"1e([-\N{MINUS SIGN}]?\d+)", lambda m: f"×10{raised(m[1])}", super().get_offset())
 
 
 class Powers(LogFormatterSciNotation):
@@ -32,7 +32,7 @@ class Powers(LogFormatterSciNotation):
         power = re.fullmatch(r"\$\\mathdefault\{(?:([^\\]*)\\times)?10\^\{([-\N{MINUS SIGN}]?\d+)\}\}\$", text)
         if power is None:
             return re.sub(r"\$\\mathdefault\{(.*)\}\$", r"\1", text)
-        return f"{power[1]}×10{power[2].translate(_RAISED)}" if power[1] else f"10{power[2].translate(_RAISED)}"
+        return f"{power[1]}×10{raised(power[2])}" if power[1] else f"10{raised(power[2])}"
 
 
 def plain_numbers(ax: Axes) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from .. import _core
+from .._results.folders import check_readable
 from .._traces.trace import Trace, open_trace
 from ._safetensors import storable
 from ._writer import TraceWriter
@@ -142,7 +143,7 @@ def _scan(source: Path) -> list[_Source]:
     if source.is_file():
         root, paths = source.parent, [source]
     elif source.is_dir():
-        root, paths = source, [p for p in source.rglob("*") if p.suffix in SUFFIXES and p.is_file()]
+        root, paths = check_readable(source), [p for p in source.rglob("*") if p.suffix in SUFFIXES and p.is_file()]
     else:
         raise ValueError(f"{source} does not exist")
     found = []
