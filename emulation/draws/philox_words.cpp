@@ -39,12 +39,16 @@ struct PhiloxLanes {
     static APSCOPE_INLINE void multiply(Vector& product, const Vector& word, std::uint64_t factor) {
         Vector factors;
         fill(factors, factor);
+#if defined(__clang__)
+        product = (word & 0xFFFFFFFF) * factors;
+#else
         if constexpr (lanes == 2) {
             product = word;
             asm("pmuludq %1, %0" : "+x"(product) : "x"(factors));
         } else {
             asm("vpmuludq %2, %1, %0" : "=v"(product) : "v"(word), "v"(factors));
         }
+#endif
     }
 
     static APSCOPE_INLINE void make_constants(const RandomStream& stream, std::uint64_t first, Constants& c) {
