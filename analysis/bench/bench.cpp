@@ -103,7 +103,9 @@ void add_array_jobs(Jobs& jobs, const std::string& where, std::size_t count, int
         }
         quantize_job("dlfloat16", RoundingMode::ties_to_even, 32);
     }
-    quantize_job("e4m3", RoundingMode::stochastic, 16);
+    for (const char* name : {"e4m3", "e5m2", "fp16", "bf16"}) {
+        if (every_format || std::string(name) == "e4m3") quantize_job(name, RoundingMode::stochastic, 16);
+    }
     quantize_job("e4m3", RoundingMode::stochastic, 32);
     const FloatFormat e4m3 = parse_format("e4m3");
     job("quantize e4m3 with error statistics", 8, [a, e4m3, threads] { cast_statistics(a->in, a->out, e4m3, {}, 0, threads); });

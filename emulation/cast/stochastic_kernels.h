@@ -63,7 +63,7 @@ APSCOPE_INLINE void round_drawn(const float* in, float* out, std::size_t count, 
 #pragma GCC ivdep
             for (std::size_t i = 0; i < n; ++i) rounded[i] = round.template operator()<true>(x[i], word[i]);
         }
-    });
+    }, in);
 }
 
 // Few: at most 16 random bits.

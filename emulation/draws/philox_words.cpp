@@ -39,12 +39,16 @@ struct PhiloxLanes {
     static APSCOPE_INLINE void multiply(Vector& product, const Vector& word, std::uint64_t factor) {
         Vector factors;
         fill(factors, factor);
+#if defined(__clang__)
+        product = (word & 0xFFFFFFFF) * factors;
+#else
         if constexpr (lanes == 2) {
             product = word;
             asm("pmuludq %1, %0" : "+x"(product) : "x"(factors));
         } else {
             asm("vpmuludq %2, %1, %0" : "=v"(product) : "v"(word), "v"(factors));
         }
+#endif
     }
 
     static APSCOPE_INLINE void make_constants(const RandomStream& stream, std::uint64_t first, Constants& c) {
@@ -114,14 +118,18 @@ struct PhiloxLanes {
         for (std::size_t i = 0; i < Counters; ++i) store(counter[i], words + 16 * i * lanes);
     }
 
-    static APSCOPE_INLINE void run(const RandomStream* stream, std::uint64_t first, std::size_t blocks, unsigned char* words) {
-        constexpr std::size_t counters = 4;
+    static APSCOPE_INLINE void run(const RandomStream* stream, std::uint64_t first, std::size_t blocks, unsigned char* words, ReadNext next) {
+        constexpr std::size_t counters = 4, cache_line = 64;
         Constants c;
         make_constants(*stream, first, c);
         Vector block;  // the index of each lane's: what store() brings into order
         for (std::size_t i = 0; i < lanes; ++i) block[i] = first + i / 2 + i % 2 * (lanes / 2);
         std::size_t b = 0;
-        for (; b + counters * lanes <= blocks; b += counters * lanes) draw<counters>(c, block, words + 16 * b);
+        for (; b + counters * lanes <= blocks; b += counters * lanes) {
+            const auto* bytes = static_cast<const unsigned char*>(next.begin) + b * next.bytes_a_block;
+            for (std::size_t i = 0; i < counters * lanes * next.bytes_a_block; i += cache_line) __builtin_prefetch(bytes + i);
+            draw<counters>(c, block, words + 16 * b);
+        }
         for (; b < blocks; b += lanes) {
             unsigned char last[16 * lanes];
             const bool fits = b + lanes <= blocks;
@@ -140,12 +148,12 @@ void one_by_one(const RandomStream& stream, std::uint64_t first, std::size_t blo
 }
 
 // Of indices that agree in their high half. One or two are drawn sooner than constants are made for vectors.
-void draw_blocks(const RandomStream& stream, std::uint64_t first, std::size_t blocks, unsigned char* words) {
+void draw_blocks(const RandomStream& stream, std::uint64_t first, std::size_t blocks, unsigned char* words, [[maybe_unused]] ReadNext next) {
     switch (blocks > 2 ? simd_level() : SimdLevel::portable) {
 #if defined(__x86_64__)
-        case SimdLevel::avx512: return simd::run_avx512<PhiloxLanes<EightLanes>>(&stream, first, blocks, words);
-        case SimdLevel::avx2: return simd::run_avx2<PhiloxLanes<FourLanes>>(&stream, first, blocks, words);
-        case SimdLevel::sse4: return simd::run_sse4<PhiloxLanes<TwoLanes>>(&stream, first, blocks, words);
+        case SimdLevel::avx512: return simd::run_avx512<PhiloxLanes<EightLanes>>(&stream, first, blocks, words, next);
+        case SimdLevel::avx2: return simd::run_avx2<PhiloxLanes<FourLanes>>(&stream, first, blocks, words, next);
+        case SimdLevel::sse4: return simd::run_sse4<PhiloxLanes<TwoLanes>>(&stream, first, blocks, words, next);
 #endif
         default: return one_by_one(stream, first, blocks, words);
     }
@@ -153,12 +161,13 @@ void draw_blocks(const RandomStream& stream, std::uint64_t first, std::size_t bl
 
 }  // namespace
 
-void philox_words(const RandomStream& stream, std::uint64_t first, std::size_t blocks, void* words) {
+void philox_words(const RandomStream& stream, std::uint64_t first, std::size_t blocks, void* words, ReadNext next) {
     auto* out = static_cast<unsigned char*>(words);
     while (blocks > 0) {
         const std::size_t n = std::min<std::uint64_t>(blocks, (std::uint64_t{1} << 32) - (first & 0xFFFFFFFF));
-        draw_blocks(stream, first, n, out);
+        draw_blocks(stream, first, n, out, next);
         first += n, blocks -= n, out += 16 * n;
+        next = {};  // 2^32 blocks later
     }
 }
 

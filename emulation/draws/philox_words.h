@@ -8,7 +8,13 @@
 
 namespace apscope::detail {
 
+// Memory that is read once the words are there: on its way to the cache while they are made.
+struct ReadNext {
+    const void* begin = nullptr;
+    std::size_t bytes_a_block = 0;
+};
+
 // The words of blocks first .. first + blocks - 1, 16 bytes each, word 0 first.
-void philox_words(const RandomStream& stream, std::uint64_t first, std::size_t blocks, void* words);
+void philox_words(const RandomStream& stream, std::uint64_t first, std::size_t blocks, void* words, ReadNext next = {});
 
 }  // namespace apscope::detail

@@ -17,18 +17,19 @@ namespace apscope::detail {
 
 inline constexpr std::size_t random_group = 512;  // elements drawn at a time
 
-// The words of elements first .. first + count - 1, of any number.
+// The words of elements first .. first + count - 1, of any number. `numbers`, if given, are the elements: they are read
+// next, and come from memory while words are made.
 template <class Word>
-void random_words(const RandomStream& stream, std::uint64_t first, std::size_t count, Word* out);
+void random_words(const RandomStream& stream, std::uint64_t first, std::size_t count, Word* out, const float* numbers = nullptr);
 
 // work(begin, n, words of elements first + begin .. first + begin + n - 1) until there were `count`.
 template <class Word, class Work>
-APSCOPE_INLINE void for_drawn(const RandomStream& stream, std::uint64_t first, std::size_t count, Work&& work) {
+APSCOPE_INLINE void for_drawn(const RandomStream& stream, std::uint64_t first, std::size_t count, Work&& work, const float* numbers = nullptr) {
     constexpr std::size_t group = sizeof(Word) == 2 ? 4 * random_group : random_group;  // as much of the first-level cache
     alignas(64) Word words[group];
     for (std::size_t begin = 0; begin < count; begin += group) {
         const std::size_t n = count - begin < group ? count - begin : group;
-        random_words(stream, first + begin, n, words);
+        random_words(stream, first + begin, n, words, numbers == nullptr ? nullptr : numbers + begin);
         work(begin, n, static_cast<const Word*>(words));
     }
 }
