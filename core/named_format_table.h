@@ -24,6 +24,7 @@ constexpr FloatFormat dlfloat16() {
 inline constexpr auto named_format_table = std::to_array<NamedFormat>({
     {"fp64", "binary64 float64 e11m52 double", "IEEE 754", make_format(11, 52)},
     {"fp32", "binary32 float32 e8m23 single", "IEEE 754", make_format(8, 23)},
+    {"pxr24", "e8m15", "Pixar, in OpenEXR", make_format(8, 15)},
     {"tf32", "tensorfloat32 e8m10", "NVIDIA", make_format(8, 10)},
     {"bf16", "bfloat16 e8m7", "Google", make_format(8, 7)},
     {"fp16", "binary16 float16 half e5m10", "IEEE 754", make_format(5, 10)},
