@@ -202,8 +202,8 @@ void bind_exchange(apscope::python::Module& m, const std::shared_ptr<MadeSchemes
 
     m.def("exchange",
           [made](const std::string& spec, const py::array_t<float, py::array::c_style>& x, const TrainingStep& step, const py::dict& state,
-                 const std::string& topology, py::object weights,
-                 py::object full_batch) { return run_exchange(*made, spec, x, step, state, topology, std::move(weights), std::move(full_batch)); },
+                 const std::string& topology, const py::object& weights,
+                 const py::object& full_batch) { return run_exchange(*made, spec, x, step, state, topology, weights, full_batch); },
           py::arg("scheme"), py::arg("x"), py::arg("step"), py::arg("state"), py::arg("topology"), py::arg("weights"), py::arg("full_batch"));
 
     m.def("make_scheme",

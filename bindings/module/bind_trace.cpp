@@ -32,6 +32,7 @@ void bind_trace(apscope::python::Module& m);
 
 void bind_trace(apscope::python::Module& m) {
     // A file that cannot be opened is an OSError, as it is everywhere in Python.
+    // NOLINTNEXTLINE(performance-unnecessary-value-param): pybind11 wants it by value
     py::register_local_exception_translator([](std::exception_ptr pointer) {
         try {
             if (pointer) std::rethrow_exception(pointer);

@@ -19,6 +19,7 @@ inline constexpr std::size_t row_device_layout = sizeof(RowTask) << 32 | sizeof(
 inline pybind11::capsule to_capsule(std::unique_ptr<RowDevice> device) {
     pybind11::capsule capsule(device.release(), row_device_name,
                               [](PyObject* o) { delete static_cast<RowDevice*>(PyCapsule_GetPointer(o, row_device_name)); });
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): a context is a number here, compared and never followed
     PyCapsule_SetContext(capsule.ptr(), reinterpret_cast<void*>(row_device_layout));
     return capsule;
 }
@@ -26,6 +27,7 @@ inline pybind11::capsule to_capsule(std::unique_ptr<RowDevice> device) {
 // None: null. The capsule keeps the device.
 inline RowDevice* from_capsule(const pybind11::object& device) {
     if (device.is_none()) return nullptr;
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): as above
     if (PyCapsule_IsValid(device.ptr(), row_device_name) == 0 || PyCapsule_GetContext(device.ptr()) != reinterpret_cast<void*>(row_device_layout)) {
         PyErr_Clear();
         throw std::runtime_error("the CUDA module and the rest of apscope were not built from the same sources; build both again");
