@@ -91,7 +91,7 @@ class FloatFormat:
         """
     def to_dict(self) -> dict:
         """
-        The fields by name, as FloatFormat(**fields) takes them.
+        The fields by name, as ``FloatFormat(**fields)`` takes them.
         """
     def to_json(self) -> str:
         """
@@ -160,7 +160,7 @@ class FloatFormat:
     @property
     def name(self) -> str:
         """
-        The shortest name that reads back the same, as `apscope formats` writes it; also `str()` of the format.
+        The shortest name that reads back the same, as ``apscope formats`` writes it; also ``str()`` of the format.
         """
     @property
     def nan_at_negative_zero(self) -> bool:
@@ -271,7 +271,7 @@ class BlockFormat:
     @property
     def name(self) -> str:
         """
-        The shortest name that reads back the same; also `str()` of the format.
+        The shortest name that reads back the same; also ``str()`` of the format.
         """
     @property
     def rule(self) -> str:

@@ -114,7 +114,7 @@ two's complement integers), `tensor_scale` (one float32 scale more for the whole
         .def(py::init([](const std::string& name) { return parse_block_format(name); }), py::arg("name"))
         .def(py::init(&from_fields), py::kw_only(), py::arg("element"), py::arg("scale"), py::arg("block_size") = 32, py::arg("rule") = "floor",
              py::arg("twos_complement") = false, py::arg("tensor_scale") = false)
-        .def_property_readonly("name", &BlockFormat::name, "The shortest name that reads back the same; also `str()` of the format.")
+        .def_property_readonly("name", &BlockFormat::name, "The shortest name that reads back the same; also ``str()`` of the format.")
         .def_readonly("element", &BlockFormat::element, "The format of the elements, at most 8 bits.")
         .def_readonly("scale", &BlockFormat::scale, "The format of the scales, at most 8 bits.")
         .def_readonly("block_size", &BlockFormat::block_size, "Elements that share a scale; the last block of a line may be shorter.")

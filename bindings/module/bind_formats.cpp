@@ -117,7 +117,7 @@ to_json() and from_json() the fields.)")
     }),
              py::arg("dtype"))
         .def_property_readonly("name", &FloatFormat::name,
-                               "The shortest name that reads back the same, as `apscope formats` writes it; also `str()` of the format.")
+                               "The shortest name that reads back the same, as ``apscope formats`` writes it; also ``str()`` of the format.")
         .def_readonly("exponent_bits", &FloatFormat::exponent_bits,
                       "Width of the exponent field in bits, 0 to 11. 0: no such field, all values in one binade of subnormals.")
         .def_readonly("mantissa_bits", &FloatFormat::mantissa_bits, "Stored significand bits, 0 to 52: `precision` less one.")
@@ -153,7 +153,7 @@ to_json() and from_json() the fields.)")
         .def_property_readonly("nan_code", &FloatFormat::nan_code,
                                "The code of the canonical NaN, sign bit 0 but where the NaN is at -0. ValueError in a format without NaN.")
         .def_property_readonly("infinity_code", &FloatFormat::infinity_code, "The code of +infinity. ValueError in a format without infinity.")
-        .def("to_dict", &fields, "The fields by name, as FloatFormat(**fields) takes them.")
+        .def("to_dict", &fields, "The fields by name, as ``FloatFormat(**fields)`` takes them.")
         .def("to_json", [](const FloatFormat& f) { return py::module_::import("json").attr("dumps")(fields(f)).cast<std::string>(); },
              "`to_dict` as text, which `from_json` reads.")
         .def_static("from_json",
