@@ -37,12 +37,17 @@ APSCOPE_HD double in_ulps(double size, double error, const UlpScale& s) {
     return How == Ulps::shifted ? error * per_ulp : error * s.units * s.scale * per_ulp;
 }
 
-// The sizes of a number and of what it was rounded to, in units of the limits: finite ones below the smallest normal
-// number, and those beyond the largest that ended there.
+// The sizes of a number and of what it was rounded to, in units of the limit: finite, beyond the largest, and ended there.
+template <class Real>
+APSCOPE_HD bool is_saturated(Real size, Real rounded, Real largest) {
+    return (size > largest) & (size < bits_cast<Real>(infinity_bits<Real>)) & (rounded == largest);
+}
+
+// Of such, finite ones below the smallest normal number, and those that saturated.
 template <class Real, class Count>
 APSCOPE_HD void count_limits(Real size, Real rounded, Real smallest_normal, Real largest, Count& subnormal, Count& saturated) {
     subnormal += (size != 0) & (size < smallest_normal);
-    saturated += (size > largest) & (size < bits_cast<Real>(infinity_bits<Real>)) & (rounded == largest);
+    saturated += is_saturated(size, rounded, largest);
 }
 
 }  // namespace apscope::detail

@@ -62,13 +62,14 @@ private:
         Memory<HopInstruction> instructions;
         Memory<ReducedRow> reduced_rows;
         Memory<float> rows, kept;
-        Memory<double> reference, moments, lanes, draws, results;
+        Memory<double> reference, split, moments, lanes, draws, results;
         Memory<HopSlot> slots;
 
         Buffers(Queue& queue, const RowPlan& plan, std::uint64_t blocks)
             : instructions(queue.template allocate<HopInstruction>(plan.instructions().size())),
               reduced_rows(queue.template allocate<ReducedRow>(plan.rows().size())), rows(queue.template allocate<float>(blocks * plan.row_floats())),
               kept(queue.template allocate<float>(blocks * plan.row_floats())), reference(queue.template allocate<double>(blocks * sum_block)),
+              split(queue.template allocate<double>(blocks * plan.split_doubles())),
               moments(queue.template allocate<double>(blocks * plan.moment_doubles())),
               lanes(queue.template allocate<double>(blocks * plan.lane_doubles())),
               draws(queue.template allocate<double>(blocks * plan.draw_doubles())),
@@ -106,6 +107,9 @@ private:
         queue.launch(wire);
         double *bias = b.moments.get(), *variance = bias + piece.count;
         if (intended.wants_moments) queue.launch(MomentsStep{b.rows.get(), b.kept.get(), piece, workers, task.cast, bias, variance});
+        double* const exact = b.split.get();
+        const SplitRows split{exact, exact + piece.count, exact + 2 * piece.count};
+        queue.launch(SplitStep{b.rows.get(), b.kept.get(), piece, workers, task.cast, plan.divisor(), split});
         const Reducer<Adder> reducer{b.kept.get(),
                                      piece,
                                      workers,
@@ -116,7 +120,7 @@ private:
                                      b.instructions.get(),
                                      b.slots.get(),
                                      task.row_count * places};
-        queue.launch(ReducedStep<Adder>{reducer, task.row_count, b.reference.get(), bias, variance, task.scale,
+        queue.launch(ReducedStep<Adder>{reducer, task.row_count, b.reference.get(), bias, variance, split, task.scale,
                                         b.lanes.get() + static_cast<std::uint64_t>(workers) * places, row_places});
         double* results = b.results.get() + task.first_quantity * piece.blocks();
         queue.launch(JoinStep{b.lanes.get(), results, RowQuantities::size, task.all_rows(workers) * piece.blocks(), RowQuantities::max_ulp});

@@ -42,6 +42,7 @@ void add_block(ErrorStatistics& s, const double* quantities, std::uint64_t pitch
     using C = ErrorCounts;
     const auto at = [&](int q) { return quantities[static_cast<std::uint64_t>(q) * pitch]; };
     for (std::size_t k = 0; k < s.sums.size(); ++k) s.sums[k] += at(Q::sums + static_cast<int>(k));
+    for (std::size_t k = 0; k < s.split.sums.size(); ++k) s.split.sums[k] += at(Q::split + static_cast<int>(k));
     const auto count = [&](C::Count k) { return static_cast<std::uint64_t>(at(Q::counts + static_cast<int>(k))); };
     s.counted += count(C::counted);
     s.nonzero += count(C::nonzero);
@@ -95,7 +96,7 @@ RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, double divisor) : 
 }
 
 std::uint64_t RowPlan::bytes() const {
-    const std::uint64_t doubles = sum_block + moment_doubles() + lane_doubles_ + draw_doubles_ + result_doubles_;
+    const std::uint64_t doubles = sum_block + split_doubles() + moment_doubles() + lane_doubles_ + draw_doubles_ + result_doubles_;
     return 2 * row_floats() * sizeof(float) + doubles * sizeof(double) + slots_ * sizeof(HopSlot);
 }
 

@@ -4,6 +4,7 @@
 //      reference   an element    the fp64 sum of the workers' values, divided
 //      wire        a lane        a worker's values rounded, kept and compared with what they were
 //      moments     an element    bias and variance of the workers' roundings, added up
+//      split       an element    the exact sum of what was sent, and the parts of its error that underflow and saturation are
 //      reduced     a lane        a topology's hops, decoded and compared with the reference
 //      draws       a lane        the same hops, the result kept; then what all K draws say together
 //      join        a quantity    the 16 lanes of a block
@@ -24,7 +25,8 @@ namespace apscope::detail {
 struct RowQuantities {
     enum : int {
         sums = 0,                                // ErrorStatistics::Sum
-        counts = ErrorStatistics::sum_count,     // ErrorCounts::Count
+        split = ErrorStatistics::sum_count,      // ErrorSplit::Part
+        counts = split + ErrorSplit::part_count,  // ErrorCounts::Count
         undefined = counts + ErrorCounts::size,  // roundings without moments
         max_ulp,
         size
@@ -48,6 +50,7 @@ struct Piece {
 struct RowLane {
     ErrorLane pairs;
     MomentLane moments;
+    double split[ErrorSplit::part_count] = {};
 
     // Quantity q goes to out[q * pitch].
     APSCOPE_HD void store(double* out, std::uint64_t pitch) const {
@@ -55,6 +58,7 @@ struct RowLane {
         for (int k = 0; k < error_sums; ++k) out[static_cast<std::uint64_t>(Q::sums + k) * pitch] = pairs.sum[k];
         out[ErrorStatistics::expected_error * pitch] = moments.error;
         out[ErrorStatistics::expected_variance * pitch] = moments.variance;
+        for (int k = 0; k < ErrorSplit::part_count; ++k) out[static_cast<std::uint64_t>(Q::split + k) * pitch] = split[k];
         for (int k = 0; k < ErrorCounts::size; ++k) out[static_cast<std::uint64_t>(Q::counts + k) * pitch] = pairs.count[k];
         out[Q::undefined * pitch] = moments.undefined;
         out[Q::max_ulp * pitch] = pairs.max_ulp;
@@ -70,6 +74,10 @@ struct WireCast {
 
     APSCOPE_HD double code_of(float kept) const { return narrow ? kept * scale.scale : kept; }
     APSCOPE_HD double value_of(float kept) const { return narrow ? kept : decode(kept); }
+    // Of x and what was kept of it.
+    APSCOPE_HD SentError error(double x, float kept) const {
+        return sent_error(x, value_of(kept), is_saturated(absolute(x * scale.scale), absolute(code_of(kept)), scale.largest));
+    }
     APSCOPE_HD double decode(double code) const { return inverse != 0.0 ? code * inverse : code / scale.scale; }
     // Of rounding x, which became y, in x's units.
     APSCOPE_HD RoundingMoments moments(float x, double y) const {
@@ -130,6 +138,7 @@ struct WireStep {
             const double x = row[i], y = cast.value_of(sent[i]);
             lane.pairs.add_limits(x, cast.code_of(sent[i]), cast.scale);
             lane.pairs.add_pair(x, y, cast.scale);
+            update_sent_split(cast.error(x, sent[i]), [&](int k) -> double& { return lane.split[k]; });
             if (moments) lane.moments.add(x, y, cast.moments(row[i], y));
         }
         if (lanes != nullptr) lane.store(lanes + item, pitch);
@@ -154,6 +163,36 @@ struct MomentsStep {
         }
         bias[i] = sum;
         variance[i] = spread;
+    }
+};
+
+// What ErrorSplit needs beside a result: rows of piece.count numbers.
+struct SplitRows {
+    double *exact, *lost, *clipped;
+};
+struct SplitStep {
+    const float *rows, *kept;
+    Piece piece;
+    int workers;
+    WireCast cast;
+    double divisor;
+    SplitRows out;
+
+    APSCOPE_HD std::uint64_t count() const { return piece.count; }
+    APSCOPE_HD void operator()(std::uint64_t i) const {
+        double exact = 0.0, lost = 0.0, clipped = 0.0;
+        for (int w = 0; w < workers; ++w) {
+            const std::uint64_t at = static_cast<std::uint64_t>(w) * piece.count + i;
+            const SentError e = cast.error(rows[at], kept[at]);
+            const double y = cast.value_of(kept[at]);
+            exact = w == 0 ? y : exact + y;
+            lost += e.underflow;
+            clipped += e.saturation;
+        }
+        const auto divided = [&](double v) { return divisor != 1.0 ? v / divisor : v; };
+        out.exact[i] = divided(exact);
+        out.lost[i] = divided(lost);
+        out.clipped[i] = divided(clipped);
     }
 };
 
@@ -219,6 +258,7 @@ struct ReducedStep {
     Reducer<Adder> reducer;
     std::uint64_t row_count;
     const double *reference, *wire_bias, *wire_variance;
+    SplitRows split;
     FloatScale scale;  // of results: its units are the divisor
     double* lanes;     // row r's place p at r * places + p
     std::uint64_t pitch;
@@ -231,6 +271,7 @@ struct ReducedStep {
         reducer.each(row, item % places, item, row.closed_form != 0, [&](std::uint64_t i, double y, const HopSumMoments& hops) {
             const double x = reference[i];
             lane.pairs.add_pair(x, y, scale);
+            update_reduced_split(x, split.exact[i], y, split.lost[i], split.clipped[i], [&](int k) -> double& { return lane.split[k]; });
             if (row.closed_form == 0) return;
             const double divisor = reducer.divisor;
             const double bias = (wire_bias[i] + reducer.cast.decode(hops.bias)) / divisor;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "analysis/statistics/row_kernels.h"
+#include "analysis/statistics/split_kernels.h"
 #include "core/fixed_shape_sum.h"
 
 namespace apscope::detail {
@@ -43,8 +44,8 @@ std::vector<std::string> topology_names(const TensorScheme& scheme, const Exchan
 
 ExchangeSums::ExchangeSums(const TensorScheme& scheme, std::span<const std::span<const float>> gradients, const ExchangeContext& context)
     : scheme_(scheme), gradients_(gradients), context_(context), divisor_(context.divide ? static_cast<double>(gradients.size()) : 1.0),
-      certain_(true), wire_(gradients.size()), own_(gradients.size()), use_(gradients.size()), payload_bits_(gradients.size()),
-      side_bits_(gradients.size()) {
+      certain_(true), wire_(gradients.size()), own_(gradients.size()), use_(gradients.size()), blocks_(gradients.size()),
+      payload_bits_(gradients.size()), side_bits_(gradients.size()) {
     if (!context.reduces) return;
     for (std::string& name : topology_names(scheme, context)) {
         const bool exact = reduced_.empty();
@@ -64,10 +65,14 @@ void ExchangeSums::count(const Exchange& e) {
         known_ = known_ && m.variance.size() == m.values.size();
         certain_ = certain_ && m.certain;
         float_grid_ = float_grid_ && m.grid_use;
+        in_blocks_ = in_blocks_ && m.block_use;
         if (m.grid_use) use_[w].merge(*m.grid_use);
+        if (m.block_use) blocks_[w].append(*m.block_use);
         payload_bits_[w] += m.payload_bits;
         side_bits_[w] = m.side_bits;
     }
+    // Is what the workers round to a float grid the gradient, element by element?
+    splits_ = float_grid_ && !scheme_.forward && !scheme_.compensate && !e.skipped;
     has_scales_ = has_scales_ || !e.scales.empty();
 }
 
@@ -84,6 +89,7 @@ void ExchangeSums::add_wire(const Exchange& e, std::size_t w, std::size_t at, st
         for (std::size_t i = 0; i < bias_.size(); ++i) bias_[i] = m.bias[at + i] + (intended[i] - truth_[i]);
         const std::span<const double> variance = known_ ? std::span(m.variance).subspan(at, count) : none;
         add_pairs(wire_[w], truth_, values, bias_, variance);
+        if (splits_) split_sent(wire_[w], values, m.saturated.empty() ? nullptr : m.saturated.data() + at);
         if (scheme_.compares_intended) add_pairs(own_[w], intended, values);
         if (context_.reduces && known_) {
             add_to(sum_bias_, bias_, false);
@@ -95,12 +101,23 @@ void ExchangeSums::add_wire(const Exchange& e, std::size_t w, std::size_t at, st
     if (scheme_.compares_intended) add_to(own_reference_, intended, w == 0);
 }
 
+// lost_ and clipped_ add up over the workers.
+void ExchangeSums::split_sent(ErrorStatistics& sent, std::span<const double> values, const std::uint8_t* marks) {
+    const auto split = [&]<class Saturated>(Saturated saturated) {
+        simd::run<SplitSent<double, Saturated>>(truth_.data(), values.data(), saturated, values.size(), lost_.data(), clipped_.data(), &sent.split);
+    };
+    if (marks == nullptr) split(NoneSaturated{});
+    else split(Marked{marks});
+}
+
 void ExchangeSums::add_block(const Exchange& e, std::size_t at, std::size_t first, std::size_t count) {
     sum_bias_.assign(known_ ? count : 0, 0.0);
     sum_variance_.assign(known_ ? count : 0, 0.0);
+    lost_.assign(splits_ ? count : 0, 0.0);
+    clipped_.assign(lost_.size(), 0.0);
     for (std::size_t w = 0; w < e.sent.size(); ++w) add_wire(e, w, at, first, count);
     if (!context_.reduces) return;
-    for (Row* row : {&reference_, &own_reference_, &sum_bias_}) simd::run<DivideRow>(row->data(), divisor_, row->size());
+    for (Row* row : {&reference_, &own_reference_, &sum_bias_, &lost_, &clipped_}) simd::run<DivideRow>(row->data(), divisor_, row->size());
     simd::run<DivideRow>(sum_variance_.data(), divisor_ * divisor_, sum_variance_.size());
     add_reduced(e, at, count);
 }
@@ -121,6 +138,10 @@ void ExchangeSums::add_reduced(const Exchange& e, std::size_t at, std::size_t co
         simd::run<DivideRow>(y_.data(), divisor_, count);
         add_pairs(row.statistics, reference_, y_, row.is_sum ? std::span<const double>(sum_bias_) : none,
                   row.is_sum ? std::span<const double>(sum_variance_) : none);
+        if (splits_) {
+            if (r == 0) exact_ = y_;
+            simd::run<SplitReduced<true>>(reference_.data(), exact_.data(), y_.data(), lost_.data(), clipped_.data(), count, &row.statistics.split);
+        }
         if (scheme_.compares_intended) add_pairs(row.own, own_reference_, y_);
         // The largest error in units in the last place, where the workers share a scale.
         for (std::size_t i = 0; i < count && scheme_.limits && !e.scales.empty(); ++i) {
@@ -140,13 +161,17 @@ std::vector<ResultRow> ExchangeSums::rows(std::optional<int> scale_exponent, boo
     wire.moments = drawn;
     if (scheme_.compares_intended) wire.own.emplace();
     GridUse use;
+    BlockUse blocks;
     for (std::size_t w = 0; w < wire_.size(); ++w) {
         wire.statistics.merge(wire_[w]);
         if (wire.own) wire.own->merge(own_[w]);
         use.merge(use_[w]);
+        blocks.merge(blocks_[w]);
     }
+    wire.has_split = splits_;
     if (float_grid_) {
         wire.float_grid = true;
+        if (in_blocks_) wire.blocks = blocks;
         wire.statistics.subnormal = use.subnormal;
         wire.statistics.saturated = use.saturated;
         wire.statistics.max_ulp = use.max_ulp;
@@ -159,6 +184,7 @@ std::vector<ResultRow> ExchangeSums::rows(std::optional<int> scale_exponent, boo
         // Of certain messages only a reduction that draws makes something uncertain.
         row.moments = r.is_sum || (certain && !scheme_.reduction_draws) ? drawn : Moments::none;
         row.float_grid = scheme_.limits && has_scales_;
+        row.has_split = splits_;
         if (scheme_.compares_intended) row.own = r.own;
     }
     const SentItem sent{scheme_.transport,

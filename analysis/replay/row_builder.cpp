@@ -4,6 +4,19 @@
 
 namespace apscope::detail {
 
+namespace {
+
+void fill_blocks(ResultRow& row, const BlockUse& use) {
+    row.block_count = use.blocks;
+    row.block_saturated = use.saturated;
+    if (use.blocks == 0) return;
+    row.block_range = static_cast<double>(use.range_sum) / static_cast<double>(use.blocks);
+    row.block_range_max = use.range_max;
+    row.block_scale_spread = use.scale_spread();
+}
+
+}  // namespace
+
 std::vector<ResultRow> make_rows(const SentItem& item, std::span<const RowSums> sums) {
     std::vector<ResultRow> rows;
     rows.reserve(sums.size());
@@ -24,6 +37,8 @@ std::vector<ResultRow> make_rows(const SentItem& item, std::span<const RowSums> 
             continue;
         }
         fill_columns(row, s.statistics, s.moments, s.float_grid);
+        if (s.has_split) fill_split(row, s.statistics);
+        if (s.blocks) fill_blocks(row, *s.blocks);
         if (s.own) fill_own(row, *s.own);
         s.samples.fill(row);
     }

@@ -13,6 +13,7 @@
 #include "analysis/statistics/draw_samples.h"
 #include "analysis/statistics/error_statistics.h"
 #include "analysis/statistics/result_row.h"
+#include "emulation/schemes/codecs/block_use.h"
 #include "emulation/schemes/transport.h"
 
 namespace apscope::detail {
@@ -32,8 +33,10 @@ struct RowSums {
     std::string topology;                // empty at the wire
     Moments moments = Moments::none;
     bool float_grid = false;             // the statistics counted limits and ulps of a float format
+    bool has_split = false;              // and what the error comes from
     ErrorStatistics statistics;
     std::optional<ErrorStatistics> own;  // against the scheme's own truth
+    std::optional<BlockUse> blocks;      // of the wire, of schemes whose scales are blocks' own
     DrawSamples samples;                 // empty where none are taken
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "analysis/statistics/row_kernels.h"
+#include "analysis/statistics/split_kernels.h"
 #include "core/fixed_shape_sum.h"
 #include "emulation/cast/row_moments.h"
 
@@ -22,7 +23,7 @@ SchemeRun::SchemeRun(const FloatScheme& scheme, const Decision& decision, std::s
         r.topology = topology;
         r.exact = topology.kind == Topology::Kind::exact || scheme.reduction.exact;
         r.sums.topology = topology.name();
-        r.sums.float_grid = true;
+        r.sums.float_grid = r.sums.has_split = true;
         // Gathering narrows the decoded values to fp32 even where there is nothing to add.
         const bool has_hops = topology.kind == Topology::Kind::gather || (!r.exact && item.workers > 1);
         const bool hops_draw = has_hops && is_stochastic(scheme.reduction.projection.rounding);
@@ -86,7 +87,10 @@ void SchemeRun::encode(std::size_t w, std::size_t first, std::size_t count, std:
 bool SchemeRun::encode_and_add(std::size_t w, std::size_t first, std::size_t count) {
     if (!nearest_) return false;
     buffers_.narrow[w].resize(count);
-    return add_nearest(wire_[w], item_.gradients[w].data() + first, buffers_.narrow[w].data(), count, *nearest_, StoreMode::stored);
+    ErrorStatistics sent;
+    if (!add_nearest(sent, item_.gradients[w].data() + first, buffers_.narrow[w].data(), count, *nearest_, StoreMode::stored)) return false;
+    split_sent(sent, w, first, count);
+    return true;
 }
 
 void SchemeRun::moments_of(std::size_t w, std::size_t first, std::size_t count) {
@@ -108,14 +112,16 @@ void SchemeRun::add_wire(std::size_t w, std::size_t first, std::size_t count) {
     const std::span<const double> none;
     const std::span<const double> bias = stochastic_ ? std::span<const double>(buffers_.bias) : none;
     const std::span<const double> variance = stochastic_ ? std::span<const double>(buffers_.variance) : none;
+    ErrorStatistics sent;
     if (sent_) {
-        wire_[w].add_block<float>(x, buffers_.narrow[w], &scale_, bias, variance);
-        wire_[w].count_limits(x, buffers_.narrow[w], smallest_normal_, largest_);
+        sent.add_block<float>(x, buffers_.narrow[w], &scale_, bias, variance);
+        sent.count_limits(x, buffers_.narrow[w], smallest_normal_, largest_);
     } else {
         buffers_.x.assign(x.begin(), x.end());
-        wire_[w].add_block<double>(buffers_.x, buffers_.decoded[w], &scale_, bias, variance);
-        wire_[w].count_limits(buffers_.x, buffers_.codes[w], scale_);
+        sent.add_block<double>(buffers_.x, buffers_.decoded[w], &scale_, bias, variance);
+        sent.count_limits(buffers_.x, buffers_.codes[w], scale_);
     }
+    split_sent(sent, w, first, count);
     if (!stochastic_ && !hops_draw_) return;
     for (std::size_t i = 0; i < count; ++i) {
         buffers_.wire_bias[i] += buffers_.bias[i];
@@ -123,12 +129,44 @@ void SchemeRun::add_wire(std::size_t w, std::size_t first, std::size_t count) {
     }
 }
 
+// Adds what a block of worker w gave, and splits its error. buffers_.x is the block in fp64 unless sent_.
+void SchemeRun::split_sent(ErrorStatistics& sent, std::size_t w, std::size_t first, std::size_t count) {
+    if (sent.underflow == 0 && sent.saturated == 0) {
+        sent.split.sums[ErrorSplit::rounding] = sent.sums[ErrorStatistics::squared_error];
+    } else {
+        if (!classed_) {
+            buffers_.lost.assign(count, 0.0);
+            buffers_.clipped.assign(count, 0.0);
+        }
+        classed_ = true;
+        const auto split = [&]<class Real>(const Real* x, const Real* y, const Real* codes, double scale, double largest) {
+            double *lost = buffers_.lost.data(), *clipped = buffers_.clipped.data();
+            if (sent.saturated == 0) simd::run<SplitSent<Real, NoneSaturated>>(x, y, NoneSaturated{}, count, lost, clipped, &sent.split);
+            else
+                simd::run<SplitSent<Real, BeyondLargest<Real>>>(x, y, BeyondLargest<Real>{x, codes, scale, largest}, count, lost, clipped,
+                                                                &sent.split);
+        };
+        const float* narrow = buffers_.narrow[w].data();
+        if (sent_) split(item_.gradients[w].data() + first, narrow, narrow, 1.0, double{largest_});
+        else split(buffers_.x.data(), buffers_.decoded[w].data(), buffers_.codes[w].data(), scale_.scale, scale_.largest);
+    }
+    wire_[w].merge(sent);
+}
+
+void SchemeRun::split_reduced(ErrorStatistics& statistics, std::span<const double> y, std::span<const double> reference) const {
+    const auto split = [&]<bool Classed>() {
+        simd::run<SplitReduced<Classed>>(reference.data(), buffers_.exact.data(), y.data(), buffers_.lost.data(), buffers_.clipped.data(),
+                                         reference.size(), &statistics.split);
+    };
+    classed_ ? split.template operator()<true>() : split.template operator()<false>();
+}
+
 void SchemeRun::reduce_into(const Reduced& reduced, std::size_t first, std::size_t count, std::uint32_t draw, std::span<double> y,
                             HopMoments* moments) {
     const Topology& topology = reduced.topology;
     const bool exact = reduced.exact, gather = topology.kind == Topology::Kind::gather;
     const PhiloxKey key = replay_key(item_.seed, item_.tensor, item_.step_number, draw);
-    const double divisor = item_.divide ? item_.workers : 1.0;
+    const double divisor = this->divisor();
     if (exact && sent_) {
         std::fill(y.begin(), y.end(), -0.0);  // -0 + x is x
         for (const std::vector<float>& row : buffers_.narrow) simd::run<AddWidened>(y.data(), row.data(), count);
@@ -163,28 +201,33 @@ void SchemeRun::reduce_into(const Reduced& reduced, std::size_t first, std::size
 void SchemeRun::add_reduced(Reduced& r, std::size_t first, std::span<const double> reference) {
     const std::size_t count = reference.size();
     const bool closed_form = r.sums.moments == Moments::closed_form;
-    ErrorStatistics& statistics = r.sums.statistics;
-    buffers_.y.resize(count);
+    ErrorStatistics statistics;
+    const bool is_first = &r == reduced_.data();  // the exact sum
+    std::vector<double>& y = is_first ? buffers_.exact : buffers_.y;
+    y.resize(count);
     if (closed_form) {
         buffers_.hop_bias.assign(count, 0.0);
         buffers_.hop_variance.assign(count, 0.0);
     }
     HopMoments hops{buffers_.hop_bias, buffers_.hop_variance, true};
-    reduce_into(r, first, count, 0, buffers_.y, closed_form ? &hops : nullptr);
+    reduce_into(r, first, count, 0, y, closed_form ? &hops : nullptr);
 
-    const double divisor = item_.divide ? item_.workers : 1.0;
+    const double divisor = this->divisor();
     const std::span<const double> none;
     if (closed_form) {
         for (std::size_t i = 0; i < count; ++i) {
             buffers_.hop_bias[i] = (buffers_.wire_bias[i] + decode(buffers_.hop_bias[i])) / divisor;
             buffers_.hop_variance[i] = (buffers_.wire_variance[i] + decode(decode(buffers_.hop_variance[i]))) / (divisor * divisor);
         }
-        statistics.moments_defined = statistics.moments_defined && hops.defined && wire_moments_defined_;
+        statistics.moments_defined = hops.defined && wire_moments_defined_;
     }
     FloatScale scale = scale_;
     scale.units = divisor;
-    statistics.add_block<double>(reference, buffers_.y, &scale, closed_form ? std::span<const double>(buffers_.hop_bias) : none,
+    statistics.add_block<double>(reference, y, &scale, closed_form ? std::span<const double>(buffers_.hop_bias) : none,
                                  closed_form ? std::span<const double>(buffers_.hop_variance) : none, &known_);
+    if (r.exact && !classed_) statistics.split.sums[ErrorSplit::rounding] = statistics.sums[ErrorStatistics::squared_error];
+    else split_reduced(statistics, y, reference);
+    r.sums.statistics.merge(statistics);
 }
 
 // Draws 0..K-1 of every row without a closed form: per draw the error, per element the variance.
@@ -222,6 +265,7 @@ void SchemeRun::block(std::size_t first, std::span<const double> reference) {
         return;
     }
     const bool moments = stochastic_ || hops_draw_;
+    classed_ = false;
     if (moments) {
         buffers_.wire_bias.assign(count, 0.0);
         buffers_.wire_variance.assign(count, 0.0);
@@ -232,6 +276,9 @@ void SchemeRun::block(std::size_t first, std::span<const double> reference) {
         add_wire(w, first, count);
     }
     if (!reduced_.empty()) known_ = reference_sums(reference);
+    if (item_.divide && classed_) {
+        for (std::vector<double>* row : {&buffers_.lost, &buffers_.clipped}) simd::run<DivideRow>(row->data(), divisor(), count);
+    }
     bool samples = false;
     for (Reduced& r : reduced_) {
         add_reduced(r, first, reference);
@@ -244,7 +291,7 @@ std::vector<ResultRow> SchemeRun::rows() const {
     std::vector<RowSums> sums(1);
     RowSums& wire = sums.front();
     wire.moments = stochastic_ ? Moments::closed_form : Moments::deterministic;
-    wire.float_grid = true;
+    wire.float_grid = wire.has_split = true;
     for (const ErrorStatistics& worker : wire_) wire.statistics.merge(worker);
     wire.statistics.moments_defined = wire_moments_defined_;
     for (const Reduced& r : reduced_) {

@@ -43,6 +43,8 @@ struct BlockBuffers {
     std::vector<double> bias, variance;               // of one worker's roundings, scaled back
     std::vector<double> wire_bias, wire_variance;     // their sums over the workers
     std::vector<double> x, y, hop_bias, hop_variance;
+    std::vector<double> exact;          // the exact row's result
+    std::vector<double> lost, clipped;  // of its error what underflow and saturation of the workers' values are
 };
 
 class SchemeRun {
@@ -75,12 +77,15 @@ private:
     // Both at once, into narrow[w] and wire_[w]; false where that way does not serve.
     bool encode_and_add(std::size_t w, std::size_t first, std::size_t count);
     void add_wire(std::size_t w, std::size_t first, std::size_t count);
+    void split_sent(ErrorStatistics& sent, std::size_t w, std::size_t first, std::size_t count);
+    void split_reduced(ErrorStatistics& statistics, std::span<const double> y, std::span<const double> reference) const;
     void moments_of(std::size_t w, std::size_t first, std::size_t count);
     // The reduced values of the block as they were encoded, in x's units.
     void reduce_into(const Reduced& reduced, std::size_t first, std::size_t count, std::uint32_t draw, std::span<double> y, HopMoments* moments);
     void add_skipped(std::size_t first, std::span<const double> reference);
     void add_reduced(Reduced& reduced, std::size_t first, std::span<const double> reference);
     void sample(std::size_t first, std::span<const double> reference);
+    double divisor() const { return item_.divide ? item_.workers : 1.0; }
     double decode(double code) const { return decision_.exponent ? code * inverse_ : code / decision_.scale; }
 
     const FloatScheme& scheme_;
@@ -102,6 +107,7 @@ private:
     std::vector<Reduced> reduced_;
     BlockBuffers& buffers_;
     bool wire_moments_defined_ = true;
+    bool classed_ = false;               // some worker's value of the block at hand underflowed or saturated
 };
 
 }  // namespace apscope::detail

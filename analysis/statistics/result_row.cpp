@@ -51,6 +51,12 @@ ResultRow::ResultRow() {
                            &sum_squared_reference,
                            &sum_signed_error,
                            &sum_absolute_reference,
+                           &split_underflow,
+                           &split_rounding,
+                           &split_saturation,
+                           &split_accumulation,
+                           &split_interaction,
+                           &block_range,
                            &own_nmse,
                            &own_cosine,
                            &volume,
@@ -108,6 +114,18 @@ void fill_skipped(ResultRow& row, const ErrorStatistics& reference) {
     row.nonzero = reference.nonzero;
     row.sum_squared_reference = reference.sums[S::squared_reference];
     row.sum_absolute_reference = reference.sums[S::absolute_reference];
+}
+
+void fill_split(ResultRow& row, const ErrorStatistics& s) {
+    using P = ErrorSplit;
+    double zero = 0.0;  // a NaN as soon as a sum is not finite
+    for (const double sum : s.split.sums) zero += sum * 0.0;
+    if (s.counted == 0 || zero != 0.0) return;
+    row.split_underflow = s.split.sums[P::underflow];
+    row.split_rounding = s.split.sums[P::rounding];
+    row.split_saturation = s.split.sums[P::saturation];
+    row.split_accumulation = s.split.sums[P::accumulation];
+    row.split_interaction = s.split.sums[P::interaction];
 }
 
 void fill_own(ResultRow& row, const ErrorStatistics& s) {

@@ -22,6 +22,9 @@ struct ResultRow {
     // Missing is NaN: no column can be NaN otherwise.
     double underflow_rate, bias, relative_bias, variance, expected_bias, expected_variance, expected_bias_error, expected_variance_error, mse, nmse,
         sqnr_db, cosine, rescaled_nmse, max_ulp, sum_error, sum_squared_error, sum_squared_reference, sum_signed_error, sum_absolute_reference;
+    double split_underflow, split_rounding, split_saturation, split_accumulation, split_interaction;
+    Count block_count, block_saturated, block_scale_spread, block_range_max;
+    double block_range;
     double own_nmse, own_cosine;  // against the scheme's own truth
     std::int64_t wire_bits = 0, side_bits = 0;
     double volume, intra_volume;
@@ -44,6 +47,9 @@ void fill_columns(ResultRow& row, const ErrorStatistics& statistics, Moments mom
 
 // Those of a step that the scheme dropped: what follows from the reference alone, compared with itself.
 void fill_skipped(ResultRow& row, const ErrorStatistics& reference);
+
+// Where the squared error comes from, of a row whose statistics hold it; empty where that is not known in numbers.
+void fill_split(ResultRow& row, const ErrorStatistics& statistics);
 
 // The columns of a comparison with the scheme's own truth.
 void fill_own(ResultRow& row, const ErrorStatistics& statistics);

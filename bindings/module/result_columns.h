@@ -11,6 +11,8 @@
 
 // All of a RESULTS table's that are neither text nor flags.
 #define APSCOPE_NUMBER_COLUMNS(COUNT, REAL)                                                                          \
-    APSCOPE_STATISTICS_COLUMNS(COUNT, REAL) REAL(own_nmse) REAL(own_cosine) COUNT(wire_bits) COUNT(side_bits)        \
+    APSCOPE_STATISTICS_COLUMNS(COUNT, REAL) REAL(split_underflow) REAL(split_rounding) REAL(split_saturation)          \
+    REAL(split_accumulation) REAL(split_interaction) COUNT(block_count) COUNT(block_saturated)                       \
+    COUNT(block_scale_spread) REAL(block_range) COUNT(block_range_max) REAL(own_nmse) REAL(own_cosine) COUNT(wire_bits) COUNT(side_bits)  \
     REAL(volume) REAL(intra_volume) COUNT(scale_exponent)
 // clang-format on

@@ -110,6 +110,8 @@ void Message::prepare(std::size_t n, bool with_codes, bool with_moments) {
     variance.resize(with_moments ? n : 0);
     certain = false;
     grid_use.reset();
+    saturated.clear();
+    block_use.reset();
     payload.clear();
     payload_bits = side_bits = 0;
 }

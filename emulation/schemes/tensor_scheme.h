@@ -33,6 +33,7 @@
 
 #include "core/philox.h"
 #include "emulation/allreduce/topology.h"
+#include "emulation/schemes/codecs/block_use.h"
 #include "emulation/schemes/codecs/grid_use.h"
 #include "emulation/schemes/state.h"
 #include "emulation/schemes/transport.h"
@@ -94,6 +95,8 @@ struct Message {
                                         // `certain`, or if none is known
     bool certain = false;               // nothing was drawn for it, though the scheme draws elsewhere
     std::optional<GridUse> grid_use;    // of what was rounded to a float grid, in the basis it was rounded in
+    std::vector<std::uint8_t> saturated;  // 1 an element that grid_use counts as saturated; empty if there is none
+    std::optional<BlockUse> block_use;  // where blocks of a float grid have scales of their own
     std::vector<std::uint8_t> payload;  // if TrainingStep::packs
     std::uint64_t payload_bits = 0, side_bits = 0;  // of a piece: its own payload, the side information of the tensor
 

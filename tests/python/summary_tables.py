@@ -29,17 +29,18 @@ def row(random, trace, step, tensor, scheme, stage, topology, **given):
         "sum_signed_error": random.normal(), "sum_squared_error": reference * 10.0 ** random.uniform(-6, 0.5), "sum_absolute_reference": 1 + random.random(),
         "sum_squared_reference": reference, "cosine": random.uniform(-1, 1), "expected_variance": random.random(),
         "volume": np.nan if stage == "wire" or topology == "exact" else random.random(),
-        "wire_bits": 8 * n, "side_bits": 8, "skipped": False, "note": "",
+        "wire_bits": 8 * n, "side_bits": 8, "skipped": False, "note": "", "block_count": n // 4 if scheme == MIXED else pd.NA, "block_saturated": pd.NA,
     }  # fmt: skip
+    found |= {part: np.nan if scheme == "qsgd" else random.normal() for part in pooling.PARTS}
     return found | given
 
 
 SKIPPED = {"underflow": pd.NA, "overflow": pd.NA, "sum_error": np.nan, "sum_signed_error": np.nan, "sum_squared_error": np.nan,
-           "cosine": np.nan, "expected_variance": np.nan, "skipped": True}  # fmt: skip
+           "cosine": np.nan, "expected_variance": np.nan, "skipped": True} | dict.fromkeys(pooling.PARTS, np.nan)  # fmt: skip
 ZERO = {"counted": 5, "nonzero": 0, "underflow": 0, "sum_error": 0.0, "sum_signed_error": 0.0, "sum_squared_error": 0.0,
-        "sum_absolute_reference": 0.0, "sum_squared_reference": 0.0, "cosine": np.nan, "expected_variance": 0.0}  # fmt: skip
+        "sum_absolute_reference": 0.0, "sum_squared_reference": 0.0, "cosine": np.nan, "expected_variance": 0.0} | dict.fromkeys(pooling.PARTS, 0.0)  # fmt: skip
 UNMEASURED = dict.fromkeys(("counted", "nonzero", "underflow", "overflow", "nan", "infinite"), pd.NA) | dict.fromkeys(
-    ("sum_error", "sum_signed_error", "sum_squared_error", "sum_absolute_reference", "sum_squared_reference", "cosine", "expected_variance", "volume"), np.nan
+    ("sum_error", "sum_signed_error", "sum_squared_error", "sum_absolute_reference", "sum_squared_reference", "cosine", "expected_variance", "volume", *pooling.PARTS), np.nan
 ) | {"note": "not measurable on this trace: needs weights"}  # fmt: skip
 LOST = {"cosine": np.nan, "underflow": 3}  # y = 0 everywhere
 
@@ -95,6 +96,8 @@ def table():
         "infinite",
         "wire_bits",
         "side_bits",
+        "block_count",
+        "block_saturated",
     ]
     return frame.astype(dict.fromkeys(integers, "Int64"))
 

@@ -8,6 +8,7 @@ from summary_tables import LAYERS, LOSS_SCALING, MIXED, OWN_ONLY, cosine, loss, 
 
 import apscope
 from apscope._results import comparison
+from apscope._results.pooling import PARTS
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +56,8 @@ def compared(frame, trace, a, b, topology, layer):
             f"underflow_reduced_{name}": underflow(mine) if topology != "wire" else math.nan,
             f"accumulation_{name}": ratio_of(added, error),
         }  # fmt: skip
+        for part in PARTS:
+            out[f"{part.replace('split', 'share')}_{name}"] = ratio_of(math.fsum(rows[cell][part] for cell in sent), error)
     return out
 
 

@@ -32,7 +32,8 @@ MADE = [
 CASES = cases() + MADE
 WORKERS = 5
 ERRORS = ["underflow", "underflow_rate", "overflow", "bias", "relative_bias", "variance", "expected_bias", "expected_variance", "mse", "nmse", "sqnr_db",
-          "cosine", "rescaled_nmse", "own_nmse", "own_cosine", "max_ulp", "sum_error", "sum_squared_error", "sum_signed_error"]  # fmt: skip
+          "cosine", "rescaled_nmse", "own_nmse", "own_cosine", "max_ulp", "sum_error", "sum_squared_error", "sum_signed_error",
+          "split_underflow", "split_rounding", "split_saturation", "split_accumulation", "split_interaction", "block_range"]  # fmt: skip
 
 
 def each(condition=lambda case: True):

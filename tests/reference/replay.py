@@ -12,7 +12,7 @@ from .formats import FORMATS
 from .random_words import replay_key
 from .rounding import Format
 from .schemes import Scheme, encode_floats, qsgd_decoded, scales
-from .statistics import max_ulp, of_the_reference, statistics
+from .statistics import SPLIT, max_ulp, of_the_reference, reduced_split, statistics, wire_split
 from .topologies import rank_order_sum, reduce
 from .traffic import volumes
 
@@ -104,26 +104,31 @@ def tensor_rows(g, scheme: Scheme, scale: float, key, topologies: list[str], red
         else:
             row["expected_bias"] = row["expected_variance"] = None
 
+    saturated = saturates(x, codes, scale, scheme)
     rows = [{"stage": "wire", "topology": ""} | statistics(x, decoded) | extras(x, decoded, codes, scale, scheme)]
+    rows[0] |= dict.fromkeys(SPLIT) if saturated is None else wire_split(x, decoded, saturated)
     counted = np.isfinite(x) & np.isfinite(decoded)
     expected(rows[0], flat(bias), flat(variance), counted, not risky and finite_x, drawn)
 
-    y = rank_order_sum(decoded) / divisor
-    exact_row = {"stage": "reduced", "topology": "exact"} | reduced(reference, y, scale, scheme, divisor)
+    def split(y):
+        return dict.fromkeys(SPLIT) if saturated is None else reduced_split(x, decoded, saturated, reference, exact, y, divisor)
+
+    y = exact = rank_order_sum(decoded) / divisor
+    exact_row = {"stage": "reduced", "topology": "exact"} | reduced(reference, y, scale, scheme, divisor) | split(y)
     counted = np.isfinite(reference) & np.isfinite(y)
     expected(exact_row, summed(bias, divisor), summed(variance, divisor**2), counted, not risky and finite_x, drawn)
     rows.append(exact_row)
 
     if scheme.gathers:
         y = rank_order_sum(decoded, np.float32) / divisor
-        row = {"stage": "reduced", "topology": "gather"} | reduced(reference, y, scale, scheme, divisor)
+        row = {"stage": "reduced", "topology": "gather"} | reduced(reference, y, scale, scheme, divisor) | split(y)
         expected(row, [], [], counted, False, True)
         return rows + [row]
 
     for topology in topologies:
         total, adder = reduce_codes(codes, topology, scheme, key)
         y = total / scale / divisor
-        row = {"stage": "reduced", "topology": topology} | reduced(reference, y, scale, scheme, divisor)
+        row = {"stage": "reduced", "topology": topology} | reduced(reference, y, scale, scheme, divisor) | split(y)
         counted = np.isfinite(reference) & np.isfinite(y)
         rounds = workers > 1 and scheme.keys["accumulate"] != "exact"
         hops = rounds and scheme.hop_rounding.is_stochastic
@@ -145,6 +150,11 @@ def with_volumes(row: dict, scheme: Scheme, workers: int, n: int) -> dict:
         "volume_tolerance": 1e-13 * (volume or 0),
         "intra_volume": intra,
         "intra_volume_tolerance": 1e-13 * (intra or 0),
+        "block_count": None,
+        "block_saturated": None,
+        "block_scale_spread": None,
+        "block_range": None,
+        "block_range_max": None,
         "own_nmse": None,
         "own_cosine": None,
     }
@@ -156,12 +166,19 @@ def extras(x, decoded, codes, scale: float, scheme: Scheme) -> dict:
     if scheme.name == "qsgd":
         return row | {"format": f"uniform:{scheme.keys['levels']}", "scale_exponent": None, "subnormal": None, "saturated": None, "max_ulp": None}
     limits, v = Limits.of(scheme.f), abs(scale * x)
-    largest = as_float(limits.largest)
     normal = as_float(max(limits.smallest_normal, limits.smallest))  # without subnormals its code may be zero's
     row["subnormal"] = int((np.isfinite(x) & (v > 0) & (v < normal)).sum())
-    row["saturated"] = int((np.isfinite(x) & (v > largest) & (abs(codes) == largest)).sum())
+    row["saturated"] = int(saturates(x, codes, scale, scheme).sum())
     row["max_ulp"] = max_ulp(x, decoded, scale, 1, emin(scheme.f), scheme.f.mantissa_bits)
     return row | grid(scale, scheme)
+
+
+def saturates(x, codes, scale: float, scheme: Scheme) -> np.ndarray | None:
+    """Where an element beyond the largest value became that; None for grids that are not floats."""
+    if scheme.name == "qsgd":
+        return None
+    largest = as_float(Limits.of(scheme.f).largest)
+    return np.isfinite(x) & (abs(scale * x) > largest) & (abs(codes) == largest)
 
 
 def reduced(reference, y, scale: float, scheme: Scheme, divisor: int) -> dict:

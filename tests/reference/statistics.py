@@ -109,6 +109,38 @@ def of_the_reference(x: np.ndarray) -> dict:
     }
 
 
+SPLIT = ("split_underflow", "split_rounding", "split_saturation", "split_accumulation", "split_interaction")
+
+
+def sent_errors(x: np.ndarray, y: np.ndarray, saturated: np.ndarray) -> list[np.ndarray]:
+    """The errors of sent elements, (workers, n), in three arrays of which each holds one class: underflow, rounding, saturation."""
+    counted = np.isfinite(x) & np.isfinite(y)
+    e = np.where(counted, np.where(counted, y, 0.0) - np.where(counted, x, 0.0), 0.0)
+    lost = counted & (x != 0) & (y == 0)
+    return [np.where(of_class, e, 0.0) for of_class in (lost, ~lost & ~saturated, saturated)]
+
+
+def wire_split(x: np.ndarray, y: np.ndarray, saturated: np.ndarray) -> dict:
+    """definitions.md section 15, of what the workers sent."""
+    if not (np.isfinite(x) & np.isfinite(y)).any():
+        return dict.fromkeys(SPLIT)
+    return dict(zip(SPLIT, [over_workers(e * e) for e in sent_errors(x, y, saturated)] + [0.0, 0.0]))
+
+
+def reduced_split(
+    x: np.ndarray, y: np.ndarray, saturated: np.ndarray, reference: np.ndarray, exact: np.ndarray, result: np.ndarray, divisor: int
+) -> dict:
+    """The same of a sum; x, y, saturated: (workers, n), the others (n,)."""
+    counted = np.isfinite(reference) & np.isfinite(result)
+    if not counted.any():
+        return dict.fromkeys(SPLIT)
+    u, _, s = (np.add.accumulate(e, axis=0)[-1] / divisor for e in sent_errors(x, y, saturated))
+    r, a = ((exact - reference) - u) - s, result - exact
+    products = [u * u, r * r, s * s, a * a, 2 * (u * (r + s + a) + (r * (s + a) + s * a))]
+    sums = [fixed_shape_sum(np.where(counted, p, 0.0)) for p in products]
+    return dict(zip(SPLIT, sums if all(map(math.isfinite, sums)) else [None] * 5))
+
+
 def max_ulp(x: np.ndarray, y: np.ndarray, scale: float, divisor: int, emin: int, mantissa_bits: int) -> float | None:
     """The largest error in ulp of the format at x over the counted pairs, before a mean's division."""
     counted = np.isfinite(x) & np.isfinite(y)

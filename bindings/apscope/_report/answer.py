@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from .._results.comparison import compare_both
-from .._results.pooling import headline_topology, is_own
+from .._results.pooling import PARTS, headline_topology, is_own
 from .._results.summary import family_of, headline
 from .._schemes.scheme import as_scheme
 from .text import gap
@@ -137,7 +137,7 @@ def pairs(schemes: list[str], rows: pd.DataFrame, bits: dict[str, int]) -> list[
 #: Columns that `compare` reads.
 _READ = (
     "trace", "step", "tensor", "scheme", "topology", "stage", "skipped", "nonzero", "underflow", "overflow", "cosine", "sum_squared_error",
-    "sum_squared_reference", "sum_signed_error", "sum_absolute_reference",
+    "sum_squared_reference", "sum_signed_error", "sum_absolute_reference", *PARTS,
 )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from .._results.pooling import is_own
+from .._results.pooling import PARTS, is_own
 from .payload import pack
 from .text import count_of
 
@@ -15,7 +15,7 @@ MOST_BYTES = 14_000_000
 #: Columns without which a part of the page has nothing to show.
 NEEDED = (
     "trace", "step", "tensor", "role", "scheme", "format", "topology", "stage", "skipped", "counted", "nonzero", "underflow", "overflow",
-    "sum_squared_error", "sum_squared_reference", "sum_signed_error", "sum_absolute_reference", "expected_variance", "cosine", "scale_exponent",
+    "sum_squared_error", "sum_squared_reference", "sum_signed_error", "sum_absolute_reference", "expected_variance", "cosine", "scale_exponent", *PARTS,
 )  # fmt: skip
 #: Rows by which sizes are estimated.
 _SAMPLE = 60_000

@@ -17,6 +17,8 @@ WORDS = {
     "beaten by": "a baseline that loses no more and sends no more",
     "wire, reduced": "each worker's gradient against what it sent; the true sum or mean against what the all-reduce gives",
     "exact": "the sent values added without rounding: what encoding alone costs. A topology's accumulation error is its error minus this one",
+    "underflow, rounding, saturation, accumulation, interaction": "what a squared error is made of: the squares of the workers' errors on values that "
+    "became 0, on all others and on clipped ones, of the errors of rounded additions, and twice the products of these",
     "sequential, ring, tree, hierarchical:G": "orders in which the workers' values are added, each addition rounded to the format",
     "gather, vote, code_sum, two_phase, linear": "reductions of a scheme's own: every worker receives all codes and adds in fp32; the sign that most sent; "
     "integer codes added; the sum encoded a second time; factors added",

@@ -10,7 +10,7 @@ import pandas as pd
 
 from .._arrays.float_environment import guarded
 from .._schemes.scheme import as_scheme
-from .pooling import frame_of, groups, is_own, losses, numbers, quotient, total, total_of_present, whole_sums
+from .pooling import PARTS, frame_of, groups, is_own, losses, numbers, quotient, total, total_of_present, whole_sums
 from .summary import cosines, step_losses
 
 __all__ = ["COLUMNS", "compare", "compare_both", "compare_steps", "hint", "ratios", "scheme_in"]
@@ -19,7 +19,9 @@ __all__ = ["COLUMNS", "compare", "compare_both", "compare_steps", "hint", "ratio
 COLUMNS = (
     "trace", "layer", "whole", "steps", "wins", "losses", "ties", "median_ratio", "worst_ratio", "geometric_ratio",
     "step_nmse_a", "step_nmse_b", "nmse_a", "nmse_b", "underflow_wire_a", "underflow_wire_b", "underflow_reduced_a", "underflow_reduced_b",
-    "cosine_a", "cosine_b", "accumulation_a", "accumulation_b", "topology_a", "topology_b",
+    "cosine_a", "cosine_b", "accumulation_a", "accumulation_b", "share_underflow_a", "share_underflow_b", "share_rounding_a", "share_rounding_b",
+    "share_saturation_a", "share_saturation_b", "share_accumulation_a", "share_accumulation_b", "share_interaction_a", "share_interaction_b",
+    "topology_a", "topology_b",
 )  # fmt: skip
 
 _CELL = ["trace", "tensor", "step"]
@@ -60,6 +62,9 @@ def compare(results: Any, a: Any, b: Any, topology: str | None = None, layers: b
         - ``cosine``: mean over layers and steps, 0 where skipped or overflowed;
         - ``accumulation``: share of the reduced squared error that is not in ``exact``, so comes from rounding sums;
           below 0 where it happens to undo errors of the wire. Skipped rows are left out;
+        - ``share_underflow``, ``share_rounding``, ``share_saturation``, ``share_accumulation``: the shares of the same squared error that
+          are the squares of its parts, the workers' errors by class of element and those of the additions; ``share_interaction`` that
+          of the parts' products, below 0 where they undo each other. They add up to 1; NaN where a row has no split;
         - ``topology_a``, ``topology_b``: what was compared.
 
     Raises
@@ -229,6 +234,7 @@ def _cells(rows: pd.DataFrame, topology: str) -> pd.DataFrame:
     cells = chosen[_CELL].assign(
         error=lost["error"], reference=lost["reference"], overflow=lost["overflow"],
         cosine=np.where(present, cosine, 0.0), layers=present * 1.0, sent_error=lost["error"] * sent,
+        **{part: np.where(sent > 0, numbers(chosen, part), 0.0) for part in PARTS},
     )  # fmt: skip
     cells = cells.merge(_underflow(wire, "wire"), on=_CELL, how="left")
     if topology == "wire":
@@ -271,12 +277,14 @@ def _rows(cells: pd.DataFrame, whole: bool) -> pd.DataFrame:
     for s in "ab":
         sums = {
             name: total(cells[f"{name}_{s}"].to_numpy(), group, count)
-            for name in ("error", "reference", "cosine", "layers", "exact_error", "sent_error", "underflow_reduced", "nonzero_reduced")
+            for name in ("error", "reference", "cosine", "layers", "exact_error", "sent_error", "underflow_reduced", "nonzero_reduced", *PARTS)
         }
         sums |= {name: total_of_present(cells[f"{name}_{s}"].to_numpy(), group, count) for name in ("underflow_wire", "nonzero_wire")}
         out[f"nmse_{s}"] = quotient(sums["error"], sums["reference"])
         out[f"cosine_{s}"] = quotient(sums["cosine"], sums["layers"])
         out[f"accumulation_{s}"] = quotient(sums["sent_error"] - sums["exact_error"], sums["sent_error"])
+        for part in PARTS:
+            out[f"{part.replace('split', 'share')}_{s}"] = quotient(sums[part], sums["sent_error"])
         for stage in ("wire", "reduced"):
             out[f"underflow_{stage}_{s}"] = quotient(sums[f"underflow_{stage}"], sums[f"nonzero_{stage}"])
     return pd.DataFrame(out)

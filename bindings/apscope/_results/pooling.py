@@ -17,7 +17,10 @@ from .. import _core
 from .._arrays.float_environment import guarded
 
 #: Columns that are added up over the rows that were sent.
-SUMMED = ("counted", "nonzero", "underflow", "subnormal", "saturated", "overflow", "nan", "infinite", "sum_error")
+SUMMED = ("counted", "nonzero", "underflow", "subnormal", "saturated", "overflow", "nan", "infinite", "sum_error", "block_count", "block_saturated")
+
+#: What a squared error is made of: columns that add up to ``sum_squared_error``.
+PARTS = ("split_underflow", "split_rounding", "split_saturation", "split_accumulation", "split_interaction")
 
 #: Reductions that belong to a scheme and cross with no topology.
 OWN_REDUCTIONS: tuple[str, ...] = _core.OWN_REDUCTIONS
@@ -125,7 +128,7 @@ def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         The columns of `by` in order of appearance; ``steps`` and ``skipped_steps``, numbers of distinct steps;
         ``bits_per_value`` = (wire_bits + side_bits) of one worker an element; ``volume``, the mean weighed by the
         elements, NaN where a row has none; sums (float64, NaN where no row has the number) of the counts and
-        ``sum_error`` over the rows that were sent, and of ``sum_signed_error``, ``sum_absolute_reference``,
+        ``sum_error`` over the rows that were sent; of the `PARTS` over the same, NaN where one of them has none; and of ``sum_signed_error``, ``sum_absolute_reference``,
         ``sum_squared_error``, ``sum_squared_reference`` over all rows, y = 0 in skipped ones; from these
         ``nmse``, ``sqnr_db`` (``inf`` for no error), ``relative_bias``; and ``underflow_rate``, ``bias``,
         ``mse``, ``variance`` of the rows that were sent, for a row that was skipped has no sum of errors. NaN
@@ -156,6 +159,8 @@ def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     out["volume"] = quotient(total(np.where(elements == 0, 0.0, numbers(table, "volume") * elements), codes, count), total(elements, codes, count))
     for column in SUMMED:
         out[column] = total_of_present(np.where(sent, numbers(table, column), np.nan), codes, count)
+    for column in PARTS:
+        out[column] = total(np.where(sent, numbers(table, column), 0.0), codes, count)
     for column, values in (
         ("sum_signed_error", "signed_error"),
         ("sum_absolute_reference", "absolute"),

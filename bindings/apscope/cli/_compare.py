@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+import pandas as pd
+
+from .._results.pooling import PARTS
 from .._results.results import Results
 from ._table import print_csv, print_frame, warn
 
@@ -29,6 +32,13 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser.set_defaults(run=run)
 
 
+def made_of(whole: pd.Series) -> pd.DataFrame:
+    """Of the row of all layers: a row a scheme, a column a part of the squared error."""
+    parts = [part.removeprefix("split_") for part in PARTS]
+    rows = [[side, whole[f"nmse_{side}"], *(whole[f"share_{part}_{side}"] for part in parts)] for side in "ab"]
+    return pd.DataFrame(rows, columns=["scheme", "nmse", *(f"share_{part}" for part in parts)])
+
+
 def run(args: argparse.Namespace) -> int:
     results = Results.open(args.results)
     warn(results)
@@ -42,4 +52,5 @@ def run(args: argparse.Namespace) -> int:
         one, other = part["topology_a"].iloc[0], part["topology_b"].iloc[0]
         columns = [c for c in part.columns if c not in ("trace", "topology_a", "topology_b")] if args.all_columns else list(SHORT)
         print_frame(f"{trace}: a = {args.a} ({one}), b = {args.b} ({other})", part[columns], fit=not args.all_columns)
+        print_frame(f"{trace}: what their squared errors are made of, all layers and steps together", made_of(part.iloc[0]), fit=False)
     return 0

@@ -47,7 +47,7 @@ def print_frame(title: str, table: pd.DataFrame, fit: bool) -> None:
     print()
 
 
-_SHARES = ("underflow", "accumulation", "relative_bias")
+_SHARES = ("underflow", "accumulation", "relative_bias", "share_")
 
 
 def _cell(column: str, value: object) -> str:

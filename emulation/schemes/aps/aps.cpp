@@ -74,7 +74,7 @@ TensorScheme in_units(const FloatScheme& scheme, const ShiftRule& rule, std::siz
     };
     part.encode = [grid = scheme.grid, unit](const TrainingStep& step, const Parameters& theta, std::span<const double>, const Place& place,
                                              std::span<const double> x, int worker, Message& m) {
-        encode_float_row(m, x, theta.scales, theta.unit, grid, step.stream(worker, grid.projection.random_bits), step.packs, place.first);
+        encode_float_row(m, x, theta.scales, theta.unit, grid, step.stream(worker, grid.projection.random_bits), step.packs, place);
         m.side_bits = 8 * ((place.size + unit - 1) / unit);
     };
     t.set_blocks(std::move(part));

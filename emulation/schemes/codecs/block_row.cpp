@@ -36,19 +36,24 @@ BlockRow encode_block_row(std::span<const double> x, const BlockFormat& format, 
 
 namespace {
 
-// Elements of a block with scale 0 all are 0 and count in none of the three.
-GridUse use_of(const BlockRow& row, std::span<const double> x, const BlockFormat& format, const Projection& projection) {
+// Elements of a block with scale 0 all are 0 and count in none of grid_use's three.
+void state_use(Message& m, const BlockRow& row, std::span<const double> x, const BlockFormat& format, const Projection& projection) {
     const std::vector<double> elements = element_values(format), scales = scale_values(format);
     const GridLimits limits = limits_of(format.element, make_cast<double>(format.element, projection));
     const auto block = static_cast<std::size_t>(format.block_size);
     GridUse use;
-    for (std::size_t i = 0; i < x.size(); ++i) {
-        const double block_scale = scales[row.scales[i / block]];
-        if (block_scale == 0.0) continue;
+    BlockUse blocks;
+    for (std::size_t first = 0; first < x.size(); first += block) {
+        const std::size_t count = std::min(block, x.size() - first);
+        const double block_scale = scales[row.scales[first / block]];
         const double scale = format.rule == ScaleRule::ratio ? element_multiplier(block_scale, row.tensor_scale) : 1.0 / block_scale;
-        use.add(x[i], elements[row.codes[i]], row.values[i], scale, limits);
+        for (std::size_t i = first; i < first + count && block_scale != 0.0; ++i) {
+            if (use.add(x[i], elements[row.codes[i]], row.values[i], scale, limits)) mark(m.saturated, i, x.size());
+        }
+        blocks.add(x, m.saturated, first, count, block_scale / row.tensor_scale);
     }
-    return use;
+    m.grid_use = use;
+    m.block_use = blocks;
 }
 
 }  // namespace
@@ -56,7 +61,7 @@ GridUse use_of(const BlockRow& row, std::span<const double> x, const BlockFormat
 Message block_message(const BlockRow& row, std::span<const double> x, const BlockFormat& format, const Projection& projection, bool packs) {
     Message m;
     m.values.assign(row.values.begin(), row.values.end());
-    m.grid_use = use_of(row, x, format, projection);
+    state_use(m, row, x, format, projection);
     m.certain = !is_stochastic(projection.rounding);
     if (!m.certain) state_moments(m, row, x, format, projection);
     const int width = format.element.storage_bits();

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "core/rounding.h"
 #include "core/ulps.h"
@@ -28,10 +30,12 @@ struct GridUse {
     std::uint64_t subnormal = 0, saturated = 0;
     double max_ulp = 0.0;
 
-    // A finite x that was rounded to `code` under a scale and is read as `value`.
-    void add(double x, double code, double value, double scale, const GridLimits& grid) {
+    // A finite x that was rounded to `code` under a scale and is read as `value`. Did it saturate?
+    bool add(double x, double code, double value, double scale, const GridLimits& grid) {
+        const std::uint64_t before = saturated;
         count_limits(absolute(x * scale), absolute(code), grid.smallest_normal, grid.largest, subnormal, saturated);
         if (std::isfinite(value)) max_ulp = std::max(max_ulp, in_ulps(x, value - x, scale, 1.0, grid));
+        return saturated != before;
     }
     void merge(const GridUse& other) {
         subnormal += other.subnormal;
@@ -39,5 +43,11 @@ struct GridUse {
         max_ulp = std::max(max_ulp, other.max_ulp);
     }
 };
+
+// Element i of n, in marks that are empty as long as there is none.
+inline void mark(std::vector<std::uint8_t>& marks, std::size_t i, std::size_t n) {
+    marks.resize(n);
+    marks[i] = 1;
+}
 
 }  // namespace apscope::detail

@@ -4,6 +4,7 @@ import { A_COLOUR, B_COLOUR, chart, dark, figureBox, stepScale } from "./chart.j
 import { bothMeasured, grid, layerSums, layerTable, ratios } from "./compare.js";
 import { detail } from "./detail.js";
 import { element, select } from "./dom.js";
+import { drawParts } from "./parts.js";
 import { judgedTopology } from "./summary.js";
 import { Table } from "./table.js";
 import { clip, figure, percent, times } from "./text.js";
@@ -14,7 +15,7 @@ const MOST_LAYERS = 60;
 export function versusPart(box, state, redraw) {
   const pickers = element("div", { class: "tools" });
   const said = element("p", { class: "said", role: "status" });
-  const map = element("div", { class: "plot" });
+  const map = element("div", { class: "plot" }), parts = element("div", { class: "plot" });
   const panel = element("div", { class: "detail", tabindex: -1 });
   const pick = (layer, step = null) => {
     state.picked = state.picked?.layer === layer && state.picked.step === step ? null : { layer, step };
@@ -22,7 +23,7 @@ export function versusPart(box, state, redraw) {
     if (state.picked) panel.scrollIntoView({ block: "nearest" });
   };
   const table = new Table({ name: "layers", caption: "Layers, A against B", sort: "median_ratio", onpick: (r) => pick(r.layer), columns: layerColumns() });
-  box.append(pickers, said, figureBox("Each cell: NMSE of A over NMSE of B, one layer at one step. A click on a cell or on a layer's name opens it.", map), panel, table.box);
+  box.append(pickers, said, figureBox("Why: what the squared errors of A and B are made of, in the layer that is open, else in all; shares below 0 undo others", parts), figureBox("Each cell: NMSE of A over NMSE of B, one layer at one step. A click on a cell or on a layer's name opens it.", map), panel, table.box);
   return (view) => {
     choosers(pickers, view, state, redraw);
     if (!view.schemes.has(state.a) || !view.schemes.has(state.b)) {
@@ -34,6 +35,7 @@ export function versusPart(box, state, redraw) {
     const counts = bothMeasured(view.rows, sides[0].judged, sides[1].judged);
     const records = layerTable(cells, view.layers, ...sides.map((s) => layerSums(view.rows, view.layers, view.steps, s, counts)));
     said.textContent = sentence(state, sides, records);
+    drawParts(parts, view, sides, counts, state.picked?.layer);
     drawMap(map, view, cells, records, state, pick);
     table.update(records, state.picked?.layer);
     detail(panel, view, state, sides, () => pick(state.picked.layer, state.picked.step));

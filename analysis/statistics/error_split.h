@@ -1,0 +1,69 @@
+// ErrorSplit: where a squared error comes from (docs/definitions.md, section 15). The workers' errors by class of element, a
+// reduction's own, and what of their products is left over:
+//
+//      U   underflow       of x != 0 that became 0
+//      S   saturation      of x beyond the largest value that ended there
+//      R   rounding        of all others
+//      A   accumulation    the result less the exact sum of what was sent
+//
+//      e = U + R + S + A        e e = U U + R R + S S + A A + 2 (U R + U S + U A + R S + R A + S A)
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/bits.h"
+#include "core/ulps.h"
+
+namespace apscope::detail {
+
+struct ErrorSplit {
+    enum Part { underflow, rounding, saturation, accumulation, interaction, part_count };
+    std::array<double, part_count> sums{};  // of fixed shape
+
+    void merge(const ErrorSplit& next) {
+        for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += next.sums[k];
+    }
+};
+
+// Of an error of which the four parts are u, r, s and a; sum(k) is where ErrorSplit::Part k goes.
+template <class SumOf>
+APSCOPE_HD void update_split(double u, double r, double s, double a, const SumOf& sum) {
+    using S = ErrorSplit;
+    sum(S::underflow) += u * u;
+    sum(S::rounding) += r * r;
+    sum(S::saturation) += s * s;
+    sum(S::accumulation) += a * a;
+    sum(S::interaction) += 2.0 * (u * (r + s + a) + (r * (s + a) + s * a));
+}
+
+// The error of an x that was sent as y, in the class that it is of; nothing of a pair that is not finite.
+struct SentError {
+    double underflow, saturation, rounding;
+};
+APSCOPE_HD SentError sent_error(double x, double y, bool is_saturated) {
+    const double e = y - x, error = e - e == 0.0 ? e : 0.0;
+    const double kept = y == 0.0 ? 0.0 : error;  // of an x of 0 it is 0
+    return {y == 0.0 ? error : 0.0, is_saturated ? kept : 0.0, is_saturated ? 0.0 : kept};
+}
+template <class SumOf>
+APSCOPE_HD void update_sent_split(const SentError& e, const SumOf& sum) {
+    using S = ErrorSplit;
+    sum(S::underflow) += e.underflow * e.underflow;
+    sum(S::rounding) += e.rounding * e.rounding;
+    sum(S::saturation) += e.saturation * e.saturation;
+}
+
+// x, the exact sum of what was sent for it, the result, and the exact sum's error by underflow and saturation. A pair that is not
+// finite adds nothing; an exact sum that is not, of a result that is, leaves no split.
+template <class SumOf>
+APSCOPE_HD void update_reduced_split(double x, double exact, double y, double underflow, double saturation, const SumOf& sum) {
+    const double e = y - x;
+    const bool counts = e - e == 0.0;
+    const double u = counts ? underflow : 0.0, s = counts ? saturation : 0.0, a = counts ? y - exact : 0.0;
+    const double r = counts ? ((exact - x) - underflow) - saturation : 0.0;
+    update_split(u, r, s, a, sum);
+}
+
+}  // namespace apscope::detail
