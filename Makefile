@@ -17,7 +17,7 @@ python_sources := $(shell find bindings/apscope -type f -not -path '*/__pycache_
 traces := digits digits_w64 characters
 trace_files := $(shell find $(traces:%=notebooks/data/%) -type f)
 
-.PHONY: help report report-all test lint tidy format package benchmark exhaustive picture stubs docs tables clean system \
+.PHONY: help report report-all test lint tidy sanitize format package benchmark exhaustive picture stubs docs tables clean system \
         test-cpp test-python
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo "make test        build everything and run the C++ tests, the Python tests and the notebooks"
 	@echo "make lint        what the sources look like: the tree, clang-format, ruff, mypy"
 	@echo "make tidy        clang-tidy on the C++ sources that changed since main; ALL=1: on all, half an hour"
+	@echo "make sanitize    the C++ tests under the address and undefined-behaviour sanitizers, then the thread sanitizer; ONLY=asan, tsan"
 	@echo "make format      write sources as make lint wants them"
 	@echo "make package     build the sdist and the wheel into build/package/ and try them in an environment of their own"
 	@echo "make benchmark   the kernels under Google Benchmark, the Python calls under pytest-benchmark, briefly"
@@ -111,6 +112,11 @@ lint: .stamps/installed .stamps/lint  # mypy reads the package as it is installe
 tidy: .stamps/lint
 	@cmake --preset release --log-level=ERROR
 	@$(VENV)/python .ci/tidy.py $(if $(ALL),--all)
+
+# The presets of CMakePresets.json: configured, built and run, all but the proofs over all fp32 numbers.
+sanitize: .stamps/venv
+	@for preset in $(or $(ONLY),asan tsan); do \
+	   CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) CTEST_PARALLEL_LEVEL=$(JOBS) cmake --workflow --preset $$preset || exit 1; done
 
 format: .stamps/lint
 	@.ci/lint.sh --format

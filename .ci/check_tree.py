@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SUFFIXES = {".h", ".cpp", ".cu", ".py", ".sh", ".js"}
-MOST_LINES = 400
+MAX_LINES = 400
 
 # What each layer may include of the project, and of other libraries.
 LAYERS = ["core", "emulation", "analysis", "bindings"]
@@ -108,8 +108,8 @@ def findings(name: str, text: str) -> Iterator[str]:
         yield f"says {match.group()}: finish it, or leave it out"
     if path.suffix not in SUFFIXES:
         return
-    if (lines := len(text.splitlines())) > MOST_LINES:
-        yield f"has {lines} lines; {MOST_LINES} are the limit"
+    if (lines := len(text.splitlines())) > MAX_LINES:
+        yield f"has {lines} lines; {MAX_LINES} are the limit"
     if path.suffix == ".h" and not text.startswith("//"):
         yield "does not begin with a comment that says what it is for"
     yield from wrong_includes(name, text)

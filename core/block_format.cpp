@@ -105,8 +105,8 @@ FloatFormat fixed_point_element(int bits, bool twos_complement) {
 
 int BlockFormat::top_mantissa_bits() const {
     const int emax = element.emax();
-    const int least = element.subnormals ? element.subnormal_exponent : element.emin();
-    return emax - (std::max(emax, least) - element.mantissa_bits);
+    const int min_exponent = element.subnormals ? element.subnormal_exponent : element.emin();
+    return emax - (std::max(emax, min_exponent) - element.mantissa_bits);
 }
 
 double BlockFormat::bits_per_element() const { return element.storage_bits() + static_cast<double>(scale.storage_bits()) / block_size; }
@@ -172,10 +172,11 @@ BlockFormat parse_block_format(std::string_view name) {
         const std::size_t end = std::min(rest.find(','), rest.size());
         const std::string_view option = rest.substr(0, end);
         rest.remove_prefix(end);
+        const std::optional<int> block = option.starts_with("block=") ? detail::parse_number<int>(option.substr(6)) : std::nullopt;
         if (option.starts_with("scale=")) {
             f.scale = parse_format(option.substr(6));
-        } else if (option.starts_with("block=") && detail::parse_number<int>(option.substr(6))) {
-            f.block_size = *detail::parse_number<int>(option.substr(6));
+        } else if (block) {
+            f.block_size = *block;
         } else if (option.starts_with("rule=")) {
             f.rule = parse_scale_rule(option.substr(5));
         } else if (option == "tensor") {

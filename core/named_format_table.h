@@ -21,9 +21,10 @@ constexpr FloatFormat dlfloat16() {
     return f;
 }
 
-inline constexpr std::array<NamedFormat, 25> named_format_table = {{
+inline constexpr auto named_format_table = std::to_array<NamedFormat>({
     {"fp64", "binary64 float64 e11m52 double", "IEEE 754", make_format(11, 52)},
     {"fp32", "binary32 float32 e8m23 single", "IEEE 754", make_format(8, 23)},
+    {"pxr24", "e8m15", "Pixar, in OpenEXR", make_format(8, 15)},
     {"tf32", "tensorfloat32 e8m10", "NVIDIA", make_format(8, 10)},
     {"bf16", "bfloat16 e8m7", "Google", make_format(8, 7)},
     {"fp16", "binary16 float16 half e5m10", "IEEE 754", make_format(5, 10)},
@@ -47,6 +48,6 @@ inline constexpr std::array<NamedFormat, 25> named_format_table = {{
     {"binary8p4se", "", "IEEE P3109", make_p3109(8, 4, true, true)},
     {"binary8p1uf", "", "IEEE P3109 scale", make_p3109(8, 1, false, false)},
     {"binary4p2sf", "", "IEEE P3109", make_p3109(4, 2, true, false)},
-}};
+});
 
 }  // namespace apscope

@@ -17,9 +17,9 @@ APSCOPE_HD Real absolute(Real x) {
 // q = max(floor(log2 (U S |x|)), emin) - m. Not found; by exponents alone, which U = 1 and S = 2^k move; or so.
 enum class Ulps { none, shifted, scaled };
 
-// 2^-q is formed in place: `top` less the exponent field of U S |x|, at least `least`. For formats of fp32.
+// 2^-q is formed in place: `top` less the exponent field of U S |x|, at least `min`. For formats of fp32.
 struct UlpScale {
-    std::int64_t least, top;
+    std::int64_t min, top;
     double scale, units;
 };
 template <Ulps How = Ulps::scaled>
@@ -33,7 +33,7 @@ template <Ulps How = Ulps::scaled>
 APSCOPE_HD double in_ulps(double size, double error, const UlpScale& s) {
     const double at = How == Ulps::shifted ? size : size * s.units * s.scale;
     const auto exponent = static_cast<std::int64_t>(bits_cast<std::uint64_t>(at) & infinity_bits<double>);
-    const double per_ulp = bits_cast<double>(s.top - (exponent > s.least ? exponent : s.least));
+    const double per_ulp = bits_cast<double>(s.top - (exponent > s.min ? exponent : s.min));
     return How == Ulps::shifted ? error * per_ulp : error * s.units * s.scale * per_ulp;
 }
 

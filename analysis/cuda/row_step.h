@@ -39,6 +39,7 @@ struct Piece {
 
     APSCOPE_HD std::uint64_t blocks() const { return (count + sum_block - 1) / sum_block; }
     APSCOPE_HD std::uint64_t places() const { return blocks() * sum_lanes; }
+    // NOLINTNEXTLINE(readability-convert-member-functions-to-static): end() is its other half, and asks for the piece
     APSCOPE_HD std::uint64_t begin(std::uint64_t place) const { return place / sum_lanes * sum_block + place % sum_lanes; }
     APSCOPE_HD std::uint64_t end(std::uint64_t place) const {
         const std::uint64_t next = (place / sum_lanes + 1) * sum_block;

@@ -49,7 +49,7 @@ ExchangeSums::ExchangeSums(const TensorScheme& scheme, std::span<const std::span
     if (!context.reduces) return;
     for (std::string& name : topology_names(scheme, context)) {
         const bool exact = reduced_.empty();
-        reduced_.push_back({std::move(name), exact || scheme.is_exact_sum, {}, {}});
+        reduced_.push_back({std::move(name), (exact || scheme.is_exact_sum) && !scheme.shares_draws, {}, {}});
     }
 }
 
@@ -136,8 +136,8 @@ void ExchangeSums::add_reduced(const Exchange& e, std::size_t at, std::size_t co
             for (std::size_t w = 0; w < e.sent.size(); ++w) add_to(y_, std::span(e.sent[w].values).subspan(at, count), w == 0);
         }
         simd::run<DivideRow>(y_.data(), divisor_, count);
-        add_pairs(row.statistics, reference_, y_, row.is_sum ? std::span<const double>(sum_bias_) : none,
-                  row.is_sum ? std::span<const double>(sum_variance_) : none);
+        add_pairs(row.statistics, reference_, y_, row.adds_moments ? std::span<const double>(sum_bias_) : none,
+                  row.adds_moments ? std::span<const double>(sum_variance_) : none);
         if (splits_) {
             if (r == 0) exact_ = y_;
             simd::run<SplitReduced<true>>(reference_.data(), exact_.data(), y_.data(), lost_.data(), clipped_.data(), count, &row.statistics.split);
@@ -182,7 +182,7 @@ std::vector<ResultRow> ExchangeSums::rows(std::optional<int> scale_exponent, boo
         row.statistics = r.statistics;
         if (skipped) continue;
         // Of certain messages only a reduction that draws makes something uncertain.
-        row.moments = r.is_sum || (certain && !scheme_.reduction_draws) ? drawn : Moments::none;
+        row.moments = r.adds_moments || (certain && !scheme_.reduction_draws) ? drawn : Moments::none;
         row.float_grid = scheme_.limits && has_scales_;
         row.has_split = splits_;
         if (scheme_.compares_intended) row.own = r.own;

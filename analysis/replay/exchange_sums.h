@@ -26,7 +26,7 @@ public:
 private:
     struct Reduced {
         std::string topology;
-        bool is_sum = false;  // of the messages' values, so that their moments add up
+        bool adds_moments = false;  // a sum of values that were drawn independently
         ErrorStatistics statistics, own;
     };
     void count(const Exchange& e);

@@ -13,7 +13,7 @@ RowTask SchemeRun::task() const {
     task.wire = scale_;
     task.projection = scheme_.grid.projection;
     task.inverse = decision_.exponent ? inverse_ : 0.0;
-    if (sent_) task.narrow = scaled_format(scheme_.grid.format, *decision_.exponent);
+    if (sent_ && decision_.exponent) task.narrow = scaled_format(scheme_.grid.format, *decision_.exponent);
     if (sums_ && (sums_->in_hardware || sums_->step)) task.step = sums_->step.value_or(StepCast<float>{});
     task.accumulator = accumulator_;
     task.wire_draws = stochastic_;

@@ -43,7 +43,7 @@ void DrawSamples::merge(const DrawSamples& next) {
 }
 
 void DrawSamples::fill(ResultRow& row) const {
-    if (empty() || row.counted != row.count || row.count == 0) return;
+    if (empty() || !row.count || row.counted != row.count || *row.count == 0) return;
     const double n = static_cast<double>(*row.count), k = static_cast<double>(draw_error.size());
     // mean +- spread of values that stand for whole-tensor sums.
     const auto mean_and_squares = [&](const std::vector<double>& values) {

@@ -24,12 +24,12 @@ struct LargestFinite {
     static APSCOPE_INLINE void run(const float* values, std::size_t count, std::uint32_t* largest) {
         // As signed integers, one binade up, what is not finite is negative.
         constexpr std::uint32_t binade = 0x00800000;
-        std::int32_t most = binade;
+        std::int32_t max = binade;
         for (std::size_t i = 0; i < count; ++i) {
             const auto lifted = static_cast<std::int32_t>((bits_cast<std::uint32_t>(values[i]) & 0x7FFFFFFF) + binade);
-            most = lifted > most ? lifted : most;
+            max = lifted > max ? lifted : max;
         }
-        *largest = static_cast<std::uint32_t>(most) - binade;
+        *largest = static_cast<std::uint32_t>(max) - binade;
     }
 };
 
@@ -38,9 +38,9 @@ struct LargestFinite {
 void ExponentHistogram::add_each(std::span<const float> values) {
     for (const float value : values) {
         const std::uint32_t magnitude = bits_cast<std::uint32_t>(value) & 0x7FFFFFFF, field = magnitude >> 23;
-        if (field - 1 < 254) ++finite[field + static_cast<std::size_t>(-127 - least)];
+        if (field - 1 < 254) ++finite[field + static_cast<std::size_t>(-127 - min_exponent)];
         else if (magnitude == 0) ++zero;
-        else if (magnitude < 0x7F800000) ++finite[static_cast<std::size_t>(exponent_of<float>(magnitude) - least)];
+        else if (magnitude < 0x7F800000) ++finite[static_cast<std::size_t>(exponent_of<float>(magnitude) - min_exponent)];
         else if (magnitude == 0x7F800000) ++infinite;
         else ++nan;
     }
@@ -59,13 +59,14 @@ void ExponentHistogram::add(std::span<const float> values) {
         for (const auto& table : fields) {
             for (std::size_t field = 0; field < 256; ++field) found[field] += table[field];
         }
-        for (int field = 1; field < 255; ++field) finite[static_cast<std::size_t>(field - 127 - least)] += found[static_cast<std::size_t>(field)];
+        for (int field = 1; field < 255; ++field)
+            finite[static_cast<std::size_t>(field - 127 - min_exponent)] += found[static_cast<std::size_t>(field)];
         // Zeros and subnormal numbers share a field, infinities and NaNs do.
         if (found[0] + found[255] > 0) {
             for (const float value : part) {
                 const std::uint32_t magnitude = bits_cast<std::uint32_t>(value) & 0x7FFFFFFF;
                 if (magnitude == 0) ++zero;
-                else if (magnitude < 0x00800000) ++finite[static_cast<std::size_t>(exponent_of<float>(magnitude) - least)];
+                else if (magnitude < 0x00800000) ++finite[static_cast<std::size_t>(exponent_of<float>(magnitude) - min_exponent)];
                 else if (magnitude == 0x7F800000) ++infinite;
                 else if (magnitude > 0x7F800000) ++nan;
             }

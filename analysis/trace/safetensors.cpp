@@ -65,10 +65,10 @@ void read_whole(int descriptor, void* into, std::size_t length, const std::files
 }
 
 void drop_pages(const std::byte* begin, std::size_t length) {
-    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-    const auto first = (reinterpret_cast<std::uintptr_t>(begin) + page - 1) / page * page;
-    const auto last = (reinterpret_cast<std::uintptr_t>(begin) + length) / page * page;
-    if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    const std::size_t before = (page - reinterpret_cast<std::uintptr_t>(begin) % page) % page;  // bytes of a page that begins earlier
+    if (length < before + page) return;
+    madvise(const_cast<std::byte*>(begin) + before, (length - before) / page * page, MADV_DONTNEED);
 }
 
 }  // namespace
@@ -77,10 +77,8 @@ std::shared_ptr<const SafetensorsFile> SafetensorsFile::open(const std::filesyst
     const auto fail = [&path](int code) { throw std::system_error(code, std::generic_category(), path.string() + " cannot be read"); };
     const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (descriptor < 0) fail(errno);
-    struct Closer {
-        int descriptor;
-        ~Closer() { ::close(descriptor); }
-    } closer{descriptor};
+    const auto close = [](const int* opened) { ::close(*opened); };
+    const std::unique_ptr<const int, decltype(close)> closer(&descriptor, close);
     struct stat status{};
     if (::fstat(descriptor, &status) != 0) fail(errno);
     if (!S_ISREG(status.st_mode)) refuse(path, "not a regular file");
@@ -135,8 +133,8 @@ std::span<const std::byte> SafetensorsFile::bytes(const std::string& name) const
 // Pages that another view still uses come back when it touches them: the file is unchanged.
 void SafetensorsFile::count_small_view(std::size_t length) const {
     if (!small_.empty()) return;
-    const std::size_t most = std::min(length_, drop_pages_from);
-    if (small_views_.fetch_add(length, std::memory_order_relaxed) + length < most) return;
+    const std::size_t limit = std::min(length_, drop_pages_from);
+    if (small_views_.fetch_add(length, std::memory_order_relaxed) + length < limit) return;
     small_views_.store(0, std::memory_order_relaxed);
     drop_pages(contents_, length_);
 }

@@ -29,7 +29,7 @@ int bits_of(std::string_view dtype) {
 }
 
 std::uint64_t natural(const nlohmann::json& value, const std::filesystem::path& path, const std::string& field) {
-    if (!value.is_number_unsigned()) refuse(path, field + " is " + value.dump() + "; it must be a whole number, 0 or more");
+    if (!value.is_number_unsigned()) refuse(path, field + " is " + value.dump() + "; it must be an integer of at least 0");
     return value.get<std::uint64_t>();
 }
 
@@ -125,7 +125,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t 
 }
 
 SafetensorsHeader SafetensorsHeaders::header(std::string_view text, std::uint64_t data_length, const std::filesystem::path& path) {
-    constexpr std::size_t most = 4, longest = std::size_t{1} << 20;
+    constexpr std::size_t max_headers = 4, max_length = std::size_t{1} << 20;
     const Split parts = split(text);
     const auto find = [&] {
         return std::find_if(seen_.begin(), seen_.end(),
@@ -140,8 +140,8 @@ SafetensorsHeader SafetensorsHeaders::header(std::string_view text, std::uint64_
     }
     SafetensorsHeader header = parse_safetensors_header(text, data_length, path);
     const std::lock_guard lock(mutex_);
-    if (text.size() > longest || find() != seen_.end()) return header;
-    if (seen_.size() == most) seen_.pop_back();
+    if (text.size() > max_length || find() != seen_.end()) return header;
+    if (seen_.size() == max_headers) seen_.pop_back();
     seen_.insert(seen_.begin(), {std::string(parts.tensors), data_length, header});
     return header;
 }

@@ -49,7 +49,7 @@ public:
     }
     std::int64_t natural(const char* key) const {
         const json& value = at(key);
-        if (!value.is_number_unsigned() || value.get<std::uint64_t>() > std::uint64_t{INT64_MAX}) refuse_type(key, "a whole number, 0 or more");
+        if (!value.is_number_unsigned() || value.get<std::uint64_t>() > std::uint64_t{INT64_MAX}) refuse_type(key, "an integer of at least 0");
         return value.get<std::int64_t>();
     }
     // JSON has no NaN and no infinity; a diverged loss is written as a word.
@@ -84,7 +84,7 @@ TensorInfo parse_tensor(const json& object, const std::string& where) {
     for (const auto& extent : fields.array("shape")) {
         const bool natural = extent.is_number_unsigned() && extent.get<std::uint64_t>() <= std::uint64_t{INT64_MAX};
         if (!natural || __builtin_mul_overflow(elements, extent.get<std::uint64_t>(), &elements))
-            fields.refuse("has shape " + object["shape"].dump() + "; it must be whole numbers, 0 or more");
+            fields.refuse("has shape " + object["shape"].dump() + "; it must be integers of at least 0");
         tensor.shape.push_back(extent.get<std::int64_t>());
     }
     return tensor;

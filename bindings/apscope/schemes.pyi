@@ -49,6 +49,7 @@ __all__ = [
     "FFTSparse",
     "IntegerAllReduce",
     "PowerSGD",
+    "RandomK",
     "THC",
     "TopK",
     "ZeroBlocks",
@@ -361,6 +362,9 @@ class IntegerAllReduce(Scheme):
 
 class PowerSGD(Scheme):
     def __init__(self, *, rank: float | str = 2) -> None: ...
+
+class RandomK(Scheme):
+    def __init__(self, *, keep: float | str = 0.01, scale: bool = True) -> None: ...
 
 class THC(Scheme):
     def __init__(self, *, bits: float | str = 4, granularity: float | str = 30) -> None: ...

@@ -109,7 +109,7 @@ void set_parts(TensorScheme& t, const py::dict& parts, int bits) {
 }
 
 py::dict run_exchange(const MadeSchemes& made, const std::string& spec, const py::array_t<float, py::array::c_style>& x, const TrainingStep& given,
-                      const py::dict& earlier, const std::string& topology, py::object weights, py::object full_batch) {
+                      const py::dict& earlier, const std::string& topology, const py::object& weights, const py::object& full_batch) {
     using Floats = py::array_t<float, py::array::c_style | py::array::forcecast>;
     const TensorScheme tensor = as_tensor_scheme(parse_scheme(spec, &made));
     TrainingStep step = given;

@@ -66,7 +66,7 @@ py::dict histogram_columns(const Trace& trace, const std::vector<ItemHistogram>&
             if (count != 0) bins.push_back({&item, kind, exponent, count});
         };
         const ExponentHistogram& h = item.histogram;
-        for (int e = ExponentHistogram::least; e <= ExponentHistogram::most; ++e) add("finite", e, h.count(e));
+        for (int e = ExponentHistogram::min_exponent; e <= ExponentHistogram::max_exponent; ++e) add("finite", e, h.count(e));
         add("zero", {}, h.zero);
         add("infinite", {}, h.infinite);
         add("nan", {}, h.nan);

@@ -48,7 +48,7 @@ BasicRationalOracle<Real>::BasicRationalOracle(const FloatFormat& format, const 
     last_code_ = static_cast<std::uint64_t>(field) << format.mantissa_bits;
     const std::uint64_t first_above_zero = format.zero == Zero::none ? 0 : 1;
     smallest_normal_ = value(format.subnormals ? std::uint64_t{1} << format.mantissa_bits : first_above_zero);
-    largest_ = value(format.top_finite_code());
+    largest_ = value(format.top_finite_code());  // NOLINT(cppcoreguidelines-prefer-member-initializer): value() needs what stands above
 }
 
 template <class Real>

@@ -16,8 +16,8 @@ namespace apscope::detail {
 // that the calls show.
 template <class Real>
 std::size_t tile_of(std::size_t workers) {
-    constexpr std::size_t cache = 24576, least = 256, most = 2048;
-    return std::clamp(cache / (sizeof(Real) * std::max<std::size_t>(workers, 1)) / 64 * 64, least, most);
+    constexpr std::size_t cache = 24576, min = 256, max = 2048;
+    return std::clamp(cache / (sizeof(Real) * std::max<std::size_t>(workers, 1)) / 64 * 64, min, max);
 }
 
 // The hops of one tile. at[r] is where row r is read, which is changed as rows of partial sums take their place:

@@ -33,11 +33,13 @@ inline constexpr Hardware fp32_hardware{24, -149, 127}, fp64_hardware{53, -1074,
 bool holds(const Hardware& hardware, const ValueRange& values);
 // Is every sum of two numbers of the set one of the type's? Sums are multiples of the set's quantum below
 // 2^(top + 2).
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): letters in the definition, which is a formula
 bool sums_are_exact(const Hardware& hardware, const ValueRange& terms);
 // Is RN_p(RN_hardware(x + y)) = RN_p(x + y) for numbers x, y of the set, with any rule for ties of RN_p? So it
 // is if 2p + 1 <= the hardware's precision and all x, y are numbers of the format with unbounded range above
 // (Figueroa, 1995; Flocq, Double_rounding.v, round_round_plus_FLT). An inexact hardware sum has a larger operand
 // x on the format's grid and a smaller one below a quarter of its quantum: both sides are x.
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): as above
 bool sum_rounds_twice_safely(const Hardware& hardware, const ValueRange& terms, int precision, int quantum);
 // The same for products, with ties to even: P = the factors' bits together fit the hardware, and its quantum is
 // at most 2^(q - P). A product of at least 2^(q - 1), half the least number, is then exact. A smaller one

@@ -94,7 +94,7 @@ private:
         }
         if constexpr (encodes) {
             std::uint8_t* codes = scales_ + batch.scale;
-            const int offset = job_.least_scale_code - static_cast<int>(job_.power.min);
+            const int offset = job_.min_scale_code - static_cast<int>(job_.power.min);
             if (ratio) std::copy_n(room.codes, batch.blocks, codes);
             else std::transform(room.exponents, room.exponents + batch.blocks, codes, [&](int k) { return static_cast<std::uint8_t>(k + offset); });
         }

@@ -105,7 +105,7 @@ void set_power_rule(BlockJob<Real>& job, const Cast<Real>& cast) {
     // |x| and c stay finite for the largest |x|, whatever k is.
     p.limit = static_cast<Bits>(2 * L::bias - L::fraction_bits + f.element.mantissa_bits + 1) << L::fraction_bits;
     job.served = p.lowest <= p.highest;
-    job.least_scale_code = static_cast<int>(encode_one(static_cast<float>(f.scale.smallest_positive()), job.encoder.scale_codec));
+    job.min_scale_code = static_cast<int>(encode_one(static_cast<float>(f.scale.smallest_positive()), job.encoder.scale_codec));
 }
 
 void set_ratio_rule(BlockJob<float>& job, const Cast<float>& cast) {

@@ -17,7 +17,7 @@ struct BlockJob {
     BlockCast<Real> cast{};
     PowerScaleRule<Real> power{};
     RatioScaleRule ratio_rule{};
-    int least_scale_code = 0;  // of 2^power.min; each power of two has the next code
+    int min_scale_code = 0;  // of 2^power.min; each power of two has the next code
 };
 
 // The encoder's tensor scale must have been set.

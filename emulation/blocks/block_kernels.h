@@ -84,9 +84,9 @@ APSCOPE_HD BitsOf<Real> round_movable(BitsOf<Real> magnitude, bool negative, con
 template <class Real>
 APSCOPE_HD BitsOf<Real> movable_code(BitsOf<Real> rounded, const MovableFormat<Real>& f, BitsOf<Real> shift) {
     using Bits = BitsOf<Real>;
-    const Bits least = f.grid.least + shift, c = least + f.grid.lift;
+    const Bits min = f.grid.least + shift, c = min + f.grid.lift;
     const Bits quanta = bits_cast<Bits>(bits_cast<Real>(rounded) + bits_cast<Real>(c)) - c;
-    return select(rounded < least, quanta, ((rounded - shift) >> f.code_shift) - f.code_offset);
+    return select(rounded < min, quanta, ((rounded - shift) >> f.code_shift) - f.code_offset);
 }
 
 // One element: its value times its block's scale, or its code.

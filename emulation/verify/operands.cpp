@@ -211,6 +211,7 @@ std::array<Real, 3> Operands<Real>::at_the_turn(Draws& draws, std::uint64_t word
     const Wide one = Wide{1} << std::numeric_limits<Real>::digits, least = part / one + 2;
     for (Wide divisor = least; divisor < least + 512 && divisor < one && step >= 0x1p-60; ++divisor) {
         if (part % divisor != 0 || part < divisor) continue;
+        // NOLINTNEXTLINE(bugprone-integer-division): it leaves nothing
         return {static_cast<Real>(std::ldexp(static_cast<double>(part / divisor), unit)),
                 static_cast<Real>(sign * static_cast<double>(divisor) * step), static_cast<Real>(sign * low)};
     }

@@ -29,6 +29,8 @@ static_assert(has("fp16", 16, {65504, 0x1p-14, 0x1p-24}, true, true));
 // bfloat16: fp32's upper half.
 static_assert(has("bf16", 16, {0x1.fep127, 0x1p-126, 0x1p-133}, true, true));
 static_assert(has("tf32", 19, {0x1.ffcp127, 0x1p-126, 0x1p-136}, true, true));
+// OpenEXR, ImfPxr24Compressor.cpp: fp32's upper 24 bits.
+static_assert(has("pxr24", 24, {0x1.fffep127, 0x1p-126, 0x1p-141}, true, true));
 // OCP 8-bit Floating Point Specification (OFP8).
 static_assert(has("e4m3fn", 8, {448, 0x1p-6, 0x1p-9}, false, true));
 static_assert(has("e5m2", 8, {57344, 0x1p-14, 0x1p-16}, true, true));

@@ -34,8 +34,8 @@ std::uint64_t mismatches(const FloatFormat& format, const Projection& projection
             for (std::size_t i = begin; i < end; ++i) {
                 if (bits_cast<std::uint32_t>(expected[i - begin]) == bits_cast<std::uint32_t>(out[i])) continue;
                 ++wrong;
-                std::uint64_t least = earliest;
-                while (start + i < least && !earliest.compare_exchange_weak(least, start + i)) {}
+                std::uint64_t found = earliest;
+                while (start + i < found && !earliest.compare_exchange_weak(found, start + i)) {}
             }
         });
     }

@@ -11,6 +11,10 @@ import pytest
 
 import apscope
 from apscope._results.pooling import pool
+from apscope.record import TraceWriter
+from tests.reference.random_words import replay_key
+from tests.reference.schemes import Scheme, random_k_decoded
+from tests.reference.topologies import rank_order_sum
 
 DATA = Path(__file__).parents[2] / "notebooks" / "data"
 
@@ -113,6 +117,53 @@ def test_top_k_loses_at_most_the_share_it_leaves_out(keep):
 
 def test_top_k_takes_the_first_of_equals():
     assert apscope.exchange("top_k:keep=0.5", np.float32([[1, -1, 1, -1, 0.5, 1]])).sent.tolist() == [[1, -1, 1, 0, 0, 0]]
+
+
+@pytest.mark.parametrize("spec", ["random_k", "random_k:keep=0.1", "random_k:keep=0.3,scale=false", "random_k:keep=1"])
+@pytest.mark.parametrize("n", [1, 7, 300])
+def test_RK1_values_and_moments_are_those_of_the_rule(spec, n):
+    g = normal(3, n, seed=n) ** 3
+    e = apscope.exchange(spec, g, seed=5, step=2, tensor="layer.weight")
+    y, bias, variance = random_k_decoded(g, Scheme.parse(spec), replay_key(5, "layer.weight", 2))
+    assert np.array_equal(e.sent, y) and np.array_equal(e.reduced, rank_order_sum(y, np.float32))
+    assert np.allclose(e.bias, np.array(bias, float), rtol=0, atol=2.0**-52 * np.abs(g).max())
+    assert np.allclose(e.variance, np.array(variance, float), rtol=1e-15, atol=0)
+    k = np.count_nonzero(y[0])
+    assert e.payload_bits == [32 * k] * 3 and not any(e.side_bits)
+    for payload, row in zip(e.payload, y, strict=True):
+        assert np.array_equal(np.frombuffer(payload, np.float32), row[row != 0])
+
+
+@pytest.mark.parametrize("keep", [0.05, 0.25, 0.7])
+def test_RK2_the_mean_error_is_n_over_k_less_one_of_the_square(keep):
+    """Without the scale it is 1 - k / n of the square: what error feedback needs. Rounding to fp32 does not show beside either."""
+    n, runs = 200, 400
+    g, k = normal(1, n, seed=3), int(keep * n)
+    for scale, expected in (("true", n / k - 1), ("false", 1 - k / n)):
+        sent = np.stack([apscope.exchange(f"random_k:keep={keep},scale={scale}", g, seed=s).sent[0] for s in range(runs)])
+        errors = ((sent - g[0]) ** 2).sum(axis=1) / squares(g)
+        assert abs(errors.mean() - expected) < 5 * errors.std(ddof=1) / math.sqrt(runs)
+
+
+def test_RK3_equal_workers_gain_nothing_and_all_places_are_as_likely(tmp_path):
+    """One choice for all: the variance of the mean is that of a worker's message, which independent draws would divide by W."""
+    g, n, k = np.ones((1, 4, 100), np.float32), 100, 20
+    with TraceWriter(tmp_path / "t", workers=4, reduction="mean") as writer:
+        for worker in range(4):
+            writer.add(0, worker, "layer.weight", g[0, worker])
+        writer.end_step(0)
+    trace = apscope.open_trace(tmp_path / "t")
+    rows = apscope.replay(trace, "random_k:keep=0.2", topology="ring", draws=40).frame.set_index("topology")
+    assert list(rows.index) == ["", "exact", "linear"] and rows.loc[""].expected_variance == pytest.approx(n / k - 1, rel=1e-14)
+    assert rows.loc["exact"].expected_variance == rows.loc["linear"].expected_variance
+    # The mean over all elements is 1 in every draw: of the variances the sample's loses 1 / (K - 1) at most.
+    assert abs(rows.loc["exact"].expected_variance - (n / k - 1)) < 0.2
+    once = apscope.replay(trace, "random_k:keep=0.2", topology="ring").frame.set_index("topology")
+    assert math.isnan(once.loc["exact"].expected_variance) and math.isnan(once.loc["linear"].expected_variance)
+    runs = 2000
+    counts = sum(apscope.exchange("random_k:keep=0.2", g[0, :1], seed=s).sent[0] != 0 for s in range(runs))
+    z = (counts - runs * k / n) / math.sqrt(runs * k / n * (1 - k / n))
+    assert counts.sum() == runs * k and np.abs(z).max() < 4.5
 
 
 @pytest.mark.parametrize("rank", [1, 2, 5])

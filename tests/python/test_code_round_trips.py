@@ -125,3 +125,23 @@ def test_a_wide_array_of_codes_is_read_as_a_short_one():
         whole = apscope.decode(codes, name, threads=2)
         assert whole[:40].tobytes() == apscope.decode(codes[:40], name).tobytes()
         assert whole[4990:].tobytes() == apscope.decode(codes[4990:], name).tobytes()
+
+
+def openexr_float24(x: np.ndarray) -> np.ndarray:
+    """The 24 bits that OpenEXR's PXR24 compression keeps of a finite fp32 number: halves up, and never to infinity."""
+    bits = x.view(np.uint32)
+    magnitude = bits & 0x7FFFFFFF
+    rounded = (magnitude + (magnitude & 0x80)) >> 8
+    return np.where(rounded >= 0x7F8000, magnitude >> 8, rounded) | (bits & 0x80000000) >> 8
+
+
+def test_pxr24_is_what_openexr_keeps_of_fp32():
+    rng = np.random.default_rng(24)
+    x = rng.integers(0, 2**32, 200_000, np.uint32).view(np.float32)
+    edges = (np.arange(0, 0x7F8000, 4099, dtype=np.uint32)[:, None] << 8) + np.uint32([0, 1, 0x7F, 0x80, 0x81, 0xFF])
+    x = np.concatenate([x[np.isfinite(x)], edges.ravel().view(np.float32), np.float32([0.0, -0.0, 3.4028235e38, -3.4028235e38])])
+    f = apscope.FloatFormat("pxr24")
+    assert f == apscope.FloatFormat("e8m15") and f.storage_bits == 24 and f.has_infinity and f.has_nan
+    codes = apscope.encode(x, f, rounding="ties_to_away", overflow="saturate")
+    assert np.array_equal(codes, openexr_float24(x))
+    assert np.array_equal(apscope.decode(codes, f).astype(np.float32).view(np.uint32), codes.astype(np.uint32) << 8)

@@ -72,7 +72,7 @@ LEVELS = np.linspace(-3.7, 4.1, 7)
 SPECS = [
     "none:bf16", "aps:e4m3", "aps:e5m2,rounding=stochastic", "aps:e4m3,unit=10", "loss_scaling:e5m2,scale=1000", "stochastic:e4m3", "natural",
     "qsgd", "terngrad", "zipml:levels=5", "bit_centering", "sign", "sign:scale=l2", "sign_vote", "onebit_adam", "birder", "residual(qsgd)",
-    "multipoint", "multipoint:zero=false", "thc", "integer_allreduce:rounding=stochastic", "fft_sparse", "top_k", "powersgd:rank=1", "mx", "nvfp4",
+    "multipoint", "multipoint:zero=false", "thc", "integer_allreduce:rounding=stochastic", "fft_sparse", "top_k", "random_k:keep=0.3", "powersgd:rank=1", "mx", "nvfp4",
     "delayed_scaling:e5m2", "current_scaling:e4m3,agree=local", "fp8_allreduce:e4m3", "cpd:e5m2", "adaptive_loss_scaling:fp16", "hfp8:e5m2",
     "error_feedback(aps:e3m0),decay=0.9", "zero_blocks",
 ]  # fmt: skip

@@ -127,6 +127,7 @@ OWN = {  # topology, and bytes that a rank sends
     "integer_allreduce:bits=8": ("code_sum", 7 / 4 * N + 7 / 4 * N / 256),
     "onebit_adam": ("two_phase", 7 / 4 * N / 8 + 7 * 8),
     "birder": ("two_phase", 7 / 4 * N / 8),
+    "random_k:keep=0.01": ("linear", 7 / 4 * 64 * 4),
     "zero_blocks": ("linear", 7 / 4 * (4 * N + N / 256 / 8)),
     "powersgd": ("linear", 7 / 4 * 4 * 2 * (100 + 64)),
     "error_feedback(powersgd:rank=1)": ("linear", 7 / 4 * 4 * (100 + 64)),

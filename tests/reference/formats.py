@@ -38,6 +38,7 @@ def zeroless(exponent_bits: int, mantissa_bits: int, bias: int, nan_codes: int =
 
 FORMATS = {
     "fp32": ieee(8, 23),
+    "pxr24": ieee(8, 15),
     "tf32": ieee(8, 10),
     "bf16": ieee(8, 7),
     "fp16": ieee(5, 10),

@@ -13,7 +13,7 @@ import numpy as np
 
 from .casts import Rounding, cast, exact, moments
 from .formats import FORMATS
-from .random_words import WIRE, random_integers
+from .random_words import REDUCE, WIRE, random_integers
 from .rounding import Format
 from .statistics import fixed_shape_sum
 
@@ -25,6 +25,7 @@ KEYS = {
     "aps": FLOAT_KEYS | {"headroom": "workers", "rule": "ceil"},
     "stochastic": FLOAT_KEYS | {"rounding": "stochastic"},
     "qsgd": {"levels": "7", "bucket": "512", "random_bits": "32"},
+    "random_k": {"keep": "0.01", "scale": "true"},
 }
 
 
@@ -39,7 +40,7 @@ class Scheme:
     def parse(spec: str) -> Scheme:
         name, _, rest = spec.partition(":")
         words = rest.split(",") if rest else []
-        format = "" if name == "qsgd" else words.pop(0)
+        format = "" if name in ("qsgd", "random_k") else words.pop(0)
         return Scheme(spec, name, format, KEYS[name] | dict(w.split("=") for w in words))
 
     @property
@@ -192,4 +193,21 @@ def qsgd_decoded(g: np.ndarray, scheme: Scheme, key) -> tuple[np.ndarray, list, 
                 variance.append(p * (1 - p) * step * step)
         biases.append(bias)
         variances.append(variance)
+    return y, biases, variances
+
+
+def random_k_decoded(g: np.ndarray, scheme: Scheme, key) -> tuple[np.ndarray, list, list]:
+    """Decoded values (W, n) and their moments, of finite elements: places by words that all workers share."""
+    n = g.shape[1]
+    k = min(n, max(1, math.floor(float(scheme.keys["keep"]) * n)))
+    words = random_integers(key, np.arange(n), 53, REDUCE)
+    chosen = set(sorted(range(n), key=lambda i: (-words[i], i))[:k])
+    factor, p = (n / k if scheme.keys["scale"] == "true" else 1.0), Fraction(k, n)
+    y, biases, variances = np.zeros(g.shape), [], []
+    for worker, values in enumerate(g.tolist()):
+        sent = [float(np.float32(x * factor)) for x in values]
+        for i in chosen:
+            y[worker, i] = sent[i]
+        biases.append([Fraction(v) * p - Fraction(x) for v, x in zip(sent, values)])
+        variances.append([Fraction(v) ** 2 * p * (1 - p) for v in sent])
     return y, biases, variances

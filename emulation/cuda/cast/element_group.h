@@ -90,12 +90,12 @@ APSCOPE_HD void store_group(T* array, const ElementRange& range, std::uint64_t o
     }
 }
 
-// The least of the indices that threads hand in.
-APSCOPE_HD void note_first(unsigned long long* least, std::uint64_t index) {
+// The smallest of the indices that threads hand in.
+APSCOPE_HD void note_first(unsigned long long* min, std::uint64_t index) {
 #if defined(__CUDA_ARCH__)
-    atomicMin(least, static_cast<unsigned long long>(index));
+    atomicMin(min, static_cast<unsigned long long>(index));
 #else
-    if (index < *least) *least = index;
+    if (index < *min) *min = index;
 #endif
 }
 

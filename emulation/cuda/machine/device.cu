@@ -25,10 +25,10 @@ void require_device(int device) {
     int major = 0, minor = 0;
     APSCOPE_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
     APSCOPE_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
-    constexpr int least = APSCOPE_LEAST_CAPABILITY;
-    if (10 * major + minor < least) {
+    constexpr int min = APSCOPE_MIN_CAPABILITY;
+    if (10 * major + minor < min) {
         throw std::runtime_error("the GPU has compute capability " + std::to_string(major) + "." + std::to_string(minor) +
-                                 ", and apscope was compiled for " + std::to_string(least / 10) + "." + std::to_string(least % 10) +
+                                 ", and apscope was compiled for " + std::to_string(min / 10) + "." + std::to_string(min % 10) +
                                  " and newer; build it with CMAKE_CUDA_ARCHITECTURES=" + std::to_string(10 * major + minor));
     }
 }

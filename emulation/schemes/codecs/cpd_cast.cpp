@@ -18,13 +18,13 @@ namespace {
 APSCOPE_INLINE float cast_one(float x, int exponent_bits, int mantissa_bits) {
     const std::uint32_t bits = bits_cast<std::uint32_t>(x), sign = bits & 0x80000000, magnitude = bits ^ sign;
     const std::int32_t field = static_cast<std::int32_t>(magnitude >> 23), bias = (1 << (exponent_bits - 1)) - 1, exponent = field - 127;
-    const std::int32_t least = exponent > 1 - bias ? exponent : 1 - bias, shift = least - exponent;
+    const std::int32_t kept_exponent = exponent > 1 - bias ? exponent : 1 - bias, shift = kept_exponent - exponent;
     const std::uint32_t significand = (magnitude & 0x7fffff) | 0x800000;
     const std::uint32_t left = significand >> static_cast<std::uint32_t>(shift < 31 ? shift : 31);  // what leaves here is forgotten
     const std::uint32_t one = 1, unit = one << static_cast<std::uint32_t>(23 - mantissa_bits), rest = left & (unit - 1), kept = left - rest;
     // Above the middle, or on it and odd: with twice the rest one more.
     const std::uint32_t odd = (kept & unit) != 0 ? 1 : 0, up = 2 * rest + odd > unit ? unit : 0;
-    const double power = bits_cast<double>(static_cast<std::uint64_t>(least - 23 + 1023) << 52);
+    const double power = bits_cast<double>(static_cast<std::uint64_t>(kept_exponent - 23 + 1023) << 52);
     const auto size = static_cast<float>(static_cast<double>(static_cast<std::int32_t>(kept + up)) * power);
     std::uint32_t result = bits_cast<std::uint32_t>(size) | sign;
     result = exponent > bias ? infinity_bits<float> | sign : result;

@@ -18,9 +18,10 @@ inline double erf_series(double x) {
 }
 
 inline double inverse_erf(double z) {
-    double low = 0.0, high = 4.0;
-    for (double middle = 2.0; middle > low && middle < high; middle = 0.5 * (low + high)) {
+    double low = 0.0, high = 4.0, middle = 2.0;
+    while (middle > low && middle < high) {
         (erf_series(middle) < std::abs(z) ? low : high) = middle;
+        middle = 0.5 * (low + high);
     }
     return z < 0.0 ? -low : low;
 }

@@ -1,5 +1,5 @@
-// The best i of T[i, t - 1] + cost(i, j) is that of the least exact total (about 100 bits of a cost, one rounding of the
-// total), of equals the first. Most are seen in fp64 at once: only one total comes as near to the least as the
+// The best i of T[i, t - 1] + cost(i, j) is that of the smallest exact total (about 100 bits of a cost, one rounding of the
+// total), of equals the first. Most are seen in fp64 at once: only one total comes as near to the smallest as the
 // roundings can hide. Exact totals are computed for the others alone, and kept.
 #include "emulation/schemes/codecs/level_search.h"
 
@@ -62,14 +62,14 @@ struct Arrays {
 
 // The least of `range` totals from `before`, `at` and `above` on, and those that come within doubt of it: how many times
 // one_hit plus the sum of their places.
-struct Least {
+struct Minimum {
     double total;
     std::int64_t found;
 };
 constexpr std::int64_t one_hit = std::int64_t{1} << 32;  // no place reaches it
 
 // Up to `few` totals: without a branch. g++ would take such short loops apart before it sees vector code in them.
-APSCOPE_INLINE Least least_of_few(const double* before, const double* at, const double* above, std::size_t range, double at_j, double above_j,
+APSCOPE_INLINE Minimum min_of_few(const double* before, const double* at, const double* above, std::size_t range, double at_j, double above_j,
                                   double doubt) {
     double v[few], w[few / 2];
     const double length = static_cast<double>(range);
@@ -80,15 +80,15 @@ APSCOPE_INLINE Least least_of_few(const double* before, const double* at, const 
     }
 #pragma GCC unroll 1
     for (std::size_t l = 0; l < few / 2; ++l) w[l] = v[l + few / 2] < v[l] ? v[l + few / 2] : v[l];
-    const double even = w[2] < w[0] ? w[2] : w[0], odd = w[3] < w[1] ? w[3] : w[1], least = odd < even ? odd : even;
+    const double even = w[2] < w[0] ? w[2] : w[0], odd = w[3] < w[1] ? w[3] : w[1], min = odd < even ? odd : even;
     std::int64_t found = 0;
 #pragma GCC unroll 1
-    for (std::size_t l = 0; l < few; ++l) found += v[l] <= least + doubt ? one_hit | static_cast<std::int64_t>(l) : 0;
-    return {least, found};
+    for (std::size_t l = 0; l < few; ++l) found += v[l] <= min + doubt ? one_hit | static_cast<std::int64_t>(l) : 0;
+    return {min, found};
 }
 
 // Any number, in whole groups of `few`: v has room for them.
-APSCOPE_INLINE Least least_of_many(const double* before, const double* at, const double* above, std::size_t range, double at_j, double above_j,
+APSCOPE_INLINE Minimum min_of_many(const double* before, const double* at, const double* above, std::size_t range, double at_j, double above_j,
                                    double doubt, double* v) {
     double w[few];
     for (double& l : w) l = infinity;
@@ -103,13 +103,13 @@ APSCOPE_INLINE Least least_of_many(const double* before, const double* at, const
             w[l] = kept < w[l] ? kept : w[l];
         }
     }
-    double least = w[0];
-    for (std::size_t l = 1; l < few; ++l) least = w[l] < least ? w[l] : least;
-    const double limit = least + doubt;
+    double min = w[0];
+    for (std::size_t l = 1; l < few; ++l) min = w[l] < min ? w[l] : min;
+    const double limit = min + doubt;
     std::int64_t found = 0;
     const auto whole = static_cast<std::int64_t>((range + few - 1) / few * few);
     for (std::int64_t i = 0; i < whole; ++i) found += v[i] <= limit ? one_hit | i : 0;
-    return {least, found};
+    return {min, found};
 }
 
 // The best i of some nodes of a level; `unsure` collects those where others come near.
@@ -122,12 +122,12 @@ struct FindBest {
             const std::size_t low = a.every ? 0 : a.from[nodes[node].left];
             const std::size_t end = a.every ? j : std::min<std::size_t>(j, a.from[nodes[node].right] + std::size_t{1});
             const double *before = a.before + low, *at = a.at + low, *above = a.above + low;
-            const Least least = end - low <= few ? least_of_few(before, at, above, end - low, a.at[j], a.above[j], a.doubt)
-                                                 : least_of_many(before, at, above, end - low, a.at[j], a.above[j], a.doubt, a.scratch);
-            a.from[j] = static_cast<std::uint32_t>(low + static_cast<std::size_t>(least.found & (one_hit - 1)));
-            a.total[j] = least.total + a.bend[j];
+            const Minimum min = end - low <= few ? min_of_few(before, at, above, end - low, a.at[j], a.above[j], a.doubt)
+                                                 : min_of_many(before, at, above, end - low, a.at[j], a.above[j], a.doubt, a.scratch);
+            a.from[j] = static_cast<std::uint32_t>(low + static_cast<std::size_t>(min.found & (one_hit - 1)));
+            a.total[j] = min.total + a.bend[j];
             unsure[doubtful] = static_cast<std::uint32_t>(node);
-            doubtful += least.found >> 32 != 1;
+            doubtful += min.found >> 32 != 1;
         }
         *unsure_count = doubtful;
     }
@@ -185,15 +185,15 @@ private:
         const double at_j = points_.at[j], above_j = points_.above[j];
         const auto about = [&](std::size_t i) { return before[i] + (at_j * points_.above[i] - points_.at[i] * above_j); };
         const double limit = (total_[j] - points_.bend[j]) + 1.5 * doubt;
-        double least = infinity;
+        double min = infinity;
         for (std::size_t i = low; i < end; ++i) {
             if (about(i) > limit) continue;
             const double total = exact_total(i, t - 1) + points_.exact_cost(i, j);
-            if (total >= least) continue;
-            least = total;
+            if (total >= min) continue;
+            min = total;
             from[j] = static_cast<std::uint32_t>(i);
         }
-        exact_at(t)[j] = least;
+        exact_at(t)[j] = min;
     }
 
     // T[., t], NaN where not asked for yet.

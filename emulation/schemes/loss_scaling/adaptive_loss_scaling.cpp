@@ -1,5 +1,5 @@
 // adaptive_loss_scaling: a power of two per tensor, from the shape of its distribution, such that a
-// share `target` of the elements lies below the format's reach. u_min is the least magnitude that counts as
+// share `target` of the elements lies below the format's reach. u_min is the smallest magnitude that counts as
 // kept, T the target, P(abs(l g) < u_min) = T:
 //
 //      normal:     l = u_min / (sqrt2 erfinv(T) sigma)                          g ~ N(0, sigma)
@@ -75,7 +75,7 @@ SchemeDefinition adaptive_loss_scaling_definition() {
             .takes_format = true,
             .keys = float_keys({{"distribution", "lognormal", "of the elements: normal or lognormal"},
                                 {"target", "0.001", "share of elements that may underflow, 1e-6 to 0.5"},
-                                {"u_min", "format", "least magnitude that counts as kept: format (its smallest positive value) or a number"},
+                                {"u_min", "format", "smallest magnitude that counts as kept: format (its smallest positive value) or a number"},
                                 {"u_max", "format", "largest magnitude: format or a number"},
                                 {"upper", "16", "largest scale: 16 for a layer in ada-loss, 1024 for all layers' product"},
                                 {"interval", "1", "steps between two choices of a tensor's scale"},

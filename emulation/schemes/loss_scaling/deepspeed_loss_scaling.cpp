@@ -80,8 +80,8 @@ SchemeDefinition deepspeed_loss_scaling_definition() {
                                 {"window", "1000", "steps without overflow before S grows"},
                                 {"hysteresis", "2", "the overflow that lowers S, counted since S last grew"},
                                 {"consecutive_hysteresis", "false", "whether every step without overflow starts that count anew"},
-                                {"min_scale", "1", "the least S"},
-                                {"at_minimum", "stop", "an overflow at the least S: stop drops all steps from there on, keep that one"},
+                                {"min_scale", "1", "the minimum of S"},
+                                {"at_minimum", "stop", "an overflow at the minimum of S: stop drops all steps from there on, keep that one"},
                                 {"version", "2025", "growth test: 2025, since June of that year, or 2020, before"}}),
             .note = "lower bound",
             .build = [](const SchemeArguments& arguments) -> SchemeKind {

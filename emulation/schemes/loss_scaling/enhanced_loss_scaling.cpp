@@ -16,24 +16,25 @@ namespace apscope::detail {
 
 namespace {
 
+[[noreturn]] void refuse(const std::string& text, const std::string& part) {
+    throw std::invalid_argument("minimum=" + text + " has '" + part +
+                                "' where STEP:VALUE belongs, the steps ascending, "
+                                "the values positive fp32 numbers (such as 0:1024/5000:8192)");
+}
+
 // STEP:VALUE/STEP:VALUE..., steps ascending; or none.
 MinimumSchedule read_schedule(const std::string& text) {
     MinimumSchedule schedule;
     if (text == "none") return schedule;
-    const auto refuse = [&](const std::string& part) {
-        throw std::invalid_argument("minimum=" + text + " has '" + part +
-                                    "' where STEP:VALUE belongs, the steps ascending, "
-                                    "the values positive fp32 numbers (such as 0:1024/5000:8192)");
-    };
     for (std::size_t first = 0; first <= text.size();) {
         const std::size_t end = std::min(text.find('/', first), text.size());
         const std::string part = text.substr(first, end - first);
         const std::size_t colon = std::min(part.find(':'), part.size());
-        if (colon == part.size()) refuse(part);
+        if (colon == part.size()) refuse(text, part);
         const auto step = parse_number<std::int64_t>(std::string_view(part).substr(0, colon));
         const auto value = parse_number<double>(std::string_view(part).substr(colon + 1));
         const bool single = value && *value >= 0x1p-126 && *value <= 0x1.fffffep127 && static_cast<double>(static_cast<float>(*value)) == *value;
-        if (!single || !step || *step < 0 || (!schedule.empty() && *step <= schedule.rbegin()->first)) refuse(part);
+        if (!single || !step || *step < 0 || (!schedule.empty() && *step <= schedule.rbegin()->first)) refuse(text, part);
         schedule[*step] = *value;
         first = end + 1;
     }
@@ -44,7 +45,7 @@ MinimumSchedule read_schedule(const std::string& text) {
 
 SchemeDefinition enhanced_loss_scaling_definition() {
     std::vector<SchemeKey> keys = grad_scaler_keys();
-    keys.push_back({"minimum", "0:1024", "the least S from a step on: STEP:VALUE/STEP:VALUE..., or none"});
+    keys.push_back({"minimum", "0:1024", "the minimum of S from a step on: STEP:VALUE/STEP:VALUE..., or none"});
     return {.class_name = "EnhancedLossScaling",
             .summary = "a dynamic loss scale above a scheduled minimum, stochastic rounding",
             .source = "Mellempudi, Srinivasan, Das, Kaul, Mixed Precision Training With 8-bit Floating Point (arXiv:1905.12334)",

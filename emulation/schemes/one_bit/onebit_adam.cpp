@@ -103,7 +103,7 @@ SchemeDefinition onebit_adam_definition() {
                      {"warmup_format", "fp32", "fp32 or fp16"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
         constexpr std::array<std::string_view, 2> formats{"fp32", "fp16"};
-        const FloatGrid grid{parse_format(std::string(arguments.choice("warmup_format", formats))), {RoundingMode::ties_to_even, Overflow::saturate}};
+        const FloatGrid grid{parse_format(arguments.choice("warmup_format", formats)), {RoundingMode::ties_to_even, Overflow::saturate}};
         const auto warm = [warmup = arguments.integer("warmup", 0, 1L << 40)](const State& state) { return state.of<Memory>().steps < warmup; };
         TensorScheme t;
         t.grid = "sign";

@@ -16,6 +16,7 @@ std::vector<SchemeKey> float_keys(std::vector<SchemeKey> own, const FloatDefault
 namespace {
 
 FloatGrid grid_of(const SchemeArguments& arguments) {
+    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): the definition takes a format
     FloatGrid grid{*arguments.format, {}};
     grid.projection.rounding = parse_rounding(arguments.text("rounding"));
     require_counted(grid.projection.rounding, "schemes");

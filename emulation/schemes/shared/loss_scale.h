@@ -23,7 +23,7 @@ private:
     Cast<double> cast_;
 };
 
-// From the schedule's steps on: the least S. Before the first there is no minimum.
+// From the schedule's steps on: the minimum of S. Before the first there is no minimum.
 using MinimumSchedule = std::map<std::int64_t, double>;
 
 std::vector<SchemeKey> grad_scaler_keys();

@@ -7,6 +7,7 @@ namespace apscope::detail {
 
 ShiftRule ShiftRule::of(const SchemeArguments& arguments) {
     constexpr std::array<std::string_view, 2> rules{"ceil", "tight"};
+    // NOLINTNEXTLINE(bugprone-unchecked-optional-access): the definition takes a format
     return {*arguments.format, headroom_of(arguments), arguments.choice("rule", rules) == "tight"};
 }
 

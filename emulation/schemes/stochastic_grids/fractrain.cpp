@@ -54,13 +54,13 @@ Row extremes(const RowReader& x) {
     return found;
 }
 
-void encode_affine(Message& m, std::span<const double> x, std::span<const double> extremes, const LevelTable& codes, double least,
+void encode_affine(Message& m, std::span<const double> x, std::span<const double> extremes, const LevelTable& codes, double min_scale,
                    const RandomStream& stream, bool packs, std::size_t first) {
     const double min = extremes[0], range = extremes[1] - min;
     thread_local Row above;
     above.resize(x.size());
     for (std::size_t i = 0; i < x.size(); ++i) above[i] = x[i] - min;
-    encode_levels(m, above, codes, std::max(range / codes.levels().back(), least), LevelRule::stochastic, stream, packs, first);
+    encode_levels(m, above, codes, std::max(range / codes.levels().back(), min_scale), LevelRule::stochastic, stream, packs, first);
     for (double& y : m.values) y += min;
     m.side_bits = 64;
 }
@@ -110,12 +110,12 @@ SchemeDefinition fractrain_definition() {
             .keys = {{"bits", "6/6/8/8", "widths, one a stage, 1 to 16"},
                      {"epsilon", "0.05", "losses closer than this share of the first ones' mean stall"},
                      {"alpha", "0.3", "factor on epsilon at the first and second turning point"},
-                     {"least_scale", "1e-8", "the least distance of two codes"},
+                     {"least_scale", "1e-8", "the minimum distance of two codes"},
                      {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
         const std::vector<int> widths = schedule(arguments.text("bits"));
         const double epsilon = arguments.number("epsilon", 0.0), alpha = arguments.number("alpha", 0.0);
-        const double least = arguments.number("least_scale", 0.0);
+        const double min_scale = arguments.number("least_scale", 0.0);
         const int random_bits = static_cast<int>(arguments.integer("random_bits", 1, 53));
         TensorScheme t;
         t.grid = "affine:" + arguments.text("bits");
@@ -130,9 +130,9 @@ SchemeDefinition fractrain_definition() {
             return theta;
         };
         part.measure = [](const TrainingStep&, const Parameters&, const RowReader& x) { return extremes(x); };
-        part.encode = [least, random_bits, tables](const TrainingStep& step, const Parameters& theta, std::span<const double> extremes,
-                                                   const Place& place, std::span<const double> x, int worker, Message& m) {
-            encode_affine(m, x, extremes, tables.at(theta.of<Width>().bits), least, step.stream(worker, random_bits), step.packs, place.first);
+        part.encode = [min_scale, random_bits, tables](const TrainingStep& step, const Parameters& theta, std::span<const double> extremes,
+                                                       const Place& place, std::span<const double> x, int worker, Message& m) {
+            encode_affine(m, x, extremes, tables.at(theta.of<Width>().bits), min_scale, step.stream(worker, random_bits), step.packs, place.first);
         };
         part.end = [epsilon, alpha, count = widths.size()](const TrainingStep& step, State& state) {
             watch(memory_of(state, epsilon), step.loss, alpha, count);

@@ -53,7 +53,7 @@ Message encode_buckets(std::span<const double> x, const Codebooks& books, const 
 
 SchemeDefinition zipml_definition() {
     return {.class_name = "ZipML",
-            .summary = "stochastic rounding to the levels of least variance for each worker's bucket",
+            .summary = "stochastic rounding to the levels of minimum variance for each worker's bucket",
             .source = "Zhang et al., ZipML, ICML 2017 (arXiv:1611.05402)",
             .needs = "gradients",
             .keys = {{"levels", "16", "levels of a codebook, from 2"},

@@ -87,13 +87,13 @@ struct Thc {
     std::vector<int> table;
     std::vector<double> levels;  // of the table, between -T and T
 
-    void turn(const TrainingStep& step, Row& row, bool back) const {
+    static void turn(const TrainingStep& step, Row& row, bool back) {
         if (row.empty()) return;
         if (!back) flip(step, row);
         hadamard(row, row.size());
         if (back) flip(step, row);
     }
-    Rows forward(const TrainingStep& step, const Rows& rows) const {
+    static Rows forward(const TrainingStep& step, const Rows& rows) {
         std::size_t length = rows[0].empty() ? 0 : 1;
         while (length < rows[0].size()) length *= 2;
         Rows turned = rows;
@@ -103,7 +103,7 @@ struct Thc {
         }
         return turned;
     }
-    Parameters select(const Rows& x) const {
+    static Parameters select(const Rows& x) {
         double norm = 0.0;
         int exponent = 0;
         const double amax = amax_of(x);
@@ -143,7 +143,7 @@ SchemeDefinition thc_definition() {
             .summary = "a shared random rotation, an agreed norm, a table whose entries add up as integers",
             .source = "Li et al., THC: Accelerating Distributed Deep Learning Using Tensor Homomorphic Compression, NSDI 2024 (arXiv:2302.08545)",
             .needs = "gradients",
-            .keys = {{"bits", "4", "of a code, 1 to 8"}, {"granularity", "30", "g: the table's entries are whole numbers 0..g, up to 1000"}},
+            .keys = {{"bits", "4", "of a code, 1 to 8"}, {"granularity", "30", "g: the table's entries are integers from 0 to g, up to 1000"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
         const int bits = static_cast<int>(arguments.integer("bits", 1, 8));
         const int codes = 1 << bits;
@@ -158,10 +158,10 @@ SchemeDefinition thc_definition() {
         t.transport.code_bits = bits;
         t.transport.sum_bits = [g = thc.g](int workers) { return bits_of_sum(workers, g); };
         t.transport.agreed_bits = all_side_bits;
-        t.forward = [thc](const TrainingStep& step, const State&, const Rows& rows) { return thc.forward(step, rows); };
-        t.inverse = [thc](const TrainingStep& step, const State&, const Row& row) {
+        t.forward = [](const TrainingStep& step, const State&, const Rows& rows) { return Thc::forward(step, rows); };
+        t.inverse = [](const TrainingStep& step, const State&, const Row& row) {
             Row back = row;
-            thc.turn(step, back, true);
+            Thc::turn(step, back, true);
             back.resize(std::min(elements_of(step), back.size()));
             return back;
         };
@@ -171,7 +171,7 @@ SchemeDefinition thc_definition() {
             for (const double v : turned) sum += v;
             return Row(std::min(elements_of(step), turned.size()), sum / static_cast<double>(turned.size()));
         };
-        t.select = [thc](const TrainingStep&, State&, const Rows& x) { return thc.select(x); };
+        t.select = [](const TrainingStep&, State&, const Rows& x) { return Thc::select(x); };
         t.encode = [thc](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
             return thc.encode(step, theta, x, worker);
         };

@@ -49,13 +49,13 @@ private:
     std::size_t tasks_ = 0;
 };
 
-void expect_same_rows(const Trace& trace, ReplayOptions options, std::uint64_t memory, std::size_t least_tasks = 1) {
+void expect_same_rows(const Trace& trace, ReplayOptions options, std::uint64_t memory, std::size_t min_tasks = 1) {
     const ReplayResult expected = replay(trace, options);
     HostRows rows(MakeHostQueue{}, memory);
     CountedRows device(rows);
     options.device = &device;
     const ReplayResult got = replay(trace, options);
-    EXPECT_GE(device.tasks(), least_tasks);
+    EXPECT_GE(device.tasks(), min_tasks);
     ASSERT_EQ(got.rows.size(), expected.rows.size());
     std::size_t differing = 0;
     for (std::size_t i = 0; i < expected.rows.size(); ++i) {

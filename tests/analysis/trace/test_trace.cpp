@@ -145,7 +145,7 @@ TEST_F(TraceTest, RefusesMalformedManifests) {
     refused_with("/reduction", "average", "reduction 'average'");
     refused_with("/workers", 0, "workers 0");
     refused_with("/workers", 1, "'worker_0001.safetensors', is no file of a trace with 1 workers");
-    refused_with("/workers", "two", "must be a whole number");
+    refused_with("/workers", "two", "must be an integer of at least 0");
     refused_with("/typo", 1, "unknown field 'typo'");
     refused_with("/tensors/1/name", "a", "the tensor 'a' twice");
     refused_with("/tensors/1/shape", {-1}, "tensors[1] has shape [-1]");

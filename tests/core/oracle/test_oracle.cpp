@@ -161,8 +161,8 @@ void expect_agreement(const FloatFormat& f, std::mt19937_64& random, std::size_t
     for (const RoundingMode mode : all_modes()) {
         for (const Overflow overflow : allowed_overflows(f)) {
             const bool rounds_count = mode == stochastic_b || mode == stochastic_c;
-            const int most_bits = rounds_count ? 62 : 64, underflows = f.smallest_normal() > 0 ? underflow_count : 1;
-            const Projection p{mode, overflow, 1 + static_cast<int>(random() % most_bits), static_cast<Underflow>(random() % underflows),
+            const int max_bits = rounds_count ? 62 : 64, underflows = f.smallest_normal() > 0 ? underflow_count : 1;
+            const Projection p{mode, overflow, 1 + static_cast<int>(random() % max_bits), static_cast<Underflow>(random() % underflows),
                                random() % 2 == 0};
             MpfrOracle mpfr(f, p);
             const oracle::BasicRationalOracle<Real> rational(f, p);

@@ -102,9 +102,9 @@ TEST(Decibel, AgreesWithLibm) {
 // Sums outside a format's irregular gap have exact probabilities, whatever the random bits.
 TEST(AddRounded, AGapElsewhereKeepsProbabilitiesExact) {
     const Cast<double> cast = make_cast<double>(parse_format("hfp8_forward"), {RoundingMode::stochastic, Overflow::ieee, 60});
-    const std::uint64_t most = ~std::uint64_t{0} << 4;  // the word that rounds up wherever anything can
-    EXPECT_EQ(add_rounded<RoundingMode::stochastic>(1.0, 0x1p-70, cast, most), 1.0);    // eta = 2^-67: below 2^-60
-    EXPECT_EQ(add_rounded<RoundingMode::stochastic>(1.0, 0x1p-62, cast, most), 1.125);  // eta = 2^-59
+    const std::uint64_t max_word = ~std::uint64_t{0} << 4;  // the word that rounds up wherever anything can
+    EXPECT_EQ(add_rounded<RoundingMode::stochastic>(1.0, 0x1p-70, cast, max_word), 1.0);    // eta = 2^-67: below 2^-60
+    EXPECT_EQ(add_rounded<RoundingMode::stochastic>(1.0, 0x1p-62, cast, max_word), 1.125);  // eta = 2^-59
 }
 
 TEST(ExponentHistogram, MergesAsIfAllHadBeenAddedAtOnce) {

@@ -50,12 +50,12 @@ std::vector<float> inputs(const FloatFormat& f, std::size_t random) {
     }
     add(bits_of(static_cast<float>(f.largest())));
     const RandomStream stream = array_stream(11, 64);
-    const auto least = bits_of(static_cast<float>(f.smallest_positive())), most = bits_of(static_cast<float>(f.largest()));
+    const auto min = bits_of(static_cast<float>(f.smallest_positive())), max = bits_of(static_cast<float>(f.largest()));
     for (std::size_t i = 0; i < random; ++i) {
         const std::uint64_t word = stream.at(i);
         std::uint32_t bits = static_cast<std::uint32_t>(word);
         if (i % 2 == 0)
-            bits = (bits & 0x80000000) | (least - std::min(least, 1u << 25) + static_cast<std::uint32_t>((word >> 32) % (most - least + (1u << 25))));
+            bits = (bits & 0x80000000) | (min - std::min(min, 1u << 25) + static_cast<std::uint32_t>((word >> 32) % (max - min + (1u << 25))));
         x.push_back(std::bit_cast<float>(bits));
     }
     return x;
@@ -117,10 +117,10 @@ TEST_P(QuantizePaths, Fp64EqualsTheRule) {
             for (const std::uint64_t more : {std::uint64_t{1}, stream.at(i) >> 35})
                 in.push_back(std::bit_cast<double>(std::bit_cast<std::uint64_t>(in.back()) + more));
         }
-        const auto least = std::bit_cast<std::uint64_t>(f.smallest_positive()), most = std::bit_cast<std::uint64_t>(f.largest());
+        const auto min = std::bit_cast<std::uint64_t>(f.smallest_positive()), max = std::bit_cast<std::uint64_t>(f.largest());
         for (std::size_t i = 0; i < 4000; ++i) {
-            const std::uint64_t low = least - std::min(least, std::uint64_t{1} << 54);
-            in.push_back(std::bit_cast<double>(low + stream.at(i) % (most - low + (std::uint64_t{1} << 50))) * (i % 3 == 0 ? -1 : 1));
+            const std::uint64_t low = min - std::min(min, std::uint64_t{1} << 54);
+            in.push_back(std::bit_cast<double>(low + stream.at(i) % (max - low + (std::uint64_t{1} << 50))) * (i % 3 == 0 ? -1 : 1));
             in.push_back(std::bit_cast<double>(stream.at(i + 4000)));
         }
         std::vector<double> got(in.size()), wanted(in.size());

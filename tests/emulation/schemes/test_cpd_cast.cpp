@@ -22,13 +22,13 @@ float plain(float x, int exponent_bits, int mantissa_bits) {
     const int field = static_cast<int>(bits >> 23 & 0xff), exponent = field - 127, bias = (1 << (exponent_bits - 1)) - 1;
     if (field == 0) return 0.0f;
     if (exponent > bias) return std::copysign(std::numeric_limits<float>::infinity(), x);
-    const int least = std::max(exponent, 1 - bias), shift = least - exponent;
+    const int kept_exponent = std::max(exponent, 1 - bias), shift = kept_exponent - exponent;
     std::uint32_t significand = (bits & 0x7fffff) | 0x800000;
     significand = shift < 32 ? significand >> shift : 0;
     const std::uint32_t unit = std::uint32_t{1} << (23 - mantissa_bits), rest = significand & (unit - 1);
     significand -= rest;
     if (2 * rest > unit || (2 * rest == unit && (significand & unit) != 0)) significand += unit;
-    return std::copysign(std::ldexp(static_cast<float>(significand), least - 23), x);
+    return std::copysign(std::ldexp(static_cast<float>(significand), kept_exponent - 23), x);
 }
 
 class CpdCast : public OnLevel {};

@@ -7,6 +7,8 @@ CASES: list[Case] = [
     Case("fft_sparse:keep=0.5,bits=6,mantissa=2,bucket=16"),
     Case("top_k:keep=0.1"),
     Case("top_k:keep=0.3,index=packed"),
+    Case("random_k:keep=0.1"),
+    Case("random_k:keep=0.4,scale=false"),
     Case("zero_blocks:block=4"),
     Case("powersgd:rank=1", order=False),
     Case("error_feedback(powersgd:rank=2)", order=False),

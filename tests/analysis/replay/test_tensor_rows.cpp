@@ -1,0 +1,67 @@
+// Rows of exchanges whose parts are written here: what a sum's moments are made of.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "analysis/replay/tensor_rows.h"
+
+using namespace apscope;
+using namespace apscope::detail;
+
+namespace {
+
+constexpr int workers = 3;
+constexpr std::size_t n = 400;
+
+// Twice the value or nothing, by a coin an element: no bias, and the variance x^2.
+TensorScheme coins(bool shared) {
+    TensorScheme t;
+    t.draws = true;
+    t.shares_draws = shared;
+    t.encode = [shared](const TrainingStep& step, const Parameters&, std::span<const double> x, int worker) {
+        const RandomStream stream = shared ? step.shared_stream(1) : step.stream(worker, 1);
+        Message m;
+        for (std::size_t i = 0; i < x.size(); ++i) {
+            m.values.push_back(stream.at(i) != 0 ? 2 * x[i] : 0.0);
+            m.bias.push_back(0.0);
+            m.variance.push_back(x[i] * x[i]);
+        }
+        return m;
+    };
+    return t;
+}
+
+// The rows of all workers having the same `n` ones: the wire's, that of the exact sum and the gathered one.
+std::vector<ResultRow> rows_of(const TensorScheme& scheme, int draws) {
+    const std::vector<float> ones(n, 1.0f);
+    const std::vector<std::span<const float>> gradients(workers, ones);
+    const auto exchanged = [&](int draw) {
+        TrainingStep step;
+        step.workers = workers;
+        step.key = replay_key(7, "x", 0, static_cast<std::uint32_t>(draw));
+        State state;
+        return exchange(scheme, step, state, gradients);
+    };
+    ExchangeContext context;
+    context.draws = draws;
+    return tensor_rows(scheme, exchanged(0), gradients, context, exchanged);
+}
+
+}  // namespace
+
+TEST(TensorRows, VariancesOfIndependentDrawsAddUp) {
+    const std::vector<ResultRow> rows = rows_of(coins(false), 1);
+    ASSERT_EQ(rows.size(), 3u);
+    EXPECT_EQ(rows[0].expected_variance, 1.0);
+    EXPECT_EQ(rows[1].expected_variance, double{workers});
+    EXPECT_TRUE(std::isnan(rows[2].expected_variance));  // added in fp32
+}
+
+TEST(TensorRows, SharedDrawsMoveASumTogether) {
+    EXPECT_EQ(rows_of(coins(true), 1)[0].expected_variance, 1.0);
+    EXPECT_TRUE(std::isnan(rows_of(coins(true), 1)[1].expected_variance));
+    // Sampled: equal terms under one coin make a sum of variance W^2.
+    const std::vector<ResultRow> rows = rows_of(coins(true), 16);
+    for (const std::size_t r : {std::size_t{1}, std::size_t{2}}) EXPECT_NEAR(rows[r].expected_variance, workers * workers, 0.25) << r;
+}
