@@ -39,6 +39,7 @@ void reduce_in_format(const Reduction& reduction, const Cast<double>& accumulato
     rows.clear();
     for (const Message& m : sent) rows.push_back(m.codes.data());
     sum.resize(count);
+    if (count == 0) return;
     reduce(topology, rows, place.first, count, place.size, accumulator, step.key, sum, scratch);
     if (theta.scales.empty()) {
         const double scale = theta.common_scale();

@@ -124,7 +124,7 @@ class BlockRows : public testing::TestWithParam<const char*> {};
 TEST_P(BlockRows, AreThoseOfWholeTensors) {
     const TensorScheme scheme = as_tensor_scheme(parse_scheme(GetParam()));
     ASSERT_TRUE(scheme.blocks.has_value());
-    const std::size_t lengths[] = {1, 4095, 4096, 4097, 10000};
+    const std::size_t lengths[] = {0, 1, 4095, 4096, 4097, 10000};
     for (std::size_t k = 0; k < std::size(lengths); ++k) {
         for (const bool special : {false, true}) {
             const int workers = static_cast<int>((k + (special ? 2 : 0)) % 5) + 1;

@@ -45,8 +45,7 @@ std::vector<ResultRow> rows_of(const TensorScheme& scheme, int draws) {
     };
     ExchangeContext context;
     context.draws = draws;
-    context.redraw = exchanged;
-    return tensor_rows(scheme, exchanged(0), gradients, context);
+    return tensor_rows(scheme, exchanged(0), gradients, context, exchanged);
 }
 
 }  // namespace
