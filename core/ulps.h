@@ -19,21 +19,22 @@ enum class Ulps { none, shifted, scaled };
 
 // 2^-q is formed in place: `top` less the exponent field of U S |x|, at least `min`. For formats of fp32.
 struct UlpScale {
-    std::int64_t min, top;
+    std::int64_t min;
+    std::uint64_t top;  // beyond what a signed number holds
     double scale, units;
 };
 template <Ulps How = Ulps::scaled>
-APSCOPE_HD UlpScale ulp_scale(int emin, int mantissa_bits, double scale, double units) {
+constexpr APSCOPE_HD UlpScale ulp_scale(int emin, int mantissa_bits, double scale, double units) {
     constexpr std::int64_t one = std::int64_t{1} << 52;
     const std::int64_t k = How == Ulps::shifted ? static_cast<std::int64_t>(bits_cast<std::uint64_t>(scale) >> 52) - 1023 : 0;
-    return {(emin + 1023 - k) * one, (2046 + mantissa_bits) * one, scale, units};
+    return {(emin + 1023 - k) * one, static_cast<std::uint64_t>(2046 + mantissa_bits) << 52, scale, units};
 }
 // Of |x| and |e|.
 template <Ulps How = Ulps::scaled>
 APSCOPE_HD double in_ulps(double size, double error, const UlpScale& s) {
     const double at = How == Ulps::shifted ? size : size * s.units * s.scale;
     const auto exponent = static_cast<std::int64_t>(bits_cast<std::uint64_t>(at) & infinity_bits<double>);
-    const double per_ulp = bits_cast<double>(s.top - (exponent > s.min ? exponent : s.min));
+    const double per_ulp = bits_cast<double>(s.top - static_cast<std::uint64_t>(exponent > s.min ? exponent : s.min));
     return How == Ulps::shifted ? error * per_ulp : error * s.units * s.scale * per_ulp;
 }
 

@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "core/named_format_table.h"
+#include "core/ulps.h"
 
 namespace apscope {
 namespace {
@@ -62,6 +63,8 @@ consteval bool are_stored() {
     return true;
 }
 static_assert(are_stored());
+// No sum of exponents and fraction bits leaves its type: a constant that did would not compile.
+static_assert(detail::ulp_scale(format("fp32").emin(), 23, 1.0, 1.0).top == std::uint64_t{2069} << 52);
 static_assert(format("fp16").emax() == 15 && format("e4m3fn").emax() == 8 && format("e8m0fnu").emax() == 127 && format("fp64").emax() == 1023);
 
 }  // namespace
