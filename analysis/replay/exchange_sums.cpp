@@ -54,37 +54,26 @@ ExchangeSums::ExchangeSums(const TensorScheme& scheme, std::span<const std::span
 }
 
 void ExchangeSums::add(const Exchange& e, std::size_t first) {
-    count(e, first);
+    count(e);
     const std::size_t length = e.intended.at(0).size();
     for (std::size_t at = 0; at < length; at += sum_block) add_block(e, at, first + at, std::min(sum_block, length - at));
 }
 
-void ExchangeSums::count(const Exchange& e, std::size_t first) {
+void ExchangeSums::count(const Exchange& e) {
     for (std::size_t w = 0; w < e.sent.size(); ++w) {
         const Message& m = e.sent[w];
         known_ = known_ && m.variance.size() == m.values.size();
         certain_ = certain_ && m.certain;
         float_grid_ = float_grid_ && m.grid_use;
+        in_blocks_ = in_blocks_ && m.block_use;
         if (m.grid_use) use_[w].merge(*m.grid_use);
-        in_blocks_ = in_blocks_ && m.grid_use && m.run != 0;
-        if (in_blocks_) blocks_[w].add(e.turned.empty() ? e.intended[w] : e.turned[w], m, first);
+        if (m.block_use) blocks_[w].append(*m.block_use);
         payload_bits_[w] += m.payload_bits;
         side_bits_[w] = m.side_bits;
     }
+    // Is what the workers round to a float grid the gradient, element by element?
+    splits_ = float_grid_ && !scheme_.forward && !scheme_.compensate && !e.skipped;
     has_scales_ = has_scales_ || !e.scales.empty();
-    split_ = float_grid_ && !e.skipped && !scheme_.forward && !scheme_.compensate && !(scheme_.blocks && scheme_.blocks->forward);
-}
-
-// Blocks without lost or clipped elements go the same way: their sums are zeros.
-void ExchangeSums::split_sent(const Exchange& e, std::size_t w, std::size_t at, std::size_t count) {
-    const Message& m = e.sent[w];
-    ErrorSplit found;
-    const auto split = [&]<class Saturated>(Saturated saturated) {
-        simd::run<SplitSent<double, Saturated>>(truth_.data(), m.values.data() + at, saturated, count, lost_.data(), clipped_.data(), &found);
-    };
-    if (m.saturated.empty()) split(NoneSaturated{});
-    else split(Marked{m.saturated.data() + at});
-    wire_[w].split.merge(found);
 }
 
 // Moments are of what was intended; rows speak of the truth.
@@ -100,7 +89,7 @@ void ExchangeSums::add_wire(const Exchange& e, std::size_t w, std::size_t at, st
         for (std::size_t i = 0; i < bias_.size(); ++i) bias_[i] = m.bias[at + i] + (intended[i] - truth_[i]);
         const std::span<const double> variance = known_ ? std::span(m.variance).subspan(at, count) : none;
         add_pairs(wire_[w], truth_, values, bias_, variance);
-        if (split_) split_sent(e, w, at, count);
+        if (splits_) split_sent(wire_[w], values, m.saturated.empty() ? nullptr : m.saturated.data() + at);
         if (scheme_.compares_intended) add_pairs(own_[w], intended, values);
         if (context_.reduces && known_) {
             add_to(sum_bias_, bias_, false);
@@ -112,10 +101,20 @@ void ExchangeSums::add_wire(const Exchange& e, std::size_t w, std::size_t at, st
     if (scheme_.compares_intended) add_to(own_reference_, intended, w == 0);
 }
 
+// lost_ and clipped_ add up over the workers.
+void ExchangeSums::split_sent(ErrorStatistics& sent, std::span<const double> values, const std::uint8_t* marks) {
+    const auto split = [&]<class Saturated>(Saturated saturated) {
+        simd::run<SplitSent<double, Saturated>>(truth_.data(), values.data(), saturated, values.size(), lost_.data(), clipped_.data(), &sent.split);
+    };
+    if (marks == nullptr) split(NoneSaturated{});
+    else split(Marked{marks});
+}
+
 void ExchangeSums::add_block(const Exchange& e, std::size_t at, std::size_t first, std::size_t count) {
     sum_bias_.assign(known_ ? count : 0, 0.0);
     sum_variance_.assign(known_ ? count : 0, 0.0);
-    for (Row* row : {&lost_, &clipped_}) row->assign(split_ ? count : 0, 0.0);
+    lost_.assign(splits_ ? count : 0, 0.0);
+    clipped_.assign(lost_.size(), 0.0);
     for (std::size_t w = 0; w < e.sent.size(); ++w) add_wire(e, w, at, first, count);
     if (!context_.reduces) return;
     for (Row* row : {&reference_, &own_reference_, &sum_bias_, &lost_, &clipped_}) simd::run<DivideRow>(row->data(), divisor_, row->size());
@@ -139,11 +138,9 @@ void ExchangeSums::add_reduced(const Exchange& e, std::size_t at, std::size_t co
         simd::run<DivideRow>(y_.data(), divisor_, count);
         add_pairs(row.statistics, reference_, y_, row.adds_moments ? std::span<const double>(sum_bias_) : none,
                   row.adds_moments ? std::span<const double>(sum_variance_) : none);
-        if (r == 0) exact_ = y_;
-        ErrorSplit found;
-        if (split_) {
-            simd::run<SplitReduced<true>>(reference_.data(), exact_.data(), y_.data(), lost_.data(), clipped_.data(), count, &found);
-            row.statistics.split.merge(found);
+        if (splits_) {
+            if (r == 0) exact_ = y_;
+            simd::run<SplitReduced<true>>(reference_.data(), exact_.data(), y_.data(), lost_.data(), clipped_.data(), count, &row.statistics.split);
         }
         if (scheme_.compares_intended) add_pairs(row.own, own_reference_, y_);
         // The largest error in units in the last place, where the workers share a scale.
@@ -164,18 +161,17 @@ std::vector<ResultRow> ExchangeSums::rows(std::optional<int> scale_exponent, boo
     wire.moments = drawn;
     if (scheme_.compares_intended) wire.own.emplace();
     GridUse use;
+    BlockUse blocks;
     for (std::size_t w = 0; w < wire_.size(); ++w) {
         wire.statistics.merge(wire_[w]);
         if (wire.own) wire.own->merge(own_[w]);
         use.merge(use_[w]);
+        blocks.merge(blocks_[w]);
     }
-    wire.has_split = split_;
-    if (in_blocks_) {
-        wire.blocks.emplace();
-        for (const BlockUse& worker : blocks_) wire.blocks->merge(worker);
-    }
+    wire.has_split = splits_;
     if (float_grid_) {
         wire.float_grid = true;
+        if (in_blocks_) wire.blocks = blocks;
         wire.statistics.subnormal = use.subnormal;
         wire.statistics.saturated = use.saturated;
         wire.statistics.max_ulp = use.max_ulp;
@@ -188,7 +184,7 @@ std::vector<ResultRow> ExchangeSums::rows(std::optional<int> scale_exponent, boo
         // Of certain messages only a reduction that draws makes something uncertain.
         row.moments = r.adds_moments || (certain && !scheme_.reduction_draws) ? drawn : Moments::none;
         row.float_grid = scheme_.limits && has_scales_;
-        row.has_split = split_;
+        row.has_split = splits_;
         if (scheme_.compares_intended) row.own = r.own;
     }
     const SentItem sent{scheme_.transport,

@@ -26,28 +26,28 @@ public:
 private:
     struct Reduced {
         std::string topology;
-        bool adds_moments = false;  // the sum of the messages' values, drawn by words of their own: their moments add up
+        bool adds_moments = false;  // a sum of values that were drawn independently
         ErrorStatistics statistics, own;
     };
-    void count(const Exchange& e, std::size_t first);
-    void split_sent(const Exchange& e, std::size_t w, std::size_t at, std::size_t count);
+    void count(const Exchange& e);
     void add_block(const Exchange& e, std::size_t at, std::size_t first, std::size_t count);
     void add_wire(const Exchange& e, std::size_t w, std::size_t at, std::size_t first, std::size_t count);
+    void split_sent(ErrorStatistics& sent, std::span<const double> values, const std::uint8_t* marks);
     void add_reduced(const Exchange& e, std::size_t at, std::size_t count);
 
     const TensorScheme& scheme_;
     std::span<const std::span<const float>> gradients_;
     const ExchangeContext& context_;
     double divisor_;
-    bool known_ = true, certain_, float_grid_ = true, has_scales_ = false, in_blocks_ = true;  // of all messages
-    bool split_ = false;  // what is rounded to a float grid is the gradient: docs/definitions.md, section 15
+    bool known_ = true, certain_, float_grid_ = true, in_blocks_ = true, splits_ = true, has_scales_ = false;  // of all messages
     std::vector<ErrorStatistics> wire_, own_;                               // one a worker
     std::vector<GridUse> use_;
     std::vector<BlockUse> blocks_;
     std::vector<std::uint64_t> payload_bits_, side_bits_;
     std::vector<Reduced> reduced_;
     // Of the block at hand.
-    Row truth_, bias_, reference_, own_reference_, sum_bias_, sum_variance_, y_, exact_, lost_, clipped_;
+    Row truth_, bias_, reference_, own_reference_, sum_bias_, sum_variance_, y_;
+    Row exact_, lost_, clipped_;  // the exact row, and what of its error is underflow and saturation
 };
 
 // K draws of the rows that have no closed form (docs/definitions.md, section 5), block by block.

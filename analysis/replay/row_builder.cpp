@@ -7,11 +7,11 @@ namespace apscope::detail {
 namespace {
 
 void fill_blocks(ResultRow& row, const BlockUse& use) {
-    row.block_count = use.blocks();
-    row.block_saturated = use.saturated();
-    if (use.blocks() == 0) return;
-    row.block_range = static_cast<double>(use.range_sum()) / static_cast<double>(use.blocks());
-    row.block_range_max = use.range_max();
+    row.block_count = use.blocks;
+    row.block_saturated = use.saturated;
+    if (use.blocks == 0) return;
+    row.block_range = static_cast<double>(use.range_sum) / static_cast<double>(use.blocks);
+    row.block_range_max = use.range_max;
     row.block_scale_spread = use.scale_spread();
 }
 

@@ -1,6 +1,6 @@
 // The rows of one scheme on one item, from what was summed of them: wire, exact, then the scheme's own reduction or the
-// topologies that it crosses with. Schemes that run block by block (scheme_run.h) and those on whole tensors
-// (tensor_rows.h) fill in the same sums.
+// topologies that it crosses with. Float grids (scheme_run.h) and exchanges, in blocks or of whole
+// tensors (exchange_sums.h), fill in the same sums.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "analysis/replay/block_use.h"
 #include "analysis/statistics/draw_samples.h"
 #include "analysis/statistics/error_statistics.h"
 #include "analysis/statistics/result_row.h"
+#include "emulation/schemes/codecs/block_use.h"
 #include "emulation/schemes/transport.h"
 
 namespace apscope::detail {

@@ -111,8 +111,7 @@ void Message::prepare(std::size_t n, bool with_codes, bool with_moments) {
     certain = false;
     grid_use.reset();
     saturated.clear();
-    run = 0;
-    run_scales.clear();
+    block_use.reset();
     payload.clear();
     payload_bits = side_bits = 0;
 }
@@ -181,7 +180,7 @@ Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, Sta
     if (scheme.compensate) scheme.compensate(step, state, e.intended);
     for (const Row& row : e.intended) check_length(row, n, "compensate");
 
-    Rows turned = scheme.forward ? scheme.forward(step, state, e.intended) : Rows{};
+    const Rows turned = scheme.forward ? scheme.forward(step, state, e.intended) : Rows{};
     const Rows& x = scheme.forward ? turned : e.intended;
     const Parameters theta = scheme.select ? scheme.select(step, state, x) : Parameters{};
     e.scale_exponent = theta.scale_exponent;
@@ -223,7 +222,6 @@ Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, Sta
     }
     for (const Message& message : e.sent) check_length(message.values, n, "encode");
     if (scheme.update) scheme.update(step, state, e);
-    if (std::any_of(e.sent.begin(), e.sent.end(), [](const Message& m) { return m.run != 0; })) e.turned = std::move(turned);
     return e;
 }
 

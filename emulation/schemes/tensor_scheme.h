@@ -33,6 +33,7 @@
 
 #include "core/philox.h"
 #include "emulation/allreduce/topology.h"
+#include "emulation/schemes/codecs/block_use.h"
 #include "emulation/schemes/codecs/grid_use.h"
 #include "emulation/schemes/state.h"
 #include "emulation/schemes/transport.h"
@@ -95,8 +96,7 @@ struct Message {
     bool certain = false;               // nothing was drawn for it, though the scheme draws elsewhere
     std::optional<GridUse> grid_use;    // of what was rounded to a float grid, in the basis it was rounded in
     std::vector<std::uint8_t> saturated;  // 1 an element that grid_use counts as saturated; empty if there is none
-    std::size_t run = 0;                // with grid_use: so many consecutive elements of the tensor share a scale; 0: all
-    Row run_scales;                     // what a code of 1 stands for, of every run that has elements here
+    std::optional<BlockUse> block_use;  // where blocks of a float grid have scales of their own
     std::vector<std::uint8_t> payload;  // if TrainingStep::packs
     std::uint64_t payload_bits = 0, side_bits = 0;  // of a piece: its own payload, the side information of the tensor
 
@@ -106,7 +106,6 @@ struct Message {
 
 struct Exchange {
     Rows intended;              // what the workers wanted to send
-    Rows turned;                // what was rounded in runs that share scales, where it is not that; else empty
     std::vector<Message> sent;  // values in the gradient's own basis
     Rows reduced;               // the sums over the workers, one a topology
     Row scales;                 // the agreed scale of every element, or one for all, on the scheme's float grid; else empty

@@ -72,10 +72,15 @@ TensorScheme in_units(const FloatScheme& scheme, const ShiftRule& rule, std::siz
         theta.scale_exponent = common_exponent(theta.scales);
         return theta;
     };
-    part.encode = [grid = scheme.grid, unit](const TrainingStep& step, const Parameters& theta, std::span<const double>, const Place& place,
+    part.measure = [unit](const TrainingStep&, const Parameters& theta, const RowReader& x) {
+        Row scales;  // of the units, also where theta has one an element
+        for (std::size_t first = 0; first < x.size; first += std::min(unit, x.size - first)) scales.push_back(theta.scales[first / theta.unit]);
+        return scales;
+    };
+    part.encode = [grid = scheme.grid, unit](const TrainingStep& step, const Parameters&, std::span<const double> scales, const Place& place,
                                              std::span<const double> x, int worker, Message& m) {
-        encode_float_row(m, x, theta.scales, theta.unit, grid, step.stream(worker, grid.projection.random_bits), step.packs, place.first);
-        m.side_bits = 8 * ((place.size + unit - 1) / unit);
+        encode_float_row(m, x, scales, unit, grid, step.stream(worker, grid.projection.random_bits), step.packs, place);
+        m.side_bits = 8 * scales.size();
     };
     t.set_blocks(std::move(part));
     return t;

@@ -9,6 +9,7 @@
 // So an all-zero tensor becomes NaN, one infinity makes all of its tensor NaN, and with e = 8 so does k < 0: the
 // scale is no fp32 number. aps=false casts no inputs: the first worker's value is cast when it is added to 0.
 // The code sends fp32 numbers whatever the format, and one more a tensor for k; so the bits here.
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -20,6 +21,7 @@
 #include "emulation/arithmetic/kahan.h"
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/codecs/cpd_cast.h"
+#include "emulation/schemes/codecs/statistics.h"
 #include "emulation/schemes/definition.h"
 
 namespace apscope::detail {
@@ -33,15 +35,18 @@ struct Cpd {
     void cast(std::span<float> row) const { cpd_cast(row, row, exponent_bits, mantissa_bits); }
 };
 
-float agreed_scale(const Cpd& cpd, const Rows& rows) {
+float agreed_scale(const Cpd& cpd, std::span<const RowReader> rows) {
     float k = std::numeric_limits<float>::quiet_NaN();
-    for (const Row& row : rows) {
-        float largest = row.empty() ? std::numeric_limits<float>::quiet_NaN() : 0.0f;
-        for (const double x : row) {
-            const float magnitude = std::abs(static_cast<float>(x) * static_cast<float>(rows.size()));
-            if (std::isnan(largest) || magnitude <= largest) continue;  // a NaN stays
-            largest = magnitude;
-        }
+    const auto workers = static_cast<float>(rows.size());
+    for (const RowReader& row : rows) {
+        float largest = row.size == 0 ? std::numeric_limits<float>::quiet_NaN() : 0.0f;
+        for_runs(row, std::max<std::size_t>(row.size, 1), [&](std::size_t, std::span<const double> part) {
+            for (const double x : part) {
+                const float magnitude = std::abs(static_cast<float>(x) * workers);
+                if (std::isnan(largest) || magnitude <= largest) continue;  // a NaN stays
+                largest = magnitude;
+            }
+        });
         k = std::fmax(k, cpd_exponent(largest));
     }
     const float shift = static_cast<float>((1 << (cpd.exponent_bits - 1)) - 1) - k;
@@ -49,27 +54,29 @@ float agreed_scale(const Cpd& cpd, const Rows& rows) {
     return std::ldexp(1.0f, static_cast<int>(shift));
 }
 
-Message encode(const Cpd& cpd, const TrainingStep& step, float scale, std::span<const double> x) {
-    Message m;
-    std::vector<float> codes(x.size());
+void encode(Message& m, const Cpd& cpd, const TrainingStep& step, float scale, std::span<const double> x) {
+    thread_local std::vector<float> codes;
+    codes.resize(x.size());
     for (std::size_t i = 0; i < x.size(); ++i) codes[i] = static_cast<float>(x[i]) * scale;
     if (cpd.casts) cpd.cast(codes);
-    m.codes.assign(codes.begin(), codes.end());
-    m.values.resize(x.size());
-    for (std::size_t i = 0; i < x.size(); ++i) m.values[i] = codes[i] / scale;
+    m.prepare(x.size(), true, false);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        m.codes[i] = codes[i];
+        m.values[i] = codes[i] / scale;
+    }
     m.payload_bits = 32 * x.size();
     m.side_bits = cpd.scales ? 32 : 0;
-    if (!step.packs) return m;
+    if (!step.packs) return;
     BitWriter bits;
     for (const float code : codes) bits.put(std::bit_cast<std::uint32_t>(code), 32);
     m.payload = bits.take();
-    return m;
 }
 
-// In rank order, every sum cast; with kahan every operation of Kahan's sum.
-std::vector<float> sum(const Cpd& cpd, const std::vector<Message>& sent) {
+// In rank order, every sum cast; with kahan every operation of Kahan's sum. Divided by the scale.
+void add(const Cpd& cpd, const std::vector<Message>& sent, float scale, Row& sum) {
     const std::size_t n = sent.at(0).codes.size();
-    std::vector<float> total(n), lost(n), y(n), next(n);
+    thread_local std::vector<float> total, lost, y, next;
+    for (std::vector<float>* row : {&total, &lost, &y, &next}) row->assign(n, 0.0f);
     for (const Message& m : sent) {
         if (!cpd.kahan) {
             for (std::size_t i = 0; i < n; ++i) total[i] += static_cast<float>(m.codes[i]);
@@ -82,7 +89,8 @@ std::vector<float> sum(const Cpd& cpd, const std::vector<Message>& sent) {
         });
         total.swap(next);
     }
-    return total;
+    sum.resize(n);
+    for (std::size_t i = 0; i < n; ++i) sum[i] = total[i] / scale;
 }
 
 TensorScheme cpd_scheme(const Cpd& cpd, std::string grid) {
@@ -91,23 +99,20 @@ TensorScheme cpd_scheme(const Cpd& cpd, std::string grid) {
     t.topology = cpd.kahan ? "sequential+kahan" : "sequential";
     t.sees_special = true;
     t.transport.agreed_bits = all_side_bits;
-    t.select = [cpd](const TrainingStep&, State&, const Rows& rows) {
+    BlockPart part;
+    part.select = [cpd](const TrainingStep&, State&, std::span<const RowReader> rows) {
         const float scale = cpd.scales ? agreed_scale(cpd, rows) : 1.0f;
         Parameters theta;
         theta.scale = scale;
         if (scale > 0.0f && std::isfinite(scale)) theta.scale_exponent = std::ilogb(scale);
         return theta;
     };
-    t.encode = [cpd](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int) {
-        return encode(cpd, step, static_cast<float>(theta.common_scale()), x);
+    part.encode = [cpd](const TrainingStep& step, const Parameters& theta, std::span<const double>, const Place&, std::span<const double> x, int,
+                        Message& m) { encode(m, cpd, step, static_cast<float>(theta.common_scale()), x); };
+    part.reduce = [cpd](const TrainingStep&, const Parameters& theta, const Place&, const std::vector<Message>& sent, const Topology&, Row& sum) {
+        add(cpd, sent, static_cast<float>(theta.common_scale()), sum);
     };
-    t.reduce = [cpd](const TrainingStep&, State&, const Parameters& theta, const std::vector<Message>& sent, const Topology&) {
-        const auto scale = static_cast<float>(theta.common_scale());
-        const std::vector<float> total = sum(cpd, sent);
-        Row decoded(total.size());
-        for (std::size_t i = 0; i < total.size(); ++i) decoded[i] = total[i] / scale;
-        return decoded;
-    };
+    t.set_blocks(std::move(part));
     return t;
 }
 

@@ -42,6 +42,7 @@ void state_use(Message& m, const BlockRow& row, std::span<const double> x, const
     const GridLimits limits = limits_of(format.element, make_cast<double>(format.element, projection));
     const auto block = static_cast<std::size_t>(format.block_size);
     GridUse use;
+    BlockUse blocks;
     for (std::size_t first = 0; first < x.size(); first += block) {
         const std::size_t count = std::min(block, x.size() - first);
         const double block_scale = scales[row.scales[first / block]];
@@ -49,10 +50,10 @@ void state_use(Message& m, const BlockRow& row, std::span<const double> x, const
         for (std::size_t i = first; i < first + count && block_scale != 0.0; ++i) {
             if (use.add(x[i], elements[row.codes[i]], row.values[i], scale, limits)) mark(m.saturated, i, x.size());
         }
-        m.run_scales.push_back(block_scale / row.tensor_scale);
+        blocks.add(x, m.saturated, first, count, block_scale / row.tensor_scale);
     }
     m.grid_use = use;
-    m.run = block;
+    m.block_use = blocks;
 }
 
 }  // namespace

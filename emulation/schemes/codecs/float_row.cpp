@@ -20,14 +20,17 @@ std::vector<std::uint8_t> pack_float_codes(std::span<const double> codes, const 
 
 namespace {
 
-void encode(Message& m, std::span<const double> x, std::span<const double> scales, std::size_t run, const FloatGrid& grid, const RandomStream& stream,
-            bool packs, std::size_t first) {
+// in_blocks: runs are blocks with scales of their own.
+void encode_runs(Message& m, std::span<const double> x, std::span<const double> scales, std::size_t run, bool in_blocks, const FloatGrid& grid,
+                 const RandomStream& stream, bool packs, const Place& place) {
+    const std::size_t first = place.first;
     const std::size_t n = x.size();
     const Cast<double> cast = make_cast<double>(grid.format, grid.projection);
     const bool drawn = is_stochastic(grid.projection.rounding);
     m.prepare(n, true, drawn);
     m.certain = !drawn;
     GridUse use;
+    BlockUse blocks;
     const GridLimits limits = limits_of(grid.format, cast);
     std::uint64_t words[random_group];
     for (std::size_t begin = 0; begin < n;) {
@@ -44,9 +47,14 @@ void encode(Message& m, std::span<const double> x, std::span<const double> scale
             m.bias[i] = moments.defined ? moments.bias / scale : std::nan("");
             m.variance[i] = moments.defined ? moments.variance / scale / scale : std::nan("");
         }
+        if (in_blocks) {
+            blocks.add(x, m.saturated, begin, end - begin, 1.0 / scale, (first + begin) % run == 0,
+                       (first + end) % run == 0 || first + end == place.size);
+        }
         begin = end;
     }
     m.grid_use = use;
+    if (in_blocks) m.block_use = blocks;
     m.payload_bits = payload_bits(grid, n);
     if (packs) m.payload = pack_float_codes(m.codes, grid.format);
 }
@@ -55,14 +63,13 @@ void encode(Message& m, std::span<const double> x, std::span<const double> scale
 
 void encode_float_row(Message& m, std::span<const double> x, double scale, const FloatGrid& grid, const RandomStream& stream, bool packs,
                       std::size_t first) {
-    encode(m, x, std::span(&scale, 1), std::numeric_limits<std::size_t>::max(), grid, stream, packs, first);
+    constexpr std::size_t endless = std::numeric_limits<std::size_t>::max();
+    encode_runs(m, x, std::span(&scale, 1), endless, false, grid, stream, packs, {first, endless});
 }
 
 void encode_float_row(Message& m, std::span<const double> x, std::span<const double> scales, std::size_t run, const FloatGrid& grid,
-                      const RandomStream& stream, bool packs, std::size_t first) {
-    encode(m, x, scales, run, grid, stream, packs, first);
-    m.run = run;
-    for (std::size_t i = first / run; i * run < first + x.size(); ++i) m.run_scales.push_back(1.0 / scales[i]);
+                      const RandomStream& stream, bool packs, const Place& place) {
+    encode_runs(m, x, scales, run, true, grid, stream, packs, place);
 }
 
 }  // namespace apscope::detail

@@ -41,7 +41,7 @@ TensorScheme local(const FloatGrid& grid, std::size_t block, double eps, bool po
     };
     part.encode = [=](const TrainingStep& step, const Parameters&, std::span<const double> scales, const Place& place, std::span<const double> x,
                       int worker, Message& m) {
-        encode_float_row(m, x, scales, run_of(place.size), grid, step.stream(worker, grid.projection.random_bits), step.packs, place.first);
+        encode_float_row(m, x, scales, run_of(place.size), grid, step.stream(worker, grid.projection.random_bits), step.packs, place);
         m.side_bits = (pow2 ? 8 : 32) * scales.size();
     };
     t.set_blocks(std::move(part));

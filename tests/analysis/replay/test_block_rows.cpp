@@ -112,6 +112,9 @@ constexpr const char* specs[] = {
     "birder",
     "birder:group=2,amsgrad=true",
     "zero_blocks:block=3",
+    "cpd:e4m3",
+    "cpd:e5m2,kahan=true,aps=false",
+    "dynamic_loss_scaling:fp16,init=65536",  // drops steps
     "error_feedback(sign)",
     "error_feedback(aps:e4m3),decay=0.5",
     "error_feedback(stochastic:e4m3)",
