@@ -8,7 +8,7 @@ import numpy.typing
 import os
 import pathlib
 import typing
-__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'Manifest', 'NOT_MEASURABLE', 'OWN_REDUCTIONS', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'cast_plan', 'cast_statistics', 'collective_cost', 'collective_of', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_projection', 'parse_scheme', 'parse_topology', 'quantize', 'quantize_blocks', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level', 'stream_seed', 'sum_path', 'underflow_modes', 'unpack', 'way', 'widen']
+__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'Manifest', 'NOT_MEASURABLE', 'OWN_REDUCTIONS', 'Quantizer', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'cast_plan', 'cast_statistics', 'collective_cost', 'collective_of', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_projection', 'parse_scheme', 'parse_topology', 'quantize', 'quantize_blocks', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level', 'stream_seed', 'sum_path', 'underflow_modes', 'unpack', 'way', 'widen']
 class FloatEnvironment:
     def __enter__(self) -> None:
         ...
@@ -212,6 +212,11 @@ class FloatFormat:
         """
         Which codes are zero: both_signs (+0 and -0), single (+0 alone) or none (code 0 is an ordinary value, as in e8m0).
         """
+class Quantizer:
+    def __call__(self, x: typing.Any, out: typing.Any, seed: typing.SupportsInt | typing.SupportsIndex) -> typing.Any:
+        ...
+    def __init__(self, format: FloatFormat, rounding: str, overflow: str, underflow: str, keep_payload: bool, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
 class BlockFormat:
     """
     Elements that share a scale, as a value.

@@ -75,7 +75,13 @@ def test_a_comparison_is_a_table_a_trace(capsys, folder, results):
     out = printed(capsys, "compare", folder, "aps:e4m3", "loss_scaling:e4m3,headroom=workers,scale=best", "--topology", "ring")
     assert "digits: a = aps:e4m3 (ring), b = loss_scaling:e4m3,headroom=workers,scale=best (ring)\n" in out
     wanted = results.compare("aps:e4m3", "loss_scaling:e4m3,scale=best", "ring")
-    rows = [line.split() for line in out.splitlines() if line and not line.startswith(("digits:", "characters:", "layer "))]
+    lines = [line for line in out.splitlines() if line and not line.startswith(("layer ", "scheme "))]
+    titles = [i for i, line in enumerate(lines) if line.startswith(("digits:", "characters:"))]
+    tables = [lines[i + 1 : j] for i, j in zip(titles, [*titles[1:], None])]
+    rows = [line.split() for table in tables[::2] for line in table]
+    for parts in tables[1::2]:  # what the errors are made of
+        shares = [[float(share.rstrip("%")) for share in line.split()[2:]] for line in parts]
+        assert [line.split()[0] for line in parts] == ["a", "b"] and all(abs(sum(s) - 100) < 1 for s in shares)
     assert [row[0] for row in rows] == wanted.layer.tolist() and [int(row[2]) for row in rows] == wanted.wins.tolist()
     table = pd.read_csv(io.StringIO(printed(capsys, "compare", folder, "aps:e4m3", "qsgd", "--csv")))
     assert table.geometric_ratio.tolist() == results.compare("aps:e4m3", "qsgd").geometric_ratio.tolist()

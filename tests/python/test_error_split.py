@@ -89,7 +89,7 @@ def exponent(x):
     ("mx:block_format=mxfp4,block=5", 5, lambda amax, _: exponent(amax) - 2),
     ("current_scaling:e4m3,block=100", 100, lambda amax, _: exponent(1 / (np.float32(240) / amax).astype(float))),
     ("aps:e4m3,unit=64,headroom=one", 64, lambda _, agreed: np.ceil(np.log2(agreed)).astype(int) - 7),
-], ids=str)  # fmt: skip
+], ids=["mxfp8", "mxfp4", "current_scaling", "aps"])  # fmt: skip
 def test_blocks(tmp_path, spec, block, scales):
     random = np.random.default_rng(3)
     g = (random.standard_normal((3, 1000)) * np.exp(4 * random.standard_normal((3, 1000)))).astype(np.float32)

@@ -3,6 +3,9 @@
 import os
 import shutil
 from contextlib import contextmanager
+from itertools import takewhile
+from pathlib import Path
+from tempfile import gettempdir
 
 import pytest
 
@@ -85,10 +88,15 @@ def an_ordinary_user():
             os.seteuid(0)
 
 
+def open_the_way_to(folder):
+    """For other users, below the folder of temporary files."""
+    for parent in (folder, *takewhile(lambda p: p != Path(gettempdir()), folder.parents)):
+        parent.chmod(0o755)
+
+
 @pytest.mark.parametrize("mode", [0o000, 0o644])
 def test_a_folder_that_may_not_be_read_is_called_unreadable(capsys, digits, tmp_path, mode):
-    for parent in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        parent.chmod(0o755)
+    open_the_way_to(tmp_path)
     shut = tmp_path / "shut"
     shutil.copytree(digits, shut)
     shut.chmod(mode)
@@ -114,8 +122,7 @@ def test_a_folder_that_may_not_be_read_is_called_unreadable(capsys, digits, tmp_
 
 
 def test_a_results_file_that_may_not_be_read_is_no_damaged_one(capsys, digits, tmp_path):
-    for parent in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        parent.chmod(0o755)
+    open_the_way_to(tmp_path)
     out = tmp_path / "out"
     assert main(["replay", digits, *QUICK, "-o", str(out)]) == 0
     capsys.readouterr()

@@ -17,11 +17,23 @@ export const B_COLOUR = "#e8871e";
 // Pixels of a chart's letters; smaller where the chart is narrow.
 const letters = (width) => (width < 500 ? 10 : 12);
 
+// Pixels of a text in letters of a size; each is measured once, as asking for the font lays out the page.
+const lengths = new Map();
+let pen = null, family = "";
+function lengthOf(text, size) {
+  const key = `${size} ${text}`;
+  if (!lengths.has(key)) {
+    pen ??= document.createElement("canvas").getContext("2d");
+    family ||= getComputedStyle(document.body).fontFamily;
+    pen.font = `${size}px ${family}`;
+    lengths.set(key, pen.measureText(text).width);
+  }
+  return lengths.get(key);
+}
+
 // Names beside an axis: the margin that they need, within limits, and what fits there of each.
 export function beside(names, width) {
-  const pen = document.createElement("canvas").getContext("2d");
-  pen.font = `${letters(width)}px ${getComputedStyle(document.body).fontFamily}`;
-  const wide = (text) => pen.measureText(text).width;
+  const wide = (text) => lengthOf(text, letters(width));
   const room = Math.min(Math.max(40, ...names.map(wide)), 260, width * (width < 500 ? 0.46 : 0.38));
   const fit = (name) => {
     let text = name;
