@@ -17,8 +17,8 @@ export const B_COLOUR = "#e8871e";
 // Pixels of a chart's letters; smaller where the chart is narrow.
 const letters = (width) => (width < 500 ? 10 : 12);
 
-// Pixels of a text in letters of a size; each is measured once, as asking for the font lays out the page.
-const lengths = new Map();
+// Pixels of a text in letters of a size; each is measured, and shortened, once: a redraw has no time for it.
+const lengths = new Map(), fitted = new Map();
 let pen = null, family = "";
 function lengthOf(text, size) {
   const key = `${size} ${text}`;
@@ -36,9 +36,13 @@ export function beside(names, width) {
   const wide = (text) => lengthOf(text, letters(width));
   const room = Math.min(Math.max(40, ...names.map(wide)), 260, width * (width < 500 ? 0.46 : 0.38));
   const fit = (name) => {
-    let text = name;
-    for (let longest = [...name].length; wide(text) > room && longest > 4; longest--) text = clip(name, longest - 1);
-    return text;
+    const key = `${width} ${room} ${name}`;
+    if (!fitted.has(key)) {
+      let text = name;
+      for (let longest = [...name].length; wide(text) > room && longest > 4; longest--) text = clip(name, longest - 1);
+      fitted.set(key, text);
+    }
+    return fitted.get(key);
   };
   return { margin: Math.ceil(room) + 12, fit };
 }
