@@ -14,8 +14,12 @@ import { look, traceOf } from "./view.js";
 
 const PARTS = { frontier: frontierPart, versus: versusPart, underflow: underflowPart, order: orderPart, blocks: blocksPart, schemes: schemesPart };
 
-// A pair of schemes looks the same whatever other schemes are kept: what a part depends on, where that is not everything.
-const DEPENDS = { versus: (s) => JSON.stringify([s.trace, s.topology, s.layer, s.a, s.b, s.picked]) };
+// What a part depends on, where that is not everything: a pair of schemes, or the blocks of one, look the same whatever other
+// schemes are kept.
+const DEPENDS = {
+  versus: (s) => JSON.stringify([s.trace, s.topology, s.layer, s.a, s.b, s.picked]),
+  blocks: (s) => JSON.stringify([s.trace, s.layer, s.blockScheme, s.blockColumn]),
+};
 
 // The library is a module that hands Plot and d3 to window.
 async function loadLibrary() {
@@ -47,16 +51,13 @@ async function start() {
       part.stale = false;
       part.draw(view, part.again);
       part.again = false;
+      part.key = DEPENDS[part.id]?.(state); // a part may settle what the state left open
     }
   }
   function update() {
     const began = performance.now();
     view = look(data, traces.get(state.trace), state);
-    for (const part of parts) {
-      const key = DEPENDS[part.id]?.(state);
-      part.stale ||= key === undefined || key !== part.key;
-      part.key = key;
-    }
+    for (const part of parts) part.stale ||= !DEPENDS[part.id] || DEPENDS[part.id](state) !== part.key;
     draw(false, inWindow);
     page.took = performance.now() - began;
     setTimeout(draw);

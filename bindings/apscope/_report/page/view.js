@@ -41,10 +41,14 @@ export function look(data, trace, state) {
     const s = schemes.get(spec);
     return state.families.has(s.family) && state.formats.has(s.format) && state.bits.has(String(s.bits));
   };
-  const records = summarize(rows, trace.span, layers.length === trace.layers.length ? null : mask).map((r) => ({
-    ...r, ...schemes.get(r.scheme), ...pick(trace.modelled.get(`${r.scheme} ${r.topology}`), ["volume", "time", "speedup"]),
-  }));
-  const everyTopology = records.filter((r) => kept(r.scheme));
+  // Pooling reads every row of the trace, and which schemes are kept does not change it.
+  if (trace.pooled?.filter !== state.layer) {
+    const records = summarize(rows, trace.span, layers.length === trace.layers.length ? null : mask);
+    trace.pooled = { filter: state.layer, records: records.map((r) => ({
+      ...r, ...schemes.get(r.scheme), ...pick(trace.modelled.get(`${r.scheme} ${r.topology}`), ["volume", "time", "speedup"]),
+    })) };
+  }
+  const everyTopology = trace.pooled.records.filter((r) => kept(r.scheme));
   return {
     state, rows, layers, schemes, everyTopology, records: judged(everyTopology, state.topology), trace: trace.name, span: trace.span, steps: trace.steps,
     rowsOf: trace.rowsOf, histograms: data.tables.histograms, formats: data.formats, topologiesOf: (spec) => (trace.topologies.get(spec) ?? []).filter(Boolean),
