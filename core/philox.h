@@ -17,23 +17,15 @@ struct PhiloxKey {
     std::uint32_t low, high;
 };
 
-// The ten rounds on a counter's words, in lanes of 32 or 64 bits. Those of 64 are left with upper halves full of what
-// the next multiplication ignores: loops over them become vector code.
-template <class Lane>
-APSCOPE_HD void philox_rounds(Lane& c0, Lane& c1, Lane& c2, Lane& c3, PhiloxKey key) {
+// The ten rounds on a counter's words.
+APSCOPE_HD PhiloxBlock philox(PhiloxBlock counter, PhiloxKey key) {
     for (int round = 0; round < 10; ++round) {
-        const std::uint64_t product0 = std::uint64_t{0xD2511F53} * static_cast<std::uint32_t>(c0);
-        const std::uint64_t product1 = std::uint64_t{0xCD9E8D57} * static_cast<std::uint32_t>(c2);
-        c0 = static_cast<Lane>(product1 >> 32) ^ c1 ^ key.low;
-        c1 = static_cast<Lane>(product1);
-        c2 = static_cast<Lane>(product0 >> 32) ^ c3 ^ key.high;
-        c3 = static_cast<Lane>(product0);
+        const std::uint64_t product0 = std::uint64_t{0xD2511F53} * counter.word[0];
+        const std::uint64_t product1 = std::uint64_t{0xCD9E8D57} * counter.word[2];
+        counter = {{static_cast<std::uint32_t>(product1 >> 32) ^ counter.word[1] ^ key.low, static_cast<std::uint32_t>(product1),
+                    static_cast<std::uint32_t>(product0 >> 32) ^ counter.word[3] ^ key.high, static_cast<std::uint32_t>(product0)}};
         key = {key.low + 0x9E3779B9u, key.high + 0xBB67AE85u};
     }
-}
-
-APSCOPE_HD PhiloxBlock philox(PhiloxBlock counter, PhiloxKey key) {
-    philox_rounds(counter.word[0], counter.word[1], counter.word[2], counter.word[3], key);
     return counter;
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/codec.h"
 #include "core/float_environment.h"
+#include "emulation/cast/code_types.h"
 #include "emulation/cast/quantize_codes.h"
 #include "emulation/cast/quantize_job.h"
 #include "emulation/machine/parallel.h"
@@ -72,19 +73,6 @@ QuantizeJob<Real> make_job(std::size_t count, const FloatFormat& format, const P
             array_stream(random.seed, projection.drawn_bits()), random};
 }
 
-// Rounded in the first-level cache, then streamed to memory.
-template <class Real>
-void quantize_streaming(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin, std::size_t count) {
-    constexpr std::size_t step = 2048;
-    alignas(64) Real rounded[step];
-    for (std::size_t i = 0; i < count; i += step) {
-        const std::size_t n = std::min(step, count - i);
-        quantize_piece<Real>(job, in + i, rounded, begin + i, n);
-        copy_streaming(rounded, out + i, n * sizeof(Real));
-    }
-    finish_streaming();
-}
-
 template <class Real>
 void quantize_array(std::span<const Real> in, std::span<Real> out, const FloatFormat& format, const Projection& projection,
                     const RandomSource& random, int threads, bool by_rule = false) {
@@ -92,8 +80,7 @@ void quantize_array(std::span<const Real> in, std::span<Real> out, const FloatFo
     const QuantizeJob<Real> job = make_job<Real>(in.size(), format, projection, random, by_rule);
     const bool streams = in.size() * sizeof(Real) >= streaming_bytes;
     for_pieces(in.size(), threads, [&](std::size_t begin, std::size_t count) {
-        if (streams) quantize_streaming<Real>(job, in.data() + begin, out.data() + begin, begin, count);
-        else quantize_piece<Real>(job, in.data() + begin, out.data() + begin, begin, count);
+        (streams ? streamed_piece<Real> : quantize_piece<Real>)(job, in.data() + begin, out.data() + begin, begin, count);
     });
 }
 
@@ -234,13 +221,7 @@ void decode(std::span<const Code> in, std::span<Real> out, const FloatFormat& fo
     template void encode(std::span<const Real>, std::span<Code>, const FloatFormat&, const Projection&, std::optional<std::uint64_t>, \
                          const RandomSource&, int);                                                                                   \
     template void decode(std::span<const Code>, std::span<Real>, const FloatFormat&, bool, int);
-APSCOPE_CODES(float, std::uint8_t)
-APSCOPE_CODES(float, std::uint16_t)
-APSCOPE_CODES(float, std::uint32_t)
-APSCOPE_CODES(double, std::uint8_t)
-APSCOPE_CODES(double, std::uint16_t)
-APSCOPE_CODES(double, std::uint32_t)
-APSCOPE_CODES(double, std::uint64_t)
+APSCOPE_FOR_CODE_TYPES(APSCOPE_CODES)
 #undef APSCOPE_CODES
 
 }  // namespace apscope::detail

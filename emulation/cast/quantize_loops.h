@@ -28,9 +28,12 @@ void quantize_piece_loop(const QuantizeJob<Real>& job, const Real* in, Real* out
         if constexpr (!is_stochastic(M)) {
             if (plan.path == CastPath::addition) return simd::run<QuantizeByAddition<M, Real>>(in, out, count, &plan.addition);
             if constexpr (std::is_same_v<Real, float>) {
+                const auto split = [&]<bool SignedZero>() {
+                    plan.split.first_normal != 0 ? simd::run<QuantizeBySplit<M, true, SignedZero>>(in, out, count, &plan.split)
+                                                 : simd::run<QuantizeBySplit<M, false, SignedZero>>(in, out, count, &plan.split);
+                };
                 if (plan.path == CastPath::split) {
-                    return plan.split.first_normal != 0 ? simd::run<QuantizeBySplit<M, true>>(in, out, count, &plan.split)
-                                                        : simd::run<QuantizeBySplit<M, false>>(in, out, count, &plan.split);
+                    return plan.cast.negative_zero != 0 ? split.template operator()<true>() : split.template operator()<false>();
                 }
             }
             is_plain(plan.cast) ? simd::run<QuantizeByRule<M, Real, true>>(in, out, count, &plan.cast)

@@ -40,17 +40,17 @@ inline SplitCast make_split_cast(const Cast<float>& cast) {
     return s;
 }
 
-// What the mode adds to the bits of a magnitude, whose low `s` bits are then cut off. negative is 0 or 1.
+// What the mode adds to the bits of a magnitude, whose bits `rest` are then cut off. negative is 0 or 1.
 template <RoundingMode M>
-APSCOPE_HD std::uint32_t addend(std::uint32_t magnitude, std::uint32_t negative, int s, std::uint32_t rest) {
-    const std::uint32_t half = (rest >> 1) + 1;
-    if constexpr (M == RoundingMode::ties_to_even) return half - 1 + (magnitude >> s & 1);
+APSCOPE_HD std::uint32_t addend(std::uint32_t magnitude, std::uint32_t negative, std::uint32_t rest) {
+    const std::uint32_t half = (rest >> 1) + 1, odd = magnitude & (rest + 1);
+    if constexpr (M == RoundingMode::ties_to_even) return select(odd != 0, half, half - 1);
     if constexpr (M == RoundingMode::ties_to_away) return half;
     if constexpr (M == RoundingMode::ties_to_zero) return half - 1;
     if constexpr (M == RoundingMode::toward_positive) return rest & (negative - 1);
     if constexpr (M == RoundingMode::toward_negative) return rest & (0 - negative);
     if constexpr (M == RoundingMode::away_from_zero) return rest;
-    if constexpr (M == RoundingMode::to_odd) return rest & ((magnitude >> s & 1) - 1);
+    if constexpr (M == RoundingMode::to_odd) return select(odd != 0, 0u, rest);
     return 0;  // toward_zero
 }
 
@@ -85,11 +85,13 @@ APSCOPE_HD float finish_split(std::uint32_t bits, std::uint32_t rounded, const C
     return bits_cast<float>(Limited ? limited<float>(result, bits, cast) : result);
 }
 
-// Deterministic modes. Every step is a selection, so that loops over it become vector code.
-template <RoundingMode M, bool HasParts, bool Limited>
+// Deterministic modes. Every step is a selection, so that loops over it become vector code. SignedZero: the format has
+// a -0; without parts and ends the sign then stays where it is.
+template <RoundingMode M, bool HasParts, bool Limited, bool SignedZero = false>
 APSCOPE_HD float round_split(float x, const SplitCast& s) {
     const std::uint32_t bits = bits_cast<std::uint32_t>(x), magnitude = bits & 0x7FFFFFFFu, negative = bits >> 31;
-    std::uint32_t rounded = (magnitude + addend<M>(magnitude, negative, s.shift, s.rest)) & ~s.rest;
+    if constexpr (SignedZero && !HasParts && !Limited) return bits_cast<float>((bits + addend<M>(bits, negative, s.rest)) & ~s.rest);
+    std::uint32_t rounded = (magnitude + addend<M>(magnitude, negative, s.rest)) & ~s.rest;
     if constexpr (HasParts) {
         const float q = rounded_part<M>(quanta_below_normal(magnitude, s), negative) * s.quantum;
         rounded = select(magnitude < s.first_normal, bits_cast<std::uint32_t>(q), rounded);
@@ -97,12 +99,13 @@ APSCOPE_HD float round_split(float x, const SplitCast& s) {
     return finish_split<Limited>(bits, rounded, s.cast);
 }
 
-template <RoundingMode M, bool HasParts>
+template <RoundingMode M, bool HasParts, bool SignedZero>
 struct QuantizeBySplit {
     static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count, const SplitCast* given) {
-        const SplitCast s = *given;
+        SplitCast s = *given;
+        if constexpr (SignedZero) s.cast.negative_zero = sign_bit<float>;
         round_buffers(in, out, count, s.cast.largest,
-                      [&]<bool Limited>(float x) __attribute__((always_inline)) { return round_split<M, HasParts, Limited>(x, s); });
+                      [&]<bool Limited>(float x) __attribute__((always_inline)) { return round_split<M, HasParts, Limited, SignedZero>(x, s); });
     }
 };
 

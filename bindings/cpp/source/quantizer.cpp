@@ -18,6 +18,7 @@
 #include "core/projection.h"
 #include "core/rounding.h"
 #include "core/wide_number.h"
+#include "emulation/cast/code_types.h"
 #include "emulation/cast/quantize.h"
 
 namespace apscope {
@@ -206,13 +207,7 @@ void Quantizer::decode_span(std::span<const Code> codes, std::span<Real> values)
 #define APSCOPE_CODES(Real, Code)                                                                                                    \
     template void Quantizer::encode_span(std::span<const Real>, std::span<Code>, std::optional<std::uint64_t>, std::uint64_t) const; \
     template void Quantizer::decode_span(std::span<const Code>, std::span<Real>) const;
-APSCOPE_CODES(float, std::uint8_t)
-APSCOPE_CODES(float, std::uint16_t)
-APSCOPE_CODES(float, std::uint32_t)
-APSCOPE_CODES(double, std::uint8_t)
-APSCOPE_CODES(double, std::uint16_t)
-APSCOPE_CODES(double, std::uint32_t)
-APSCOPE_CODES(double, std::uint64_t)
+APSCOPE_FOR_CODE_TYPES(APSCOPE_CODES)
 #undef APSCOPE_CODES
 
 }  // namespace apscope

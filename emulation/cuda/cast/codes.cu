@@ -1,6 +1,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "emulation/cast/code_types.h"
 #include "emulation/cuda/cast/quantize_cuda.h"
 #include "emulation/cuda/cast/quantize_step.h"
 #include "emulation/cuda/cast/step_choice.h"
@@ -78,13 +79,7 @@ void decode_on_device(const Code* in, Real* out, std::size_t n, const FloatForma
     template void encode_on_device<Real, Code>(const Real*, Code*, std::size_t, const FloatFormat&, const Projection&, std::optional<std::uint64_t>, \
                                                std::uint64_t, cudaStream_t);                                                                         \
     template void decode_on_device<Code, Real>(const Code*, Real*, std::size_t, const FloatFormat&, bool, cudaStream_t);
-APSCOPE_CODES(float, std::uint8_t)
-APSCOPE_CODES(float, std::uint16_t)
-APSCOPE_CODES(float, std::uint32_t)
-APSCOPE_CODES(double, std::uint8_t)
-APSCOPE_CODES(double, std::uint16_t)
-APSCOPE_CODES(double, std::uint32_t)
-APSCOPE_CODES(double, std::uint64_t)
+APSCOPE_FOR_CODE_TYPES(APSCOPE_CODES)
 #undef APSCOPE_CODES
 
 }  // namespace apscope::detail
