@@ -78,3 +78,12 @@ def test_perf_reports_are_read(docs):
     report = "\n    55.61%  _core.so     \n     7.60%  [kernel.kallsyms]\n"
     assert script["parse_shares"](report) == [("_core.so", 55.61), ("[kernel.kallsyms]", 7.6)]
     assert script["parse_shares"]("    28.82%  [.] apscope::fill   \n") == [("apscope::fill", 28.82)]
+
+
+def test_startup_measures_and_writes(docs, tmp_path):
+    script = runpy.run_path(str(docs / "startup.py"))
+    script["main"]([str(tmp_path / "performance.md"), "--rounds", "1"])
+    table = (tmp_path / "performance.md").read_text().split(script["BEGIN"])[1].split(script["END"])[0]
+    rows = {line.split("|")[1].strip(" `"): [float(cell) for cell in line.split("|")[2:5]] for line in table.splitlines() if line.startswith("| `")}
+    replay = next(seconds for name, seconds in rows.items() if name.startswith("apscope replay"))
+    assert len(rows) == 7 and replay[0] >= rows["import apscope"][1] > 0

@@ -78,6 +78,32 @@ def test_what_is_slow_to_import_waits_for_its_use():
     assert all(found.strip() == "[]" for _, found in runs)
 
 
+LOADED = "print([m for m in ('pandas', 'pyarrow.compute', 'matplotlib', 'jinja2', 'torch', 'tqdm', 'asyncio') if m in sys.modules])"
+
+
+@pytest.mark.parametrize(
+    ("words", "loaded"),
+    [
+        (["schemes", "aps"], []),
+        (["info", "notebooks/data/digits"], []),
+        (["replay", "notebooks/data/digits", "--scheme", "aps:e4m3", "-o", "RESULTS"], []),
+        (["summary", "RESULTS"], ["pandas", "pyarrow.compute"]),
+    ],
+    ids=lambda words: words[0] if words else "",
+)
+def test_a_command_imports_what_it_uses(words, loaded, tmp_path, digits_results):
+    """Importing pandas takes longer than a replay of a bundled trace, so `apscope replay` does without."""
+    words = [{"RESULTS": str(digits_results if words[0] == "summary" else tmp_path / "results")}.get(word, word) for word in words]
+    done = run(f"import sys; from apscope.cli import main; assert main({words}) == 0; {LOADED}")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == str(loaded)
+
+
+@pytest.fixture(scope="module")
+def digits_results(tmp_path_factory):
+    return apscope.replay("notebooks/data/digits", "aps:e4m3", topology="ring", steps="0:1").save(tmp_path_factory.mktemp("results"))
+
+
 def test_names_that_wait_are_there():
     assert run("import apscope, sys; apscope.plots.nmse_by_layer; assert 'matplotlib' in sys.modules").returncode == 0
     assert run("from apscope import *; replay, report, Results, schemes.APS, studies.levels").returncode == 0

@@ -1,14 +1,18 @@
 """The files of a RESULTS folder: every value of the table reads back, whoever reads it."""
 
 import csv
+import io
 import math
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import apscope
+from apscope._results.columns import arrow_table, frame_of
+from apscope._results.csv_table import write_csv
 
 SCHEMES = ["aps:e4m3", "loss_scaling:e4m3,scale=1024", "dynamic_loss_scaling:fp16", "sign", "hybrid(last=none:fp16;else=aps:e4m3)"]
 
@@ -76,3 +80,42 @@ def test_results_of_an_older_version_are_not_opened(saved, tmp_path):
     apscope.Results(results.frame.drop(columns="sum_signed_error"), results.histograms, results.provenance).save(tmp_path / "old")
     with pytest.raises(ValueError, match="old was written by an older apscope, without the column sum_signed_error; replay the trace again"):
         apscope.Results.open(tmp_path / "old")
+
+
+def columns():
+    """Columns as C++ gives them, with everything that a cell can be."""
+    texts = np.array(["", "a", "=1+1", "'@b", "−β", "a"], dtype=object)
+    numbers = np.array([1.5, np.nan, np.inf, -0.0, 5e-324, 1e300])
+    empty = np.array([False, True, False, False, True, False])
+    return {
+        "text": texts, "plain": np.array(["ab", "", "c", "", "", "ab"], dtype=object), "number": numbers, "whole": (np.arange(6) - 3, empty),
+        "full": (np.arange(6), np.zeros(6, bool)), "integer": np.arange(6), "flag": numbers > 1, "none": np.full(6, np.nan),
+    }  # fmt: skip
+
+
+def test_columns_become_the_table_that_pandas_makes_of_the_frame():
+    made, pandas = arrow_table(columns()), pa.Table.from_pandas(frame_of(columns()), preserve_index=False)
+    assert made.schema.equals(pandas.schema, check_metadata=True) and made.schema.metadata == pandas.schema.metadata
+    assert made.equals(pandas)
+    made.validate(full=True)
+    pd.testing.assert_frame_equal(made.to_pandas(), pandas.to_pandas())
+
+
+@pytest.mark.parametrize("rows", [slice(0, 6), slice(1, 5), slice(2, 2)], ids=["whole", "sliced", "empty"])
+def test_csv_of_a_table_from_columns_and_of_a_part_of_one(rows):
+    written = io.BytesIO()
+    write_csv(arrow_table(columns())[rows], written)
+    lines = list(csv.reader(io.StringIO(written.getvalue().decode(), newline="")))
+    harmless = ["", "a", "'=1+1", "''@b", "−β", "a"]
+    want = [
+        harmless, ["ab", "", "c", "", "", "ab"], ["1.5", "", "inf", "-0", "5e-324", "1e+300"], ["-3", "", "-1", "0", "", "2"],
+        [*"012345"], [*"012345"], ["True", "False", "True", "False", "False", "True"], [""] * 6,
+    ]  # fmt: skip
+    assert lines[0] == list(columns()) and lines[1:] == [list(row) for row in zip(*want)][rows]
+
+
+def test_results_of_a_replay_are_saved_alike_before_and_after_their_frame_was_looked_at(tmp_path):
+    results = apscope.replay("notebooks/data/digits", ["aps:e4m3", "qsgd"], topology="ring", steps="0:2")
+    first = {path.name: path.read_bytes() for path in results.save(tmp_path / "first").iterdir()}
+    assert len(results) == len(results.frame) == 2 * 6 * 3 * 2
+    assert {path.name: path.read_bytes() for path in results.save(tmp_path / "second").iterdir()} == first

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 __all__ = ["Bar"]
@@ -21,7 +22,10 @@ class Bar:
     def __enter__(self) -> Any:
         if not self.show:
             return None
-        from tqdm.auto import tqdm
+        if "IPython" in sys.modules:  # a notebook's bar, perhaps
+            from tqdm.auto import tqdm
+        else:
+            from tqdm import tqdm
 
         self.bar = tqdm(total=0, desc=self.name, unit="value", unit_scale=True, leave=False)
 

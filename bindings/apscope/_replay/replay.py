@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from .._arrays.checks import integer, text
-from .._results.results import Results, frame_of, in_order
+from .._results.columns import frame_of, joined
+from .._results.results import Results, in_order
 from .._schemes.lists import schemes_of
 from .._schemes.scheme import Scheme
 from .._traces.trace import Trace, open_trace
@@ -289,10 +290,10 @@ def replay(
         "shard": [index, count],
         "traces": described,
     }
-    frame = frame_of([(name, columns) for name, columns, _ in parts])
-    histograms = frame_of([(name, histogram) for name, _, histogram in parts])
+    rows, histograms = joined([(name, columns) for name, columns, _ in parts]), joined([(name, histogram) for name, _, histogram in parts])
     if client is not None:  # each of its parts is a shard
-        frame, histograms = in_order(frame, provenance), in_order(histograms, provenance)
-    results = Results(frame, histograms, provenance)
+        results = Results(in_order(frame_of(rows), provenance), in_order(frame_of(histograms), provenance), provenance)
+    else:
+        results = Results(rows, histograms, provenance)
     results.states = states_after
     return results

@@ -9,37 +9,68 @@ before such a character: `read_csv` does. Numbers are no text and stay.
 from __future__ import annotations
 
 import os
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
+import numpy as np
+
+from .columns import text_array, validity
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
 
 __all__ = ["read_csv", "write_csv"]
 
 _BEGINS_LIKE_A_FORMULA = "[=+\\-@\\t\\r＝＋－＠]"
+#: The bytes that such text, or text with apostrophes before it, can begin with in UTF-8.
+_FIRST_BYTES = np.frombuffer("=+-@\t\r＝'".encode(), np.uint8)[[0, 1, 2, 3, 4, 5, 6, -1]]
 
 #: Columns that are text even where every cell of them looks like a number.
 _TEXT = ("trace", "tensor", "role", "scheme", "format", "topology", "stage", "note", "family", "layer", "worst_layer", "topology_a", "topology_b")
 
 
-def write_csv(frame: pd.DataFrame, file: BinaryIO) -> None:
+def write_csv(table: pa.Table, file: BinaryIO) -> None:
     """The table as CSV: numbers in the fewest digits that give them back, text in quotes, what is missing empty."""
-    table = pa.Table.from_pandas(frame, preserve_index=False)
-    for i, name in enumerate(table.column_names):
-        column = table.column(i)
-        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-            column = pc.replace_substring_regex(column, f"^('*{_BEGINS_LIKE_A_FORMULA})", "'\\1")
-            table = table.set_column(i, name, pc.if_else(pc.equal(column, ""), pa.scalar(None, column.type), column))
-        elif pa.types.is_boolean(column.type):
-            table = table.set_column(i, name, pc.if_else(column, "True", "False"))
+    import pyarrow as pa
+    import pyarrow.csv as pa_csv
+
+    columns = [pa.chunked_array([_shown(chunk) for chunk in column.chunks]) if column.num_chunks else column for column in table.columns]
     file.write((",".join(table.column_names) + "\n").encode())
-    pa_csv.write_csv(table, file, pa_csv.WriteOptions(include_header=False))
+    pa_csv.write_csv(pa.Table.from_arrays(columns, names=table.column_names), file, pa_csv.WriteOptions(include_header=False))
+
+
+def _shown(chunk: pa.Array) -> pa.Array:
+    """A column as a spreadsheet should have it: text harmless, empty text missing, booleans in words. Read from the buffers: see `columns`."""
+    import pyarrow as pa
+
+    n, kind, buffers = len(chunk), chunk.type, chunk.buffers()
+    if n == 0 or not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_boolean(kind)):
+        return chunk
+    here = slice(chunk.offset, chunk.offset + n)
+    there = np.ones(n, bool) if buffers[0] is None else _bits(buffers[0])[here]
+    if pa.types.is_boolean(kind):
+        words = text_array(np.where(_bits(buffers[1])[here], "True", "False").tolist())
+        return pa.Array.from_buffers(words.type, n, [validity(there), *words.buffers()[1:]])
+    ends = np.frombuffer(buffers[1], np.int32 if pa.types.is_string(kind) else np.int64)[chunk.offset :][: n + 1]
+    some = there & (ends[1:] > ends[:-1])
+    if some.any() and np.isin(np.frombuffer(buffers[2], np.uint8)[ends[:-1][some]], _FIRST_BYTES).any():
+        import pyarrow.compute as pc
+
+        harmless = pc.replace_substring_regex(chunk, f"^('*{_BEGINS_LIKE_A_FORMULA})", "'\\1")
+        return pc.if_else(pc.equal(harmless, ""), pa.scalar(None, kind), harmless)
+    return pa.Array.from_buffers(kind, n, [validity(some), pa.py_buffer(ends), buffers[2]])
+
+
+def _bits(bitmap: pa.Buffer) -> np.ndarray:
+    return np.unpackbits(np.frombuffer(bitmap, np.uint8), bitorder="little").astype(bool)
 
 
 def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
     """A CSV file of `write_csv`: apostrophes before what begins like a formula are taken away; an empty field is missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.csv as pa_csv
+
     convert = pa_csv.ConvertOptions(null_values=[""], strings_can_be_null=True, column_types=dict.fromkeys(_TEXT, pa.string()))
     table = pa_csv.read_csv(path, parse_options=pa_csv.ParseOptions(newlines_in_values=True), convert_options=convert)
     for i, name in enumerate(table.column_names):

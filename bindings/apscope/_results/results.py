@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
+from .columns import Columns, arrow_table, frame_of, length
 from .csv_table import read_csv, write_csv
 from .folders import FILES, check_readable, check_results_folder, what_is
-from .pooling import compared_rows, headline_rows, pool
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
     from .._schemes.scheme import Scheme
     from ..cost import Network
 
@@ -41,11 +43,44 @@ class Results:
         name; `replay(..., states=)` goes on from there. Not saved, and empty in results that were read.
     """
 
-    def __init__(self, frame: pd.DataFrame, histograms: pd.DataFrame, provenance: dict[str, Any]) -> None:
-        self.frame = frame
-        self.histograms = histograms
+    def __init__(self, frame: pd.DataFrame | Columns, histograms: pd.DataFrame | Columns, provenance: dict[str, Any]) -> None:
+        self._tables: dict[str, pd.DataFrame | Columns] = {"frame": frame, "histograms": histograms}
         self.provenance = provenance
         self.states: dict[str, dict[str, dict[str, Any]]] = {}
+
+    def _as_frame(self, name: str) -> pd.DataFrame:
+        """A table as pandas has it; made at the first use, for pandas takes longer to import than a small replay."""
+        table = self._tables[name]
+        if isinstance(table, Mapping):
+            table = self._tables[name] = frame_of(table)
+        return table
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The table of the replay."""
+        return self._as_frame("frame")
+
+    @frame.setter
+    def frame(self, frame: pd.DataFrame) -> None:
+        self._tables["frame"] = frame
+
+    @property
+    def histograms(self) -> pd.DataFrame:
+        """The exponent histograms."""
+        return self._as_frame("histograms")
+
+    @histograms.setter
+    def histograms(self, histograms: pd.DataFrame) -> None:
+        self._tables["histograms"] = histograms
+
+    def __len__(self) -> int:
+        """How many rows `frame` has."""
+        table = self._tables["frame"]
+        return length(table) if isinstance(table, Mapping) else len(table)
+
+    def __bool__(self) -> bool:
+        """True, without rows too."""
+        return True
 
     def __repr__(self) -> str:
         from .show import results_text
@@ -109,6 +144,10 @@ class Results:
         ValueError
             No such column; `by` lacks ``scheme`` though there are several, whose errors do not add.
         """
+        import pandas as pd
+
+        from .pooling import compared_rows, headline_rows, pool
+
         by = [by] if isinstance(by, str) else list(by)
         schemes = self.frame["scheme"].nunique()
         if "scheme" not in by and schemes > 1 and set(by) <= set(self.frame):
@@ -144,15 +183,18 @@ class Results:
             `folder` is a file or a trace, a folder stands where one of its files belongs, or, without `force`, a file
             that is none of apscope's.
         """
+        import pyarrow.parquet as pq
+
         folder = check_results_folder(folder, force)
         made = [p for p in [folder, *folder.parents] if not p.exists()]
         parts = {name: folder / f".{name}.part" for name in FILES}
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self.frame.to_parquet(parts["results.parquet"], index=False)
+            table = _arrow(self._tables["frame"])
+            pq.write_table(table, parts["results.parquet"])
             with parts["results.csv"].open("wb") as file:
-                write_csv(self.frame, file)
-            self.histograms.to_parquet(parts["histograms.parquet"], index=False)
+                write_csv(table, file)
+            pq.write_table(_arrow(self._tables["histograms"]), parts["histograms.parquet"])
             parts["provenance.json"].write_text(json.dumps(self.provenance, indent=1, allow_nan=False) + "\n")
             for name in FILES:
                 parts[name].rename(folder / name)
@@ -176,6 +218,8 @@ class Results:
         ValueError
             A file of the folder is missing or is not what it should be.
         """
+        import pandas as pd
+
         folder = check_readable(folder)
         for name in FILES:
             if not (folder / name).is_file():
@@ -197,23 +241,10 @@ class Results:
         return Results(frame, histograms, provenance)
 
 
-def frame_of(parts: Sequence[tuple[str, Mapping[str, Any]]]) -> pd.DataFrame:
-    """Columns as C++ gives them, of one or more (trace name, columns), below each other.
+def _arrow(table: pd.DataFrame | Columns) -> pa.Table:
+    import pyarrow as pa
 
-    Arrays of objects are text, pairs (values, whether empty) nullable integers.
-    """
-    texts = np.array([name for name, _ in parts], dtype=object)
-    lengths = [len(columns["step"][0] if isinstance(columns["step"], tuple) else columns["step"]) for _, columns in parts]
-    # An index stays what it is, where pandas would look at every text of an array of objects.
-    data: dict[str, Any] = {"trace": pd.Index(np.repeat(texts, lengths), dtype=object, copy=False)}
-    for name in parts[0][1]:
-        pieces = [columns[name] for _, columns in parts]
-        if isinstance(pieces[0], tuple):
-            data[name] = pd.arrays.IntegerArray(*(np.concatenate(halves) for halves in zip(*pieces)))
-            continue
-        whole = np.concatenate(pieces)
-        data[name] = pd.Index(whole, dtype=object, copy=False) if whole.dtype == object else whole
-    return pd.DataFrame(data, copy=False)
+    return arrow_table(table) if isinstance(table, Mapping) else pa.Table.from_pandas(table, preserve_index=False)
 
 
 def in_order(frame: pd.DataFrame, provenance: dict[str, Any]) -> pd.DataFrame:
@@ -235,6 +266,8 @@ def in_order(frame: pd.DataFrame, provenance: dict[str, Any]) -> pd.DataFrame:
 
 def _concatenate(parts: list[Results], provenance: dict[str, Any]) -> Results:
     """Rows of several results, in the order in which one run would have written them."""
+    import pandas as pd
+
     frame = pd.concat([p.frame for p in parts], ignore_index=True)
     histograms = pd.concat([p.histograms for p in parts], ignore_index=True)
     return Results(in_order(frame, provenance), in_order(histograms, provenance), provenance)

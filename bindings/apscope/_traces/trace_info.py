@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from tqdm.auto import tqdm
-
 from .._text import printable
 from .trace import KINDS, Trace
 
@@ -48,6 +46,8 @@ def check(trace: Trace, progress: bool = False) -> int:
 
     Returns the number of files. Raises ValueError for the first that differs, naming it.
     """
+    from tqdm.auto import tqdm
+
     files = list(trace.files())
     for path, _, sha256 in tqdm(files, unit="file", disable=not progress, desc="check"):
         trace.check_file(path, sha256)

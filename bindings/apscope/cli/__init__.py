@@ -38,20 +38,21 @@ class Parser(argparse.ArgumentParser):
         return f"{verb}: {message}" if verb else message
 
 
-def _parser() -> Parser:
+def _parser(only: str | None = None) -> Parser:
+    """The parser of all verbs, or of one, which imports no more than that one."""
     from .. import __version__
 
     parser = Parser(prog="apscope", description="Shows what a low-precision gradient loses, exactly.", allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"apscope {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
-    for verb in VERBS:
+    for verb in VERBS if only is None else [only]:
         importlib.import_module(f"._{verb}", __name__).add_parser(verbs)
     return parser
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
-    parser = _parser()
     word = next((a for a in arguments if not a.startswith("-")), None)
+    parser = _parser(word if word in VERBS and arguments[0] == word else None)
     if not arguments:
         raise ValueError(f"give a verb, one of {', '.join(VERBS)}; --help says what each does")
     if word is not None and word not in VERBS:

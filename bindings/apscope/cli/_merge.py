@@ -20,5 +20,5 @@ def run(args: argparse.Namespace) -> int:
     check_results_folder(args.output, args.force)
     merged = merge(args.results)
     merged.save(args.output, force=args.force)
-    print(f"{args.output}: {len(merged.frame)} rows of {len(args.results)} results")
+    print(f"{args.output}: {len(merged)} rows of {len(args.results)} results")
     return 0

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
                 raise
             raise ValueError(str(error)) from error  # what is wrong with the GPU, in one sentence
     results.save(args.output, force=args.force)
-    print(f"{args.output}: {len(results.frame)} rows; apscope summary, compare and report read them")
+    print(f"{args.output}: {len(results)} rows; apscope summary, compare and report read them")
     return 0
 
 

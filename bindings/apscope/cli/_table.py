@@ -6,12 +6,14 @@ import io
 import shutil
 import sys
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
-import pandas as pd
-
-from .._results.csv_table import write_csv
-from .._results.results import Results
 from .._text import printable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .._results.results import Results
 
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: Collection[str] = (), fit: bool = False) -> None:
@@ -41,6 +43,8 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: Coll
 
 def print_frame(title: str, table: pd.DataFrame, fit: bool) -> None:
     """A title and a frame below it; numbers in three digits, shares as percentages, what is missing as a dash."""
+    import pandas as pd
+
     words = [c for c in table.columns if not pd.api.types.is_numeric_dtype(table[c].dtype)]
     print(printable(title, 240))
     print_table(list(table.columns), [[_cell(c, v) for c, v in zip(table.columns, row)] for row in table.itertuples(index=False)], words, fit)
@@ -51,6 +55,8 @@ _SHARES = ("underflow", "accumulation", "relative_bias", "share_")
 
 
 def _cell(column: str, value: object) -> str:
+    import pandas as pd
+
     if pd.isna(value):
         return "-"
     if isinstance(value, float):
@@ -62,8 +68,12 @@ def _cell(column: str, value: object) -> str:
 
 def print_csv(table: pd.DataFrame) -> None:
     """The table on standard output, as `csv_table.write_csv` writes it."""
+    import pyarrow as pa
+
+    from .._results.csv_table import write_csv
+
     text = io.BytesIO()
-    write_csv(table, text)
+    write_csv(pa.Table.from_pandas(table, preserve_index=False), text)
     print(text.getvalue().decode(), end="")
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from .. import _core
 from .._results.folders import check_readable
@@ -125,6 +124,8 @@ def convert(
             metadata={"converted_from": source.name, "pattern": used},
         )
         reader = _Reader(round_to_fp32)
+        from tqdm.auto import tqdm
+
         with writer, tqdm(total=len(table), unit="tensor", disable=not progress, desc="convert") as bar:
             for step in steps:
                 for worker in range(workers):

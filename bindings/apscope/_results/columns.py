@@ -1,0 +1,104 @@
+"""A table as the columns that C++ gives, and what is made of it: a pandas frame where one is asked for, an Arrow table for files.
+
+Files are written without pandas, whose import takes longer than a small replay. pyarrow imports it as soon as it makes an array of anything else than
+buffers (``pa.array``), and ``pyarrow.compute`` is as dear: so arrays are made of buffers here.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+__all__ = ["Columns", "arrow_table", "frame_of", "joined", "length", "text_array", "validity"]
+
+#: Name -> array, all of one length: objects are text, a pair (values, whether empty) is nullable integers, NaN an empty float.
+Columns: TypeAlias = Mapping[str, Any]
+
+
+def length(columns: Columns) -> int:
+    """How many rows there are."""
+    first = next(iter(columns.values()))
+    return len(first[0] if isinstance(first, tuple) else first)
+
+
+def joined(parts: Sequence[tuple[str, Columns]]) -> dict[str, Any]:
+    """Columns of one or more (trace name, columns), below each other, after a column of the traces' names."""
+    names = np.array([name for name, _ in parts], dtype=object)
+    whole: dict[str, Any] = {"trace": np.repeat(names, [length(columns) for _, columns in parts])}
+    for name, first in parts[0][1].items():
+        pieces = [columns[name] for _, columns in parts]
+        whole[name] = tuple(map(np.concatenate, zip(*pieces))) if isinstance(first, tuple) else np.concatenate(pieces)
+    return whole
+
+
+def frame_of(columns: Columns) -> pd.DataFrame:
+    """The pandas frame: text stays objects, pairs become nullable integers."""
+    import pandas as pd
+
+    def column(values: Any) -> Any:
+        if isinstance(values, tuple):
+            return pd.arrays.IntegerArray(*values)
+        # An index stays what it is, where pandas would look at every text of an array of objects.
+        return pd.Index(values, dtype=object, copy=False) if values.dtype == object else values
+
+    return pd.DataFrame({name: column(values) for name, values in columns.items()}, copy=False)
+
+
+def arrow_table(columns: Columns) -> pa.Table:
+    """The Arrow table that ``pa.Table.from_pandas(frame_of(columns), preserve_index=False)`` gives, what it tells pandas of the columns included."""
+    import pyarrow as pa
+
+    arrays, described = [], []
+    for name, values in columns.items():
+        if isinstance(values, tuple):
+            arrays.append(_number_array(pa.int64(), *values))
+        elif values.dtype == object:
+            arrays.append(text_array(values))
+        elif values.dtype == bool:
+            arrays.append(pa.Array.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(np.packbits(values, bitorder="little"))]))
+        else:
+            kind = pa.from_numpy_dtype(values.dtype)
+            arrays.append(_number_array(kind, values, np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)))
+        logical = "unicode" if pa.types.is_string(arrays[-1].type) else str(arrays[-1].type).replace("double", "float64")
+        physical = "Int64" if isinstance(values, tuple) else str(values.dtype)
+        described.append({"name": name, "field_name": name, "pandas_type": logical, "numpy_type": physical, "metadata": None})
+    tells = {
+        "index_columns": [], "column_indexes": [], "columns": described, "attributes": {},
+        "creator": {"library": "pyarrow", "version": pa.__version__}, "pandas_version": importlib.metadata.version("pandas"),
+    }  # fmt: skip
+    return pa.Table.from_arrays(arrays, names=list(columns)).replace_schema_metadata({"pandas": json.dumps(tells)})
+
+
+def validity(there: np.ndarray) -> pa.Buffer | None:
+    """Arrow's bitmap of the places that are not empty; none where all are there."""
+    import pyarrow as pa
+
+    return None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
+
+
+def text_array(values: Sequence[str]) -> pa.Array:
+    """Text, of which few pieces differ, as an Arrow array of strings."""
+    import pyarrow as pa
+
+    encoded = {text: text.encode() for text in set(values)}
+    sizes = {text: len(code) for text, code in encoded.items()}
+    ends = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(np.fromiter(map(sizes.__getitem__, values), np.int64, len(values)), out=ends[1:])
+    small = ends[-1] < 2**31
+    data = b"".join(map(encoded.__getitem__, values))
+    offsets = pa.py_buffer(ends.astype(np.int32) if small else ends)
+    return pa.Array.from_buffers(pa.string() if small else pa.large_string(), len(values), [None, offsets, pa.py_buffer(data)])
+
+
+def _number_array(kind: pa.DataType, values: np.ndarray, empty: np.ndarray) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.Array.from_buffers(kind, len(values), [validity(~empty), pa.py_buffer(np.ascontiguousarray(values))])
