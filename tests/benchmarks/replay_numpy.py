@@ -1,9 +1,9 @@
 """The work of a replay as one would write it in NumPy with ml_dtypes, checked against `apscope.replay` and timed beside it.
 
-    python -m tests.benchmarks.replay_numpy [--runs N] [--json FILE] [--page docs/performance.md] [TRACE...]
+    python -m tests.benchmarks.replay_numpy [--runs N] [--tensors REGEX] [--json FILE] [--page docs/performance.md] [TRACE...]
 
-By default on the bundled traces. The NumPy job rounds by casting to ml_dtypes' float8 types, after every hop too, on
-all steps and workers of a tensor at once, and fills the same columns: those of docs/definitions.md, section 3, for
+By default on the bundled traces; notebooks/record/record_resnet.py records larger ones. The NumPy job rounds by casting to ml_dtypes' float8 types,
+after every hop too, on all workers and as many steps of a tensor at once as make up to 16 million values, and fills the same columns: those of docs/definitions.md, section 3, for
 schemes that scale by a power of two and round to nearest. NumPy runs on one thread, apscope on one and on all that the
 machine has (as it does by default), in turn; the medians count. Whole numbers must be equal, sums equal up to the
 order of their additions.
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import statistics
 import sys
 import time
@@ -49,6 +50,7 @@ EXACT = ["underflow_rate", "max_ulp"]
 SUMS = ["bias", "relative_bias", "variance", "expected_bias", "expected_variance", "mse", "nmse", "sqnr_db", "cosine", "sum_error",
         "sum_squared_error", "sum_squared_reference"]  # fmt: skip
 TOLERANCE = 1e-12
+AT_ONCE = 2**24  # values; arrays of more would take gigabytes, and NumPy no less time
 BEGIN, END = "<!-- numpy: written by tests/benchmarks/replay_numpy.py -->", "<!-- end of numpy -->"
 
 
@@ -176,23 +178,25 @@ def tensor_tables(gradients: np.ndarray, mean: bool) -> list[tuple[dict, dict]]:
 
 
 @np.errstate(invalid="ignore")  # infinities of opposite signs
-def numpy_job(traces: list[str]) -> tuple[pd.DataFrame, list]:
+def numpy_job(traces: list[str], tensors: str = "") -> tuple[pd.DataFrame, list]:
     frames, histograms = [], []
     for path in traces:
         trace = apscope.open_trace(path)
-        for tensor in trace.tensors:
-            gradients = np.stack([[trace.read(step, tensor, w).ravel() for w in range(trace.workers)] for step in trace.steps])
-            histograms += histogram(gradients)
-            for names, table in tensor_tables(gradients, trace.manifest.reduction == "mean"):
-                frames.append(pd.DataFrame({"trace": trace.name, "step": trace.steps, "tensor": tensor, **names, **table}))
+        for tensor in (t for t in trace.manifest.tensors if re.search(tensors, t.name)):
+            some = max(1, AT_ONCE // (trace.workers * tensor.size))
+            for steps in (trace.steps[i : i + some] for i in range(0, len(trace.steps), some)):
+                gradients = np.stack([[trace.read(step, tensor.name, w).ravel() for w in range(trace.workers)] for step in steps])
+                histograms += histogram(gradients)
+                for names, table in tensor_tables(gradients, trace.manifest.reduction == "mean"):
+                    frames.append(pd.DataFrame({"trace": trace.name, "step": steps, "tensor": tensor.name, **names, **table}))
     return pd.concat(frames, ignore_index=True), histograms
 
 
 # ---- Compared and timed -----------------------------------------------------------------------
 
 
-def apscope_job(traces: list[str], threads: int = 1) -> pd.DataFrame:
-    return apscope.replay(traces, SCHEMES, topology=TOPOLOGIES, threads=threads).frame
+def apscope_job(traces: list[str], threads: int = 1, tensors: str = "") -> pd.DataFrame:
+    return apscope.replay(traces, SCHEMES, topology=TOPOLOGIES, threads=threads, tensors=tensors).frame
 
 
 def disagreements(ours: pd.DataFrame, theirs: pd.DataFrame) -> list[str]:
@@ -227,16 +231,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("traces", nargs="*", metavar="TRACE", help="by default the bundled ones")
     parser.add_argument("--runs", type=int, default=5, help="of each; the medians count")
+    parser.add_argument("--tensors", default="", metavar="REGEX", help="tensors whose name matches; all if none")
     parser.add_argument("--json", metavar="FILE", help="the figures, to read by programs")
     parser.add_argument("--page", metavar="FILE", type=Path, help="write the figures between its markers: docs/performance.md")
     args = parser.parse_args(arguments)
-    traces = args.traces or TRACES
-    wrong = disagreements(apscope_job(traces), numpy_job(traces)[0])
+    traces, load = args.traces or TRACES, os.getloadavg()[0]
+    wrong = disagreements(apscope_job(traces, tensors=args.tensors), numpy_job(traces, args.tensors)[0])
     for line in wrong:
         print(line, file=sys.stderr)
-    jobs: dict[str, Callable[[], object]] = {"numpy": lambda: numpy_job(traces)}
+    jobs: dict[str, Callable[[], object]] = {"numpy": lambda: numpy_job(traces, args.tensors)}
     for threads in sorted({1, os.cpu_count() or 1}):
-        jobs[f"apscope on {threads}"] = lambda threads=threads: apscope_job(traces, threads)
+        jobs[f"apscope on {threads}"] = lambda threads=threads: apscope_job(traces, threads, args.tensors)
     times: dict[str, list[float]] = {name: [] for name in jobs}
     for _ in range(args.runs):
         for name, job in jobs.items():
@@ -255,7 +260,8 @@ def main(arguments: list[str] | None = None) -> int:
         import page
 
         page.replace_between(args.page, BEGIN, END, [
-            f"{page.machine()}, ml_dtypes {ml_dtypes.__version__}; the middle one of {args.runs} runs of each, in turn. NumPy runs on one thread.", "",
+            f"{page.machine()}, ml_dtypes {ml_dtypes.__version__}; the middle one of {args.runs} runs of each, in turn. NumPy runs on one thread. "
+            f"Load before them {load:.1f} (0 is a quiet machine).", "",
             "| traces | schemes | topologies | NumPy, s | apscope's threads | apscope, s | ratio |", "|---|---|---|---|---|---|---|",
             *(f"| {', '.join(Path(t).name for t in traces)} | {len(SCHEMES)} | {len(TOPOLOGIES)} | {middle['numpy']:.2f} | {name.split()[-1]} | {middle[name]:.3f} | {ratio:.1f} |"
               for name, ratio in ratios.items()),

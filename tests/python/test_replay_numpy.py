@@ -18,6 +18,13 @@ def test_every_column_agrees_on_the_bundled_traces(traces):
     assert replay_numpy.disagreements(replay_numpy.apscope_job(traces), replay_numpy.numpy_job(traces)[0]) == []
 
 
+def test_a_large_tensor_is_taken_in_parts_and_some_tensors_alone(traces, monkeypatch):
+    monkeypatch.setattr(replay_numpy, "AT_ONCE", 3 * 8 * 72)  # three steps of conv1.weight, one of conv2.weight
+    theirs = replay_numpy.numpy_job(traces[:1], "^conv")[0]
+    assert set(theirs["tensor"]) == {"conv1.weight", "conv2.weight"}
+    assert replay_numpy.disagreements(replay_numpy.apscope_job(traces[:1], 1, "^conv"), theirs) == []
+
+
 def test_a_difference_is_found(traces):
     ours, theirs = replay_numpy.apscope_job(traces[1:2]), replay_numpy.numpy_job(traces[1:2])[0]
     for column, change in (("underflow", 1), ("nmse", 1e-9), ("sum_error", 1e-9), ("max_ulp", 0.5)):
