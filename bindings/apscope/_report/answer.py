@@ -34,13 +34,13 @@ def bits_of(frame: pd.DataFrame) -> dict[str, int]:
     wire = frame[frame["stage"] == "wire"]
     bits = wire["wire_bits"].to_numpy(float, na_value=np.nan)
     sums = pd.DataFrame({"scheme": wire["scheme"], "bits": bits, "elements": wire["count"].to_numpy(float) / wire["workers"].to_numpy(float)})
-    sums = sums.dropna().groupby("scheme", sort=False)[["bits", "elements"]].sum()
+    sums = sums.dropna().groupby("scheme", sort=False, observed=True)[["bits", "elements"]].sum()
     # 1 % above a width is padding of a bucket, not another width.
     widths = {
         scheme: next((c for c in CLASSES if row.bits <= 1.01 * c * row.elements), CLASSES[-1])
         for scheme, row in zip(sums.index, sums.itertuples(), strict=True)
     }
-    return {scheme: widths.get(scheme, CLASSES[-1]) for scheme in dict.fromkeys(frame["scheme"])}
+    return {scheme: widths.get(scheme, CLASSES[-1]) for scheme in frame["scheme"].unique()}
 
 
 def best_of_families(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
@@ -155,9 +155,9 @@ def duels(frame: pd.DataFrame, pairs: list[tuple[str, str]], topology: str) -> p
     """
     records = []
     # What `compare` reads and no more: it is called often.
-    others = [t for t in dict.fromkeys(frame["topology"]) if t not in ("", "exact", topology) and not is_own(t)]
+    others = [t for t in frame["topology"].unique() if t not in ("", "exact", topology) and not is_own(t)]
     read = frame.loc[~frame["topology"].isin(others), [c for c in _READ if c in frame]] if topology else frame
-    held = dict(iter(read.groupby("scheme", sort=False)))
+    held = dict(iter(read.groupby("scheme", sort=False, observed=True)))
     for a, b in pairs:
         two = pd.concat([held[a], held[b]])
         wanted = topology if topology in set(two["topology"]) else None

@@ -11,8 +11,9 @@ import pandas as pd
 
 from .._core import FloatFormat
 from .._results.families import FAMILIES
-from .._results.pooling import is_own, whole_sums
+from .._results.pooling import coded, is_own, whole_sums
 from .._results.summary import family_of
+from .._results.summary import summary as summary_of
 from .._text import clip, count_of
 from . import answer, glossary, text, words
 from .against import changes
@@ -50,13 +51,13 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    frame = results.frame.reset_index(drop=True)
+    frame = coded(results.frame.reset_index(drop=True))
     if not len(frame):
         raise ValueError("the results hold no row, so there is nothing to report")
-    topology, bits, summary = answer.topology_of(frame), answer.bits_of(frame), results.summary()
+    topology, bits, summary = answer.topology_of(frame), answer.bits_of(frame), summary_of(frame)
     rows = answer.with_variance(answer.headline(summary, topology), summary)
-    duels = answer.duels(frame, answer.pairs(list(dict.fromkeys(frame["scheme"])), rows, bits), topology)
-    sections = [_section(trace, rows, bits, duels, results.provenance) for trace in dict.fromkeys(frame["trace"])]
+    duels = answer.duels(frame, answer.pairs(list(frame["scheme"].unique()), rows, bits), topology)
+    sections = [_section(trace, rows, bits, duels, results.provenance) for trace in frame["trace"].unique()]
     overview = _overview([s["trace"] for s in sections], duels)
     tables, left_out = fitted(_rows(frame), _histograms(results.histograms), topology, max_bytes)
     payload = pack(tables, **_facts(frame, summary, bits, topology, sections))
@@ -117,7 +118,8 @@ def _histograms(histograms: pd.DataFrame) -> pd.DataFrame:
 
 def _facts(frame: pd.DataFrame, summary: pd.DataFrame, bits: dict[str, int], topology: str, sections: list[dict[str, Any]]) -> dict[str, Any]:
     """What the page must know beside the rows."""
-    formats = dict(zip(frame["scheme"], frame["format"], strict=True))
+    named = frame.groupby("scheme", sort=False, observed=True)["format"].last()
+    formats = dict(zip(named.index, named))
     schemes = [{"spec": s, "family": family_of(s), "format": formats[s], "bits": b} for s, b in bits.items()]
     modelled = summary[["trace", "scheme", "topology", "volume", "time", "speedup"]].replace({np.nan: None}).to_dict("records")
     start_of = {s["trace"]: _start(s, schemes) for s in sections}
@@ -125,7 +127,7 @@ def _facts(frame: pd.DataFrame, summary: pd.DataFrame, bits: dict[str, int], top
     return {
         "schemes": schemes, "looks": {family: {"colour": look.colour, "symbol": look.symbol} for family, look in FAMILIES.items()}, "modelled": modelled,
         "formats": _ranges(dict.fromkeys(formats.values())), "startOf": start_of,
-        "start": {"trace": first, "topology": topology, **start_of[first]}, "ownReductions": [t for t in dict.fromkeys(frame["topology"]) if t and is_own(t)],
+        "start": {"trace": first, "topology": topology, **start_of[first]}, "ownReductions": [t for t in frame["topology"].unique() if t and is_own(t)],
     }  # fmt: skip
 
 

@@ -48,8 +48,8 @@ def fitted(rows: pd.DataFrame, histograms: pd.DataFrame, topology: str, max_byte
         rows = rows.drop(columns=dropped)
         left_out.append(f"{count_of(len(dropped), 'column')} of results.parquet are not in this page: {', '.join(dropped)}.")
     if _estimate(rows) > room:
-        kept = [t for t in dict.fromkeys(rows["topology"]) if t in ("", "exact", topology) or is_own(t)]
-        gone = [t for t in dict.fromkeys(rows["topology"]) if t not in kept]
+        kept = [t for t in rows["topology"].unique() if t in ("", "exact", topology) or is_own(t)]
+        gone = [t for t in rows["topology"].unique() if t not in kept]
         if gone:
             rows = rows[rows["topology"].isin(kept)].reset_index(drop=True)
             left_out.append(f"The topologies {', '.join(gone)} are not in the live parts of this page.")

@@ -58,7 +58,7 @@ def _encoded(column: pd.Series) -> tuple[np.ndarray, dict[str, Any]]:
         return column.to_numpy(np.uint8), {}
     if not pd.api.types.is_numeric_dtype(column.dtype):
         if isinstance(column.dtype, pd.CategoricalDtype):
-            codes, levels = column.cat.codes.to_numpy(), column.cat.categories
+            codes, levels = pd.factorize(column)  # those that there are
         else:
             codes, levels = pd.factorize(column.astype(object).where(column.notna(), ""))
         return _unsigned(codes), {"levels": [str(level) for level in levels]}

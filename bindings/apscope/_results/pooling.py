@@ -31,6 +31,12 @@ def frame_of(results: Any) -> pd.DataFrame:
     return results if isinstance(results, pd.DataFrame) else results.frame
 
 
+def coded(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with its texts as categories, in order of appearance: rows of a large one are grouped and compared by small integers, not by objects."""
+    found = {name: pd.factorize(table[name]) for name in table if table[name].dtype == object}
+    return table.assign(**{name: pd.Categorical.from_codes(codes, levels) for name, (codes, levels) in found.items() if (codes >= 0).all()})
+
+
 def one_trace(table: pd.DataFrame, trace: str | None) -> pd.DataFrame:
     """The rows of `trace`; without a name those of the only trace there is.
 
@@ -68,7 +74,9 @@ def groups(table: pd.DataFrame, by: Sequence[str]) -> tuple[np.ndarray, np.ndarr
     for column in by:
         own, distinct = pd.factorize(table[column])
         codes = pd.factorize(codes * (len(distinct) + 1) + own)[0]
-    return codes, np.unique(codes, return_index=True)[1]
+    first = np.empty(codes.max(initial=-1) + 1, np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]  # of several the last one written, which is the first
+    return codes, first
 
 
 def total(values: np.ndarray, codes: np.ndarray, count: int) -> np.ndarray:
@@ -181,8 +189,7 @@ def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 def distinct(codes: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:
     """How many different values every group has."""
-    _, first = np.unique(values, return_index=True)
-    return np.bincount(codes[first], minlength=count)
+    return np.bincount(codes[~pd.Series(values).duplicated().to_numpy()], minlength=count)
 
 
 def decibels(nmse: pd.Series) -> pd.Series:
@@ -193,7 +200,7 @@ def decibels(nmse: pd.Series) -> pd.Series:
 
 def topologies_of(table: pd.DataFrame) -> list[str]:
     """Topologies in order of appearance, the wire's empty name left out."""
-    return [t for t in dict.fromkeys(table["topology"]) if isinstance(t, str) and t]
+    return [t for t in table["topology"].unique() if isinstance(t, str) and t]
 
 
 def headline_topology(table: pd.DataFrame) -> str:

@@ -225,8 +225,10 @@ class Results:
             if not (folder / name).is_file():
                 raise ValueError(f"{folder} is no RESULTS folder: {what_is(folder, name)}")
         try:
-            frame = pd.read_parquet(folder / "results.parquet")
-            histograms = pd.read_parquet(folder / "histograms.parquet")
+            # As codes of a few texts, of which every cell then is one: an object a cell would take gigabytes of a large table, and time to compare.
+            frame, histograms = (
+                pd.read_parquet(folder / name, read_dictionary=[*TEXT_COLUMNS, "kind"]) for name in ("results.parquet", "histograms.parquet")
+            )
             provenance = json.loads((folder / "provenance.json").read_text())
         except PermissionError:
             raise ValueError(f"a file of {folder} cannot be read: permission denied") from None

@@ -14,7 +14,7 @@ import pandas as pd
 from .._arrays.float_environment import guarded
 from .._schemes.scheme import as_scheme
 from ..cost import Network, step_time
-from .pooling import compared_rows, frame_of, groups, headline_topology, is_own, losses, numbers, pool, quotient, total
+from .pooling import coded, compared_rows, frame_of, groups, headline_topology, is_own, losses, numbers, pool, quotient, total
 
 __all__ = ["COLUMNS", "family_of", "headline", "ranked", "summary"]
 
@@ -66,13 +66,13 @@ def summary(results: Any, *, network: Network | None = None, elements: float | N
     ValueError
         No parameters.
     """
-    frame = frame_of(results).reset_index(drop=True)
+    frame = coded(frame_of(results).reset_index(drop=True))
     rows = compared_rows(frame)
     key = ["trace", "scheme", "topology"]
     group, first = groups(rows, key)
     step, step_first = groups(rows, [*key, "step"])
     lost, owner, count = losses(rows), group[step_first], len(first)
-    out = rows[key].iloc[first].reset_index(drop=True)
+    out = rows[key].iloc[first].astype(object).reset_index(drop=True)
 
     of_step = {name: total(lost[name], step, len(owner)) for name in ("error", "reference", "overflow", "skipped")}
     out["step_nmse"] = _mean(*step_losses(of_step), owner, count)

@@ -42,10 +42,11 @@ export function ratios(rows, layers, steps, gridA, gridB) {
   return cells;
 }
 
-// One record a layer: how often a loses less (wins), more (losses) or as much as b (ties), and by how much.
+// One record a layer, of the cells of `ratios`: how often a loses less (wins), more (losses) or as much as b (ties), and by how much.
 export function layerTable(cells, layers, sumsA, sumsB) {
-  return layers.map((layer) => {
-    const own = cells.filter((c) => c.layer === layer && !Number.isNaN(c.ratio));
+  const steps = cells.length / layers.length;
+  return layers.map((layer, l) => {
+    const own = cells.slice(l * steps, (l + 1) * steps).filter((c) => !Number.isNaN(c.ratio));
     const sorted = own.map((c) => 2 ** c.ratio).sort((x, y) => x - y);
     const middle = sorted.length ? (sorted[(sorted.length - 1) >> 1] + sorted[sorted.length >> 1]) / 2 : NaN;
     const a = sumsA.get(layer), b = sumsB.get(layer);

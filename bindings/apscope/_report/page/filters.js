@@ -6,8 +6,7 @@ import { clip } from "./text.js";
 export function filters(bar, data, state, traces, update) {
   const layerField = element("span");
   const layers = () => {
-    const trace = traces.get(state.trace), rows = data.tables.rows, roles = new Set();
-    for (let i = trace.span[0]; i < trace.span[1]; i++) roles.add(rows.role.levels[rows.role.codes[i]]);
+    const trace = traces.get(state.trace), roles = new Set(trace.roles.values());
     const options = [{ value: "", text: `all ${trace.layers.length}` }, ...[...roles].filter(Boolean).map((r) => ({ value: `role ${r}`, text: clip(r), group: "by role" })),
       ...trace.layers.map((l) => ({ value: `layer ${l}`, text: clip(l), group: "one layer" }))];
     layerField.replaceChildren(select("layers", options, state.layer, (value) => { state.layer = value; update(); }));

@@ -19,9 +19,15 @@ export function underflowPart(box, state) {
   const sides = ["A", "B"].map((name) => ({ name, caption: element("figcaption"), place: element("div", { class: "plot" }) }));
   box.append(figureBox("Every scheme of the selection, by layer, all steps pooled, on the wire. Boxed: the five worst.", overview),
     element("div", { class: "pair" }, ...sides.map((s) => element("figure", {}, s.caption, s.place))));
-  let drawn = null;
+  let drawn = null, filter = null;
+  const pooled = new Map();
   return (view, again) => {
-    drawOverview(overview, view);
+    // Nor do a scheme's sums by layer, which read all of its rows.
+    const now = JSON.stringify([state.trace, state.layer]);
+    if (now !== filter) pooled.clear();
+    filter = now;
+    for (const { scheme } of view.records) if (!pooled.has(scheme)) pooled.set(scheme, byLayer(view, scheme));
+    drawOverview(overview, view, pooled);
     // The maps of the pair do not change with the other schemes that are kept.
     const key = JSON.stringify([state.trace, state.layer, state.a, state.b]);
     if (key === drawn && !again) return;
@@ -46,15 +52,15 @@ function byLayer(view, scheme) {
   });
 }
 
-function drawOverview(place, view) {
+function drawOverview(place, view, pooled) {
   const schemes = view.records.map((r) => r.scheme);
-  const cells = schemes.flatMap((s) => byLayer(view, s)).filter((c) => !Number.isNaN(c.rate));
-  const shown = widest(view.layers, cells);
+  const cells = schemes.flatMap((s) => pooled.get(s)).filter((c) => !Number.isNaN(c.rate));
+  const shown = widest(view.layers, cells), layers = view.layers.filter((l) => shown.has(l));
   map(place, cells.filter((c) => shown.has(c.layer)), {
     says: `Underflow rates of ${schemes.length} schemes by layer.`, rows: "scheme", rowNames: schemes, columns: "layer", columnScale: (width) => ({
-      type: "band", domain: view.layers.filter((l) => shown.has(l)), label: null, padding: 0, tickRotate: -35,
-      tickFormat: (l) => clip(l, 18), ticks: view.layers.filter((l, i) => shown.has(l) && i % Math.ceil(shown.size / Math.max(2, width / 24)) === 0),
-    }), bottom: 86,
+      type: "band", domain: layers, label: null, padding: 0, tickRotate: -35,
+      tickFormat: (l) => clip(l, 26), ticks: layers.filter((_, i) => i % Math.ceil(layers.length / Math.max(2, width / 24)) === 0),
+    }), bottom: 112,
   });
   if (shown.size < view.layers.length) place.append(element("p", { class: "note" }, `The ${shown.size} layers with most underflow, of ${view.layers.length}.`));
 }
@@ -75,11 +81,11 @@ function drawSteps(place, view, scheme) {
   });
 }
 
-// The layers with most underflow.
+// The layers with most underflow, all cells together: their largest rates are alike as soon as one scheme loses a whole layer everywhere.
 function widest(layers, cells) {
-  const worst = new Map();
-  for (const c of cells) worst.set(c.layer, Math.max(worst.get(c.layer) ?? 0, c.rate));
-  return new Set([...layers].sort((x, y) => (worst.get(y) ?? -1) - (worst.get(x) ?? -1)).slice(0, MAX_LAYERS));
+  const sums = new Map();
+  for (const c of cells) sums.set(c.layer, (sums.get(c.layer) ?? 0) + c.rate);
+  return new Set([...layers].sort((x, y) => (sums.get(y) ?? -1) - (sums.get(x) ?? -1)).slice(0, MAX_LAYERS));
 }
 
 function map(place, cells, { says, rows, rowNames, columns, columnScale, bottom }) {

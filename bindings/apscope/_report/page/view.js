@@ -6,34 +6,33 @@ import { judged, spans, summarize } from "./summary.js";
 // What follows from a trace alone.
 export function traceOf(data, name, code) {
   const rows = data.tables.rows, span = spans(rows)[code];
-  const steps = new Set(), layers = new Set(), found = new Map();
+  const steps = new Set(), layers = new Map(), found = new Map();
   for (let i = span[0]; i < span[1]; i++) {
     steps.add(rows.step[i]);
-    layers.add(rows.tensor.codes[i]);
+    if (!layers.has(rows.tensor.codes[i])) layers.set(rows.tensor.codes[i], rows.role.levels[rows.role.codes[i]]);
     const s = rows.scheme.codes[i];
     if (!found.has(s)) found.set(s, new Set());
     found.get(s).add(rows.topology.codes[i]);
   }
   return {
-    name, span, steps: [...steps].sort((a, b) => a - b), layers: [...layers].map((c) => rows.tensor.levels[c]), rowsOf: rowIndex(rows, span),
+    name, span, steps: [...steps].sort((a, b) => a - b), layers: [...layers.keys()].map((c) => rows.tensor.levels[c]),
+    roles: new Map([...layers].map(([c, role]) => [rows.tensor.levels[c], role])), rowsOf: rowIndex(rows, span),
     topologies: new Map([...found].map(([s, t]) => [rows.scheme.levels[s], [...t].map((c) => rows.topology.levels[c])])),
-    modelled: new Map(data.modelled.filter((m) => m.trace === name).map((m) => [`${m.scheme} ${m.topology}`, m])),
+    pooled: new Map(), modelled: new Map(data.modelled.filter((m) => m.trace === name).map((m) => [`${m.scheme} ${m.topology}`, m])),
   };
 }
 
 // Layers that a filter keeps: all (""), those of a role ("role conv"), or one ("layer conv1.weight").
-export function keptLayers(trace, rows, filter) {
+export function keptLayers(trace, filter) {
   if (!filter) return trace.layers;
   const what = filter.slice(filter.indexOf(" ") + 1);
   if (filter.startsWith("layer ")) return trace.layers.filter((l) => l === what);
-  const roles = new Map();
-  for (let i = trace.span[0]; i < trace.span[1]; i++) roles.set(rows.tensor.levels[rows.tensor.codes[i]], rows.role.levels[rows.role.codes[i]]);
-  return trace.layers.filter((l) => roles.get(l) === what);
+  return trace.layers.filter((l) => trace.roles.get(l) === what);
 }
 
 export function look(data, trace, state) {
   const rows = data.tables.rows;
-  const layers = keptLayers(trace, rows, state.layer);
+  const layers = keptLayers(trace, state.layer);
   const mask = new Uint8Array(rows.tensor.levels.length);
   for (const layer of layers) mask[rows.tensor.levels.indexOf(layer)] = 1;
   const schemes = new Map(data.schemes.filter((s) => trace.topologies.has(s.spec)).map((s) => [s.spec, s]));
@@ -42,13 +41,13 @@ export function look(data, trace, state) {
     return state.families.has(s.family) && state.formats.has(s.format) && state.bits.has(String(s.bits));
   };
   // Pooling reads every row of the trace, and which schemes are kept does not change it.
-  if (trace.pooled?.filter !== state.layer) {
+  if (!trace.pooled.has(state.layer)) {
     const records = summarize(rows, trace.span, layers.length === trace.layers.length ? null : mask);
-    trace.pooled = { filter: state.layer, records: records.map((r) => ({
+    trace.pooled.set(state.layer, records.map((r) => ({
       ...r, ...schemes.get(r.scheme), ...pick(trace.modelled.get(`${r.scheme} ${r.topology}`), ["volume", "time", "speedup"]),
-    })) };
+    })));
   }
-  const everyTopology = trace.pooled.records.filter((r) => kept(r.scheme));
+  const everyTopology = trace.pooled.get(state.layer).filter((r) => kept(r.scheme));
   return {
     state, rows, layers, schemes, everyTopology, records: judged(everyTopology, state.topology), trace: trace.name, span: trace.span, steps: trace.steps,
     rowsOf: trace.rowsOf, histograms: data.tables.histograms, formats: data.formats, topologiesOf: (spec) => (trace.topologies.get(spec) ?? []).filter(Boolean),

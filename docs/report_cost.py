@@ -1,0 +1,106 @@
+"""What a large trace's results, summary and report take: python docs/report_cost.py docs/performance.md TRACE
+
+Replays the trace through 25 schemes with the four default topologies on the command line, summarises it and writes its report, each in a process of
+its own; then Chromium, if it is there, opens the report, and a box of its filters is ticked in front of every part. Writes the figures between the
+markers of the page. notebooks/record/record_resnet.py records such a trace.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import page
+from replay_cost import run
+
+import apscope
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.python.browser import CHROMIUM, Browser
+
+BEGIN, END = "<!-- report: written by docs/report_cost.py -->", "<!-- end of report -->"
+SCHEMES = [
+    "none:fp16", "none:bf16", *(f"{name}:{f}{keys}" for f in ("e5m2", "e4m3", "e3m4") for name, keys in
+                                (("none", ""), ("loss_scaling", ",scale=best"), ("aps", ""), ("stochastic", ""))),
+    "aps:e4m3,rounding=stochastic", "aps:e3m0", "dynamic_loss_scaling:e5m2", "dynamic_loss_scaling:e4m3", "qsgd", "qsgd:levels=127", "sign",
+    "error_feedback(sign)", "terngrad", "natural", "hybrid(last=none:fp16;else=aps:e4m3)",
+]  # fmt: skip
+READY = "document.documentElement?.classList.contains('ready')"
+CLICK = "document.querySelector('#filters input[value=stochastic]').click()"
+
+
+def measure(trace: str, folder: Path, schemes: list[str]) -> dict[str, Any]:
+    """Wall seconds, processor seconds and bytes of memory of every command, what it wrote, and milliseconds in the browser."""
+    results, report = folder / "results", folder / "report.html"
+    words = [w for s in schemes for w in ("--scheme", s)]
+    commands = {"replay": ["replay", trace, *words, "-o", str(results)], "summary": ["summary", str(results)],
+                "report": ["report", str(results), "-o", str(report)]}  # fmt: skip
+    found: dict[str, Any] = {name: run([sys.executable, "-m", "apscope", *command]) for name, command in commands.items()}
+    found["rows"] = len(apscope.Results.open(results))
+    found["bytes"] = {path.name: path.stat().st_size for path in (results / "results.csv", results / "results.parquet", report)}
+    found["browser"] = answers(report) if CHROMIUM else None
+    return found
+
+
+def answers(report: Path) -> dict[str, float]:
+    """Seconds until the page is there, and milliseconds in which it answers a box of a filter while a part is in sight: the middle one of five."""
+    browser = Browser()
+    try:
+        found = {"open": browser.open(report.as_uri(), READY, timeout=180)}
+        for part in ("frontier", "versus", "underflow", "order", "schemes"):
+            browser.run(f"document.getElementById('{part}').scrollIntoView()")
+            browser.wait(f"document.querySelector('#{part} svg, #{part} tbody tr')")
+            browser.run("new Promise((done) => setTimeout(done, 300))")  # until the page knows what is in sight
+            took = []
+            for _ in range(5):
+                browser.run(CLICK)
+                took.append(browser.run("apscopePage.took"))
+            found[part] = statistics.median(took)
+        if browser.messages:
+            raise SystemExit(f"the page says {browser.messages}")
+        return found
+    finally:
+        browser.close()
+
+
+def lines_of(trace: apscope.Trace, schemes: int, found: dict[str, Any], load: float) -> list[str]:
+    elements = sum(t.size for t in trace.manifest.tensors)
+    mb = {name: size / 1e6 for name, size in found["bytes"].items()}
+    lines = [
+        f"{page.machine()}; load before it {load:.1f} (0 is a quiet machine). {trace.manifest.model}: {len(trace.tensors)} tensors, {elements} elements of "
+        f"each worker, {trace.workers} workers, {len(trace.steps)} steps; {schemes} schemes, {found['rows']} rows. results.csv "
+        f"{mb['results.csv']:.0f} MB, results.parquet {mb['results.parquet']:.0f} MB, the report {mb['report.html']:.1f} MB.",
+        "",
+        "| command | seconds | processor seconds | largest resident set, MiB |",
+        "|---|---|---|---|",
+        *(
+            f"| `apscope {name}` | {found[name][0]:.1f} | {found[name][1]:.1f} | {found[name][2] / 2**20:.0f} |"
+            for name in ("replay", "summary", "report")
+        ),
+    ]
+    if found["browser"]:
+        parts = {name: took for name, took in found["browser"].items() if name != "open"}
+        lines += ["", f"Chromium has the page ready in {found['browser']['open']:.1f} s. A box of a filter is answered in "
+                  f"{statistics.median(parts.values()):.0f} ms in the middle: " + ", ".join(f"{name} {took:.0f}" for name, took in parts.items()) + "."]  # fmt: skip
+    return lines
+
+
+def main(arguments: list[str] | None = None) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("page", type=Path, help="docs/performance.md")
+    parser.add_argument("trace", metavar="TRACE")
+    args = parser.parse_args(arguments)
+    load = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as place:
+        found = measure(args.trace, Path(place), SCHEMES)
+    page.replace_between(args.page, BEGIN, END, lines_of(apscope.open_trace(args.trace), len(SCHEMES), found, load))
+    return found
+
+
+if __name__ == "__main__":
+    main()
