@@ -87,3 +87,23 @@ def test_startup_measures_and_writes(docs, tmp_path):
     rows = {line.split("|")[1].strip(" `"): [float(cell) for cell in line.split("|")[2:5]] for line in table.splitlines() if line.startswith("| `")}
     replay = next(seconds for name, seconds in rows.items() if name.startswith("apscope replay"))
     assert len(rows) == 7 and replay[0] >= rows["import apscope"][1] > 0
+
+
+def test_scheme_cost_measures_draws_and_writes(docs, tmp_path):
+    script = runpy.run_path(str(docs / "scheme_cost.py"))
+    script["main"]([str(tmp_path), "--elements", "1000", "100000", "--schemes", "sign", "top_k", "--seconds", "0.01"])
+    found = json.loads((tmp_path / "scheme_cost.json").read_text())["elements"]
+    assert list(found) == ["1000", "100000"] and all(list(costs) == ["sign", "top_k"] for costs in found.values())
+    assert all(cost["ns"] > 0 for costs in found.values() for cost in costs.values())
+    assert found["100000"]["sign"]["bytes"] < found["100000"]["top_k"]["bytes"]  # block by block, and copies of the whole tensor
+    assert (tmp_path / "scheme_cost.png").read_bytes().startswith(b"\x89PNG")
+    table = (tmp_path / "performance.md").read_text().split(script["BEGIN"])[1].split(script["END"])[0]
+    assert "| scheme | ns at 1e+03 | ns at 1e+05 | bytes at 1e+05 |\n|---|---|---|---|\n| `sign` |" in table
+
+
+def test_a_scheme_too_large_for_the_memory_is_left_out(docs, tmp_path):
+    script = runpy.run_path(str(docs / "scheme_cost.py"))
+    assert script["costs"](tmp_path, ["sign"], 10**12, 10**12, {"sign": {"ns": 1.0, "bytes": 24.0}}, 1.0) == {}
+    found = {1000: {"sign": {"ns": 5.0, "bytes": 4.0}, "top_k": {"ns": 50.0, "bytes": 20.0}}, 10**6: {"sign": {"ns": 3.0, "bytes": 4.0}}}
+    lines = script["lines_of"](found, 4, "a machine", 0.0)
+    assert "| `top_k` | 50.0 | too large | too large |" in lines and lines[-1] == "Above 40 ns a value at 1e+06 elements: none."

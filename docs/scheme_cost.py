@@ -1,0 +1,127 @@
+"""What every scheme costs a value, in time and in memory, at three sizes of a tensor: python docs/scheme_cost.py docs
+
+Each scheme of the list `all` replays a trace of one tensor of 10^4, 10^6 and 10^8 elements (--elements), four workers (--workers), on one thread, each
+in a process of its own. Small tensors have as many steps as make a million values. Writes scheme_cost.json and scheme_cost.png into the folder, and
+the lines between the markers of its performance.md. A scheme that would hold more than half of the machine's free memory, by what it holds at the size
+before, is left out at that size. For a machine with nothing else to do: an hour or so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import page
+from cost_against_size import TOPOLOGY, write_trace
+
+import apscope
+from apscope._schemes.lists import schemes_of
+
+BEGIN, END = "<!-- schemes: written by docs/scheme_cost.py -->", "<!-- end of schemes -->"
+VALUES = 1_000_000  # that a trace of small tensors has at least
+HELD = 250_000  # values of a step, from which on bytes are told: below, the blocks of a thread and chance are more
+SLOW = 40  # ns a value; what takes longer is named
+
+
+def free_memory() -> int:
+    """Bytes; of Linux's /proc."""
+    with open("/proc/meminfo") as lines:
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+
+
+def costs(trace: Path, specs: list[str], values: int, held: int, before: dict[str, dict[str, float]], seconds: float) -> dict[str, dict[str, float]]:
+    """Scheme -> ns of processor time a value and, of `HELD` values of a step on, bytes held a value of it beyond a small replay's; too large ones are left out."""
+    script, found = Path(__file__).with_name("cost_against_size.py"), {}
+    for spec in specs:
+        if before.get(spec, {}).get("bytes", 0.0) * held > free_memory() / 2:
+            continue
+        words = [sys.executable, str(script), "--measure", str(trace), "--seconds", str(seconds), "--spec", spec]
+        measured = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+        found[spec] = {"ns": measured["seconds"] / values * 1e9} | ({"bytes": measured["memory"] / held} if held >= HELD else {})
+        print(f"{held:>11} values a step, {spec}: {', '.join(f'{v:.1f} {k}' for k, v in found[spec].items())}", file=sys.stderr)
+    return found
+
+
+def measure(specs: list[str], elements: list[int], workers: int, seconds: float) -> dict[int, dict[str, dict[str, float]]]:
+    """Elements -> scheme -> its costs; sizes ascend."""
+    found: dict[int, dict[str, dict[str, float]]] = {}
+    last: dict[str, dict[str, float]] = {}
+    for n in elements:
+        steps = max(1, VALUES // (n * workers))
+        with tempfile.TemporaryDirectory() as place:
+            write_trace(Path(place) / "trace", steps, workers, n)
+            found[n] = costs(Path(place) / "trace", [s for s in specs if not last or s in last], n * workers * steps, n * workers, last, seconds)
+        last = found[n]
+    return found
+
+
+def draw(found: dict[int, dict[str, dict[str, float]]], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    order = sorted(next(iter(found.values())), key=lambda spec: [costs[spec]["ns"] for costs in found.values() if spec in costs][-1])
+    figure, axes = pyplot.subplots(1, 2, figsize=(13, 2 + 0.19 * len(order)), layout="constrained", sharey=True)
+    for axis, key, label in zip(axes, ("ns", "bytes"), ("ns of processor time a value", "bytes held a value of one step")):
+        for n, costs in found.items():
+            held = [(costs[spec][key], place) for place, spec in enumerate(order) if key in costs.get(spec, {})]
+            axis.plot([v for v, _ in held], [place for _, place in held], "o", ms=4, label=f"{n:.0e} elements")
+        axis.set(xscale="log", xlabel=label, ylim=(-1, len(order)))
+        axis.grid(alpha=0.3)
+    axes[0].set_yticks(range(len(order)), order, fontsize=7, parse_math=False)
+    axes[0].axvline(SLOW, color="grey", lw=0.8)
+    axes[0].legend(frameon=False)
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+
+
+def lines_of(found: dict[int, dict[str, dict[str, float]]], workers: int, machine: str, load: float) -> list[str]:
+    sizes, largest = list(found), max(found)
+    slow = [spec for spec, cost in found[largest].items() if cost["ns"] > SLOW]
+
+    def cell(n: int, spec: str, key: str) -> str:
+        return f"{found[n][spec][key]:.1f}" if spec in found[n] else "too large"
+
+    return [
+        f"{machine}, apscope {apscope.__version__}; load before it {load:.1f} (0 is a quiet machine); one thread, {workers} workers, topology {TOPOLOGY}; the processor time of "
+        "`apscope.replay` over the values, statistics and tables included, and its largest resident set beyond a small replay's over the values of one step, "
+        "4 bytes of which are the mapped file's.",
+        "",
+        "![ns and bytes a value of every scheme](scheme_cost.png)",
+        "",
+        f"| scheme | {' | '.join(f'ns at {n:.0e}' for n in sizes)} | {' | '.join(f'bytes at {n:.0e}' for n in sizes if n * workers >= HELD)} |",
+        f"|{'---|' * (1 + len(sizes) + sum(n * workers >= HELD for n in sizes))}",
+        *(f"| `{spec}` | {' | '.join([*(cell(n, spec, 'ns') for n in sizes), *(cell(n, spec, 'bytes') for n in sizes if n * workers >= HELD)])} |"
+          for spec in found[sizes[0]]),
+        "",
+        f"Above {SLOW} ns a value at {largest:.0e} elements: {', '.join(f'`{spec}`' for spec in slow) or 'none'}.",
+    ]  # fmt: skip
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, help="where the figures go")
+    parser.add_argument(
+        "--elements", type=float, nargs="+", default=[1e4, 1e6, 1e8], metavar="N", help="of the tensor, ascending; default 1e4 1e6 1e8"
+    )
+    parser.add_argument("--schemes", nargs="+", default=["all"], metavar="SPEC")
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--seconds", type=float, default=1.0, help="a point's, where one run does not take longer")
+    args = parser.parse_args(arguments)
+    load, machine = os.getloadavg()[0], page.machine()
+    found = measure([scheme.spec for scheme in schemes_of(args.schemes)], [int(n) for n in args.elements], args.workers, args.seconds)
+    (args.folder / "scheme_cost.json").write_text(
+        json.dumps({"machine": machine, "load": load, "workers": args.workers, "elements": found}, indent=1) + "\n"
+    )
+    draw(found, args.folder / "scheme_cost.png")
+    page.replace_between(args.folder / "performance.md", BEGIN, END, lines_of(found, args.workers, machine, load))
+
+
+if __name__ == "__main__":
+    main()
