@@ -42,7 +42,7 @@ SchemeDefinition mx_definition() {
         BlockPart part;
         part.run = static_cast<std::size_t>(format.block_size);
         part.encode = [grid](const TrainingStep& step, const Parameters&, std::span<const double>, const Place& place, std::span<const double> x,
-                          int worker, Message& m) {
+                             int worker, Message& m) {
             BlockSettings settings{step.stream(worker, grid.projection.random_bits), {}};
             settings.first_element = place.first;
             state_blocks(m, encode_block_row(x, grid, settings), x, place.size, grid, step.packs);
