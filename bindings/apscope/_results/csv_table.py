@@ -51,7 +51,7 @@ def _shown(chunk: pa.Array) -> pa.Array:
     if pa.types.is_boolean(kind):
         words = text_array(np.where(_bits(buffers[1])[here], "True", "False").tolist())
         return pa.Array.from_buffers(words.type, n, [validity(there), *words.buffers()[1:]])
-    ends = np.frombuffer(buffers[1], np.int32 if pa.types.is_string(kind) else np.int64)[chunk.offset :][: n + 1]
+    ends: np.ndarray = np.frombuffer(buffers[1], np.dtype(np.int32 if pa.types.is_string(kind) else np.int64))[chunk.offset :][: n + 1]
     some = there & (ends[1:] > ends[:-1])
     if some.any() and np.isin(np.frombuffer(buffers[2], np.uint8)[ends[:-1][some]], _FIRST_BYTES).any():
         import pyarrow.compute as pc
