@@ -40,7 +40,7 @@ def train(steps, workers):
             loss = torch.nn.functional.cross_entropy(model(torch.randn(8, 3)), torch.randint(3, (8,)))
             loss.backward()
             gradients.append({name: p.grad.clone() for name, p in model.named_parameters()})
-        yield 10 * step, gradients
+        yield step, gradients
         for name, p in model.named_parameters():
             p.grad = torch.stack([g[name] for g in gradients]).mean(0)
         optimizer.step()

@@ -37,5 +37,5 @@ def work(rank, folder):
 if __name__ == "__main__":
     target = Path(sys.argv[1]).absolute()
     target.mkdir(parents=True, exist_ok=True)
-    torch.multiprocessing.spawn(work, (target,), nprocs=2)
+    torch.multiprocessing.start_processes(work, (target,), nprocs=2, start_method="fork")
     (target / "rendezvous").unlink(missing_ok=True)

@@ -6,21 +6,22 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from .._traces.order import FILES, GIVEN
 from .._traces.selection import parse_steps
 from .._traces.trace import Trace, open_trace
 from .dtypes import code_word
 from .layout import Layout, Options, lay_out
 from .names import Item, name_all
-from .order import FILES, GIVEN, order_tensors
+from .order import order_tensors
 from .sample import BLOCK
 from .sources import Source, is_address
-from .units import Readers, Unit, find_units, told
+from .units import STORES, Readers, Unit, find_units, told
 from .write import Head, Workshop, fingerprint, write_trace
 
 
@@ -155,7 +156,7 @@ def convert(
     say = tell or (lambda _: None)
     _check(said)
     destination = Path(destination)
-    workshop = Workshop(destination)
+    workshop = Workshop(destination, dry_run)
     if destination.exists():
         workshop.clear()  # where a conversion was killed when it was done
         raise ValueError(f"{destination} exists; convert into a new folder")
@@ -168,12 +169,13 @@ def convert(
         raw=None if raw_dtype is None else code_word(raw_dtype),
         densify=densify,
     )
-    with workshop, closing(Source(source, workshop.folder / "fetched")) as files:
-        workshop.prepare(fingerprint(list(files.files), {key: said[key] for key in _DECISIVE}))
+    with closing(Source(source, workshop.fetched)) as files, nullcontext() if dry_run else workshop:
+        if not dry_run:
+            workshop.prepare(fingerprint(list(files.files), {key: said[key] for key in _DECISIVE}))
         with closing(Readers(files, trust_pickle=trust_pickle, python=python)) as readers:
             units, others = find_units(files)
             dump = _Dump(units, readers)
-            used, named, ignored = name_all(dump.items, pattern, files.single)
+            used, named, ignored = name_all(dump.items, pattern, files.single or (len(units) == 1 and units[0].place == "" and units[0].kind in STORES))
             layout = lay_out(named, options, files.text)
             names, origin = order_tensors(layout.tensors, dump.ordered(layout), None if order is None else os.fspath(order))
             numbers = dump.numbers(layout, loss_scale)

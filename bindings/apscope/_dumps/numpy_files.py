@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import zipfile
 from typing import BinaryIO
 
@@ -12,13 +13,33 @@ from .dtypes import plain, word_of
 from .reader import Entry, Index, Reader
 from .sources import File
 
+#: Longer ones are damaged; a header is a line.
+MAX_HEADER = 100_000
 
-def _header(stream: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype]:
+
+#: How ml_dtypes writes float8_e5m2, a type that NumPy does not read back.
+_E5M2 = "<f1"
+
+
+def _header(stream: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype, str]:
+    """Shape, whether columns come first, the dtype in memory, and its word."""
     version = npy.read_magic(stream)
-    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     if version not in ((1, 0), (2, 0), (3, 0)):
         raise ValueError(f"its npy version {version[0]}.{version[1]} is unknown")
-    return read(stream)
+    length = int.from_bytes(stream.read(2 if version == (1, 0) else 4), "little")
+    text = stream.read(length)
+    if len(text) < length or length > MAX_HEADER:
+        raise ValueError(f"its header ends before its length of {length}")
+    about = ast.literal_eval(text.decode("utf-8"))
+    if not isinstance(about, dict) or set(about) != {"descr", "fortran_order", "shape"}:
+        raise ValueError("its header must have descr, fortran_order and shape, and nothing else")
+    shape = about["shape"]
+    if not isinstance(shape, tuple) or not all(isinstance(n, int) and n >= 0 for n in shape) or not isinstance(about["fortran_order"], bool):
+        raise ValueError(f"its header has the shape {shape!r} and the fortran_order {about['fortran_order']!r}")
+    if about["descr"] == _E5M2:
+        return shape, about["fortran_order"], np.dtype("u1"), "F8_E5M2"
+    dtype = npy.descr_to_dtype(about["descr"])
+    return shape, about["fortran_order"], dtype, word_of(dtype)
 
 
 class NpyReader(Reader):
@@ -29,12 +50,12 @@ class NpyReader(Reader):
     def __init__(self, file: File):
         self._file = file
         with file.open() as stream:
-            shape, self._fortran, self._dtype = _header(stream)
+            shape, self._fortran, self._dtype, word = _header(stream)
             self._begin = stream.tell()
         needed = self._begin + self._dtype.itemsize * int(np.prod(shape, dtype=object))
         if file.size < needed:
             raise ValueError(f"it has {file.size} bytes, its header needs {needed}")
-        self.entries = (Entry("", word_of(self._dtype), shape),)
+        self.entries = (Entry("", word, shape),)
 
     def read(self, key: str, index: Index = ()) -> np.ndarray:
         shape, order = self.entries[0].shape, "F" if self._fortran else "C"
@@ -63,8 +84,8 @@ class NpzReader(Reader):
                     if member.read(6) != npy.MAGIC_PREFIX:
                         continue
                 with self._archive.open(name) as member:
-                    shape, _, dtype = _header(member)  # type: ignore[arg-type]  # what zipfile opens is a stream
-                entries.append(Entry(name.removesuffix(".npy"), word_of(dtype), shape))
+                    shape, _, _, word = _header(member)  # type: ignore[arg-type]  # what zipfile opens is a stream
+                entries.append(Entry(name.removesuffix(".npy"), word, shape))
             self._members = {name.removesuffix(".npy"): name for name in self._archive.namelist()}
         except BaseException:
             self._stream.close()
@@ -82,13 +103,15 @@ class NpzReader(Reader):
         return self._last[1][index]
 
     def _whole(self, key: str) -> np.ndarray:
-        with self._archive.open(self._members[key]) as member:  # checks the CRC at the end
-            return plain(npy.read_array(member, allow_pickle=False))
+        with self._archive.open(self._members[key]) as member:
+            shape, fortran, dtype, _ = _header(member)  # type: ignore[arg-type]
+            values = np.frombuffer(member.read(), dtype)  # to the end, where the archive's checksum is compared
+        return plain(values.reshape(shape, order="F" if fortran else "C"))
 
     def _part(self, key: str, index: Index) -> np.ndarray:
         """One position of the first axis: its bytes alone are read."""
         with self._archive.open(self._members[key]) as member:
-            shape, fortran, dtype = _header(member)  # type: ignore[arg-type]
+            shape, fortran, dtype, _ = _header(member)  # type: ignore[arg-type]
             if fortran:
                 self._last = (key, self._whole(key))
                 return self._last[1][index]

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from .._traces.order import FILES, GIVEN, NATURAL
 from .sources import natural
-
-#: How a trace's metadata says where its order is from; `natural` is a guess.
-FILES, NATURAL, GIVEN = "the files", "the names", "a list"
 
 
 def order_tensors(tensors: Sequence[str], ordered: bool, given: str | None) -> tuple[list[str], str]:

@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,9 +43,11 @@ class Workshop:
     conversion of the same files, and clears it where not.
     """
 
-    def __init__(self, destination: Path):
+    def __init__(self, destination: Path, dry_run: bool = False):
         self.destination = destination
         self.folder = destination.absolute().parent / f".{destination.name}.part"
+        # What remote files are fetched to; a dry run writes nothing beside the destination.
+        self.fetched = Path(tempfile.gettempdir()) / f"apscope-{os.getpid()}" if dry_run else self.folder / "fetched"
         self._lock: BinaryIO | None = None
 
     def __enter__(self) -> Workshop:

@@ -13,6 +13,7 @@ from .._arrays.checks import integer, text
 from .._results.results import Results, frame_of, in_order
 from .._schemes.lists import schemes_of
 from .._schemes.scheme import Scheme
+from .._traces.order import warn_of_guessed_order
 from .._traces.selection import parse_steps
 from .._traces.trace import Trace, open_trace
 from ..record._writer import json_number
@@ -246,6 +247,7 @@ def replay(
 
     parts, described, states_after = [], [], {}  # parts: trace name, columns, columns of the histograms
     for trace in opened:
+        warn_of_guessed_order(trace, specs)
         step_indices = _select_steps(trace, steps)
         tensor_indices = _select_tensors(trace, tensors)
         used = trace.workers if workers is None else workers
