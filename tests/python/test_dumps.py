@@ -12,10 +12,10 @@ import pytest
 from safetensors.numpy import save_file
 
 import apscope
-from apscope._dumps import units
 from apscope._dumps.sample import BLOCK, chosen_blocks
 from apscope.cli import main
 from apscope.record import convert
+from tests.python.torch_process import one_process_with_torch  # noqa: F401  # a fixture for all
 
 DUMPS = Path(__file__).parents[1] / "dumps"
 FOUR, TWO = DUMPS / "four_workers", DUMPS / "two_processes"
@@ -37,18 +37,6 @@ KINDS = {
     "hdf5/gradients.h5": ({}, 1, ("h5py",), True),
     "gradients.zarr": (AXES, 1, ("zarr",), False),
 }
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_process_with_torch():
-    """Conversions start one each, which imports torch; here they share one."""
-    process = units.TorchProcess()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(units, "TorchProcess", lambda python: process)
-        end = process.close
-        patch.setattr(process, "close", lambda: None)
-        yield
-        end()
 
 
 def manifest(trace):

@@ -244,15 +244,14 @@ class _Dump:
         found: dict[int, dict[str, list[float]]] = {step: {} for step in layout.steps}
         for label, of in steps.items():
             for path, value in self._scalars[label].items():
-                if len(of) == 1 and (key := _NUMBERS.get(path.rpartition("/")[2])):
-                    found[next(iter(of))].setdefault(key, []).append(value)
-        if loss_scale is None:
-            for step, values in found.items():
-                if scale := next((value for value in values.get("loss_scale", []) if value != 1), None):
+                key = _NUMBERS.get(path.rpartition("/")[2])
+                if key == "loss_scale" and value != 1 and loss_scale is None:
                     raise ValueError(
-                        f"the files of step {step} hold the loss scale {scale:g}, and nothing says whether gradients still carry it; "
+                        f"{label} holds the loss scale {value:g}, and nothing says whether its gradients still carry it; "
                         "pass --loss-scale recorded if they do, --loss-scale 1 if they were unscaled"
                     )
+                if key is not None and len(of) == 1:
+                    found[next(iter(of))].setdefault(key, []).append(value)
         if loss_scale == "recorded" and (lost := [step for step, values in found.items() if "loss_scale" not in values]):
             raise ValueError(f"loss_scale is 'recorded', but the files of step {lost[0]} hold no loss_scale; give the number")
         numbers: dict[int, dict[str, float]] = {}

@@ -70,7 +70,7 @@ def code_word(name: str) -> str:
     return _WORDS[name]
 
 
-def raw_word(word: str, shape: tuple[int, ...], raw: str | None) -> str:
+def raw_word(word: str, raw: str | None) -> str:
     """What an array without a floating-point type is, given that its bytes are codes of `raw`."""
     width = {"void16": 2, "void8": 1, "I16": 2, "U16": 2, "I8": 1, "U8": 1}.get(word)
     return raw if raw is not None and width == (2 if raw == "BF16" else 1) else word
@@ -92,7 +92,7 @@ def check_word(word: str, what: str) -> None:
     elif word in _PLAIN:
         raise ValueError(f"{what} has dtype {_PLAIN[word]}, which is no gradient's; leave it out with --tensors, or pass --raw-dtype if it holds codes")
     elif word == "object":
-        raise ValueError(f"{what} holds pickled Python objects, which are not opened because that can run code; save arrays of numbers")
+        raise ValueError(f"{what} holds objects, no numbers (pickled ones are not opened, because that can run code); leave it out with --tensors")
     raise ValueError(f"{what} has dtype {word}; a trace holds real floating-point numbers, so leave it out with --tensors")
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .dtypes import check_word
+from .dtypes import check_word, raw_word
 from .names import Item, Named
 from .reader import Index
 
@@ -78,10 +78,11 @@ def lay_out(named: Sequence[Named], options: Options, source: str) -> Layout:
         says what to do.
     """
     named = _selected(named, options)
+    for n in named:
+        _check(n.item, options)
     worker_axis, step_axis = _axes(named, options)
     places: dict[tuple[int, int, str], Place] = {}
     for n in named:
-        _check(n.item, options)
         for step, worker, place in _parts(n, worker_axis, step_axis, options):
             before = places.setdefault((step, worker, n.tensor), place)
             if before is not place:
@@ -175,18 +176,12 @@ def _shared_length(named: list[Named], taken: list[int]) -> int | None:
 def _check(item: Item, options: Options) -> None:
     if item.entry.layout != "dense" and not options.densify:
         raise ValueError(f"{item.label} is a {item.entry.layout} tensor; pass --densify to fill it up with zeros, or leave it out with --tensors")
-    check_word(options.raw if _is_raw(item, options) and options.raw else item.entry.dtype, item.label)
-
-
-def _is_raw(item: Item, options: Options) -> bool:
-    from .dtypes import raw_word
-
-    return raw_word(item.entry.dtype, item.entry.shape, options.raw) != item.entry.dtype
+    check_word(raw_word(item.entry.dtype, options.raw), item.label)
 
 
 def _parts(n: Named, worker_axis: int | None, step_axis: int | None, options: Options) -> list[tuple[int, int, Place]]:
     shape = n.item.entry.shape
-    word = options.raw if options.raw and _is_raw(n.item, options) else n.item.entry.dtype
+    word = raw_word(n.item.entry.dtype, options.raw)
     taken = [axis for axis in (worker_axis, step_axis) if axis is not None]
     rest = tuple(length for axis, length in enumerate(shape) if axis not in taken)
     workers = range(shape[worker_axis]) if worker_axis is not None else [n.worker or 0]

@@ -80,8 +80,8 @@ def _explained(kind: str, error: str) -> str:
         return "it is torch's, and torch is not installed here; pip install torch, or name an interpreter that has it with --python"
     if kind == "untrusted":
         return "it is a torch distributed checkpoint, whose metadata is a pickle that runs code when it is opened; pass --trust-pickle if you trust it"
-    if found := re.search(r"GLOBAL ([\w.]+)|Unsupported (?:global|class|operand)[^\w]*([\w.]+)", error):
-        return f"it holds a pickled {found[1] or found[2]}, which is not opened because that can run code; save plain tensors in dicts and lists"
+    if found := re.search(r"GLOBAL ([\w.]*\w)", error):
+        return f"it holds a pickled {found[1]}, which is not opened because that can run code; save plain tensors in dicts and lists"
     words = " ".join(error.split())
     return f"torch cannot read it: {words[:200]}{'...' if len(words) > 200 else ''}"
 
