@@ -97,7 +97,7 @@ class NpzReader(Reader):
             if not index:
                 return self._whole(key)
             about = self._archive.getinfo(self._members[key])
-            if about.compress_type == zipfile.ZIP_STORED and index[0] != slice(None) and isinstance(index[0], int):
+            if about.compress_type == zipfile.ZIP_STORED and isinstance(index[0], int):
                 return self._part(key, index)
             self._last = (key, self._whole(key))  # compressed: the next part is of the same array
         return self._last[1][index]
@@ -109,16 +109,18 @@ class NpzReader(Reader):
         return plain(values.reshape(shape, order="F" if fortran else "C"))
 
     def _part(self, key: str, index: Index) -> np.ndarray:
-        """One position of the first axis: its bytes alone are read."""
-        with self._archive.open(self._members[key]) as member:
-            shape, fortran, dtype, _ = _header(member)  # type: ignore[arg-type]
-            if fortran:
-                self._last = (key, self._whole(key))
-                return self._last[1][index]
-            length = int(np.prod(shape[1:])) * dtype.itemsize
-            member.seek(int(index[0]) * length, 1)  # type: ignore[arg-type]
-            values = np.frombuffer(member.read(length), dtype).reshape(shape[1:])
-        return plain(values[index[1:]])
+        """One position of the first axis: its bytes alone are read, where they lie in the archive."""
+        about = self._archive.getinfo(self._members[key])
+        self._stream.seek(about.header_offset + 26)  # of the local header, whose name and extra field have lengths of their own
+        lengths = self._stream.read(4)
+        self._stream.seek(int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little"), 1)
+        shape, fortran, dtype, _ = _header(self._stream)
+        if fortran:
+            self._last = (key, self._whole(key))
+            return self._last[1][index]
+        length = int(np.prod(shape[1:])) * dtype.itemsize
+        self._stream.seek(int(index[0]) * length, 1)  # type: ignore[arg-type]
+        return plain(np.frombuffer(self._stream.read(length), dtype).reshape(shape[1:])[index[1:]])
 
     def close(self) -> None:
         self._archive.close()
