@@ -7,9 +7,9 @@ import pytest
 from safetensors.numpy import save_file
 
 from apscope import open_trace
+from apscope._dumps.names import DEFAULT_PATTERNS
 from apscope.cli import _convert as convert_verb
 from apscope.cli import _info as info_verb
-from apscope._dumps.names import DEFAULT_PATTERNS
 from apscope.record import convert
 
 TENSORS = {"conv.weight": (2, 1, 3, 3), "fc.bias": (5,)}
@@ -139,7 +139,10 @@ def test_shapes_that_differ_are_named(tmp_path):
     folder = dump(tmp_path / "dump", save_npy)
     np.save(folder / "step_10" / "worker_2" / "fc.bias.npy", np.zeros(4, np.float32))
     message = refusal(tmp_path, folder)
-    assert "worker_2/fc.bias.npy is worker 2 at step 10: tensor 'fc.bias' has shape [4]" in message and "it is [5]; leave it out with --tensors" in message
+    assert (
+        "worker_2/fc.bias.npy is worker 2 at step 10: tensor 'fc.bias' has shape [4]" in message
+        and "it is [5]; leave it out with --tensors" in message
+    )
 
 
 def test_pickled_arrays_are_refused(tmp_path):

@@ -12,6 +12,7 @@ import pytest
 from safetensors.numpy import save_file
 
 import apscope
+from apscope._dumps.names import DEFAULT_PATTERNS
 from apscope._dumps.sample import BLOCK, chosen_blocks
 from apscope.cli import main
 from apscope.record import convert
@@ -220,7 +221,9 @@ def test_names_of_files_that_are_understood(tmp_path, name):
     assert trace.read(12, "fc.bias", 1).tolist() == [12] * 3
 
 
-@pytest.mark.parametrize("name", ["{t}_step{s}_rank{w}", "{t}.rank{w}.step{s}", "step_{s}/{t}-rank{w}", "rank_{w}/{t}_iter_{s:06d}", "step_{s}/rank_{w}/{t}"])
+@pytest.mark.parametrize(
+    "name", ["{t}_step{s}_rank{w}", "{t}.rank{w}.step{s}", "step_{s}/{t}-rank{w}", "rank_{w}/{t}_iter_{s:06d}", "step_{s}/rank_{w}/{t}"]
+)
 def test_one_array_a_file(tmp_path, name):
     for s in (1, 12):
         for w in range(2):
@@ -294,3 +297,11 @@ def test_a_sample_is_of_whole_blocks_the_same_everywhere(tmp_path):
     assert trace.manifest.metadata["sample"] == "0.3 of the blocks of 4096 elements"
     assert json.loads(trace.manifest.metadata["sample_of_shapes"]) == {"b": [7], "w": [30, 1000]}
     assert trace.roles == {"b": "bias", "w": "linear"}  # of the shapes they had
+
+
+def test_help_and_page_list_the_patterns(capsys):
+    with pytest.raises(SystemExit):
+        main(["convert", "--help"])
+    page, text = (DUMPS.parents[1] / "docs" / "dumps.md").read_text(), capsys.readouterr().out
+    for pattern in DEFAULT_PATTERNS:
+        assert f"\n{pattern}\n" in page and f"\n  {pattern}\n" in text

@@ -12,6 +12,8 @@ import json
 import os
 import sys
 import warnings
+from collections.abc import Iterator
+from typing import Any
 
 answers = os.fdopen(os.dup(1), "wb")
 os.dup2(2, 1)  # what libraries print is no answer
@@ -25,7 +27,7 @@ except ImportError as error:
     sys.exit(0)
 
 
-def walk(value, path, tensors, scalars):
+def walk(value: Any, path: tuple[str, ...], tensors: dict[str, Any], scalars: dict[str, float]) -> None:
     """Collect the tensors of nested dicts and lists under their paths, and the numbers beside them."""
     if isinstance(value, torch.Tensor):
         tensors["/".join(path)] = value
@@ -42,19 +44,20 @@ def walk(value, path, tensors, scalars):
 class TorchFile:
     """One file that torch.save wrote."""
 
-    def __init__(self, path, trusted):
+    def __init__(self, path: str):
         with open(path, "rb") as stream:
             mapped = stream.read(2) == b"PK"
         loaded = torch.load(path, map_location="cpu", weights_only=True, **({"mmap": True} if mapped else {}))
-        self.tensors, self.scalars = {}, {}
+        self.tensors: dict[str, Any] = {}
+        self.scalars: dict[str, float] = {}
         walk(loaded, (), self.tensors, self.scalars)
         self.ordered = not isinstance(loaded, torch.Tensor)
 
-    def entries(self):
+    def entries(self) -> Iterator[tuple[str, str, list[int], str]]:
         for key, tensor in self.tensors.items():
             yield key, str(tensor.dtype).removeprefix("torch."), list(tensor.shape), str(tensor.layout).removeprefix("torch.")
 
-    def tensor(self, key):
+    def tensor(self, key: str) -> Any:
         return self.tensors[key].detach()
 
 
@@ -63,25 +66,26 @@ class Checkpoint:
 
     ordered = True
 
-    def __init__(self, path, trusted):
+    def __init__(self, path: str, trusted: bool):
         if not trusted:
             raise PermissionError  # answered as "untrusted"
         from torch.distributed.checkpoint import FileSystemReader
         from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
-        self.path, self.scalars = path, {}
+        self.path = path
+        self.scalars: dict[str, float] = {}
         metadata = FileSystemReader(path).read_metadata()
         paths = metadata.planner_data or {}
-        self.names = {}
+        self.names: dict[str, tuple[str, Any]] = {}
         for name, about in metadata.state_dict_metadata.items():
             if isinstance(about, TensorStorageMetadata):
                 self.names["/".join(str(part) for part in paths.get(name, (name,)))] = (name, about)
 
-    def entries(self):
+    def entries(self) -> Iterator[tuple[str, str, list[int], str]]:
         for key, (_, about) in self.names.items():
             yield key, str(about.properties.dtype).removeprefix("torch."), list(about.size), "strided"
 
-    def tensor(self, key):
+    def tensor(self, key: str) -> Any:
         from torch.distributed import checkpoint
 
         name, about = self.names[key]
@@ -90,29 +94,29 @@ class Checkpoint:
         return state[name]
 
 
-def answer(request, opened):
+def answer(request: dict[str, Any], opened: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     """The answer to one request, and the tensor whose bytes follow it."""
     path = request["path"]
     if request["do"] == "close":
         opened.pop(path, None)
         return {}, None
     if path not in opened:
-        opened[path] = (Checkpoint if os.path.isdir(path) else TorchFile)(path, request.get("trusted", False))
+        opened[path] = Checkpoint(path, request["trusted"]) if os.path.isdir(path) else TorchFile(path)
     file = opened[path]
     if request["do"] == "list":
         return {"entries": list(file.entries()), "scalars": file.scalars, "ordered": file.ordered}, None
     tensor = file.tensor(request["key"])
     if tensor.layout != torch.strided:
         tensor = tensor.to_dense()
-    for axis, position in reversed(list(enumerate(request["index"]))):
+    for axis, position in reversed(list(enumerate(request["index"]))):  # the last axis first: those before keep their places
         if position is not None:
             tensor = tensor.select(axis, position)
     tensor = tensor.resolve_conj().resolve_neg().contiguous()
     return {"bytes": tensor.numel() * tensor.element_size(), "shape": list(tensor.shape)}, tensor
 
 
-def main():
-    opened = {}
+def main() -> None:
+    opened: dict[str, Any] = {}
     for line in sys.stdin.buffer:
         try:
             head, tensor = answer(json.loads(line), opened)

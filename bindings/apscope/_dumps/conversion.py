@@ -175,13 +175,19 @@ def convert(
         with closing(Readers(files, trust_pickle=trust_pickle, python=python)) as readers:
             units, others = find_units(files)
             dump = _Dump(units, readers)
-            used, named, ignored = name_all(dump.items, pattern, files.single or (len(units) == 1 and units[0].place == "" and units[0].kind in STORES))
+            used, named, ignored = name_all(
+                dump.items, pattern, files.single or (len(units) == 1 and units[0].place == "" and units[0].kind in STORES)
+            )
             layout = lay_out(named, options, files.text)
             names, origin = order_tensors(layout.tensors, dump.ordered(layout), None if order is None else os.fspath(order))
             numbers = dump.numbers(layout, loss_scale)
             understood = _understood(layout, names, origin)
             notes = [*_assumed(stage, loss_scale), *dump.notes]
-            notes += [f"{len(found)} {what} left out, the first {found[0]}" for what, found in (("arrays", ignored), ("files without arrays", others)) if found]
+            notes += [
+                f"{len(found)} {what} left out, the first {found[0]}"
+                for what, found in (("arrays", ignored), ("files without arrays", others))
+                if found
+            ]
             for line in (understood, *notes):
                 say(line)
             if not dry_run:

@@ -90,7 +90,9 @@ def check_word(word: str, what: str) -> None:
     elif word.startswith("void"):
         raise ValueError(f"{what} has values of {int(word[4:]) // 8} bytes without a type, as NumPy writes bfloat16 and fp8; pass --raw-dtype NAME")
     elif word in _PLAIN:
-        raise ValueError(f"{what} has dtype {_PLAIN[word]}, which is no gradient's; leave it out with --tensors, or pass --raw-dtype if it holds codes")
+        raise ValueError(
+            f"{what} has dtype {_PLAIN[word]}, which is no gradient's; leave it out with --tensors, or pass --raw-dtype if it holds codes"
+        )
     elif word == "object":
         raise ValueError(f"{what} holds objects, no numbers (pickled ones are not opened, because that can run code); leave it out with --tensors")
     raise ValueError(f"{what} has dtype {word}; a trace holds real floating-point numbers, so leave it out with --tensors")

@@ -96,7 +96,7 @@ def lay_out(named: Sequence[Named], options: Options, source: str) -> Layout:
     tensors = list(dict.fromkeys(tensor for _, _, tensor in places))
     workers = _workers(places, options, source)
     _check_whole(places, steps, workers, tensors, source)
-    _check_shapes(places, tensors)
+    _check_shapes(places)
     return Layout(steps, workers, tensors, places)
 
 
@@ -122,11 +122,13 @@ def _axes(named: list[Named], options: Options) -> tuple[int | None, int | None]
         axes["worker"] = "none"
     for what, says in (("worker", says_worker), ("step", says_step)):
         if isinstance(axes[what], int) and says:
-            raise ValueError(f"{what}_axis is {axes[what]}, but the {what} stands in the names already, as in {named[0].item.address!r}; give only one of them")
+            raise ValueError(
+                f"{what}_axis is {axes[what]}, but the {what} stands in the names already, as in {named[0].item.address!r}; give only one of them"
+            )
     if axes["worker"] == axes["step"] and isinstance(axes["worker"], int):
         raise ValueError(f"worker_axis and step_axis are both {axes['worker']}; an axis counts one of them")
-    for what in axes:
-        if isinstance(axis := axes[what], int):
+    for what, axis in axes.items():
+        if isinstance(axis, int):
             _check_axis(named, what, axis)
     length = _shared_length(named, [axis for axis in axes.values() if isinstance(axis, int)])
     if length is not None:
@@ -216,9 +218,13 @@ def _workers(places: dict[tuple[int, int, str], Place], options: Options, source
     if found != list(range(len(found))):
         lost = next(i for i, worker in enumerate(found) if i != worker)
         label = next(place.item.label for (_, worker, _), place in places.items() if worker > lost)
-        raise ValueError(f"{label} is of a worker above {lost}, and no array is of worker {lost}; ranks count from 0 without gaps, so find the missing files")
+        raise ValueError(
+            f"{label} is of a worker above {lost}, and no array is of worker {lost}; ranks count from 0 without gaps, so find the missing files"
+        )
     if options.workers is not None and options.workers != len(found):
-        raise ValueError(f"{source} has {len(found)} workers, not {options.workers}; give --worker-axis or --pattern so that all are found, or another --workers")
+        raise ValueError(
+            f"{source} has {len(found)} workers, not {options.workers}; give --worker-axis or --pattern so that all are found, or another --workers"
+        )
     return len(found)
 
 
@@ -250,7 +256,7 @@ def _range(whole: list[int], steps: list[int]) -> str:
     return ",".join(map(str, whole[:8])) + (",..." if len(whole) > 8 else "")
 
 
-def _check_shapes(places: dict[tuple[int, int, str], Place], tensors: list[str]) -> None:
+def _check_shapes(places: dict[tuple[int, int, str], Place]) -> None:
     first: dict[str, Place] = {}
     for (step, worker, tensor), place in places.items():
         before = first.setdefault(tensor, place)

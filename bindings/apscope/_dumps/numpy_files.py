@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import zipfile
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 import numpy as np
 from numpy.lib import format as npy
@@ -57,12 +57,13 @@ class NpyReader(Reader):
             raise ValueError(f"it has {file.size} bytes, its header needs {needed}")
         self.entries = (Entry("", word, shape),)
 
-    def read(self, key: str, index: Index = ()) -> np.ndarray:
-        shape, order = self.entries[0].shape, "F" if self._fortran else "C"
+    def read(self, key: str, index: Index = ()) -> np.ndarray:  # noqa: ARG002  # there is one array
+        shape = self.entries[0].shape
+        order: Literal["C", "F"] = "F" if self._fortran else "C"
         if not np.prod(shape, dtype=object):
             return plain(np.empty(shape, self._dtype)[index])
         if self._file.source.remote is None:
-            values = np.memmap(self._file.place, self._dtype, "r", self._begin, shape, order)
+            values: np.ndarray = np.memmap(self._file.place, dtype=self._dtype, mode="r", offset=self._begin, shape=shape, order=order)
             return plain(np.array(values[index]))
         with self._file.open() as stream:
             stream.seek(self._begin)
@@ -125,4 +126,3 @@ class NpzReader(Reader):
     def close(self) -> None:
         self._archive.close()
         self._stream.close()
-

@@ -46,5 +46,5 @@ class Reader(ABC):
     def read(self, key: str, index: Index = ()) -> np.ndarray:
         """The values of one array, of a dtype that dtypes.py knows; `index` as NumPy takes it."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  # most have nothing to do
         """Nothing is read any more."""

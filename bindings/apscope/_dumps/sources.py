@@ -151,5 +151,7 @@ class Source:
             if any(part.startswith(".") for part in parts[:-1]) or (parts[-1].startswith(".") and parts[-1] not in _HIDDEN):
                 continue
             stamp = str(about.get("ETag") or about.get("mtime") or about.get("created") or about.get("LastModified") or "")
-            found.append(File(name, f"{self.text.rstrip('/')}/{name}" if not self._is_file else self.text, int(about.get("size") or 0), stamp, place, self))
+            found.append(
+                File(name, f"{self.text.rstrip('/')}/{name}" if not self._is_file else self.text, int(about.get("size") or 0), stamp, place, self)
+            )
         return found

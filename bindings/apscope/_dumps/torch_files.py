@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import subprocess
@@ -45,11 +46,9 @@ class TorchProcess:
                 raise ValueError(f"the interpreter {self._python} cannot be started: {error.strerror}") from None
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        try:
+        with contextlib.suppress(BrokenPipeError):  # its last words say why
             self._process.stdin.write(json.dumps({"do": do, "path": str(path.absolute()), **more}).encode() + b"\n")
             self._process.stdin.flush()
-        except BrokenPipeError:
-            pass  # its last words say why
         line = self._process.stdout.readline()
         if not line:
             self.close()
@@ -68,10 +67,8 @@ class TorchProcess:
             process, self._process = self._process, None
             for stream in (process.stdin, process.stdout):
                 assert stream is not None
-                try:
+                with contextlib.suppress(BrokenPipeError):
                     stream.close()
-                except BrokenPipeError:
-                    pass
             process.wait()
 
 
@@ -79,7 +76,9 @@ def _explained(kind: str, error: str) -> str:
     if kind == "missing":
         return "it is torch's, and torch is not installed here; pip install torch, or name an interpreter that has it with --python"
     if kind == "untrusted":
-        return "it is a torch distributed checkpoint, whose metadata is a pickle that runs code when it is opened; pass --trust-pickle if you trust it"
+        return (
+            "it is a torch distributed checkpoint, whose metadata is a pickle that runs code when it is opened; pass --trust-pickle if you trust it"
+        )
     if found := re.search(r"GLOBAL ([\w.]*\w)", error):
         return f"it holds a pickled {found[1]}, which is not opened because that can run code; save plain tensors in dicts and lists"
     words = " ".join(error.split())
@@ -92,7 +91,9 @@ class TorchReader(Reader):
     def __init__(self, path: Path, process: TorchProcess, *, checkpoint: bool = False, trusted: bool = False):
         self._path, self._process, self._more = path, process, {"trusted": trusted} if checkpoint else {}
         answer, _ = process.ask("list", path, **self._more)
-        entries = [Entry(key, word_of(dtype), tuple(shape), "dense" if layout == "strided" else layout) for key, dtype, shape, layout in answer["entries"]]
+        entries = [
+            Entry(key, word_of(dtype), tuple(shape), "dense" if layout == "strided" else layout) for key, dtype, shape, layout in answer["entries"]
+        ]
         self.entries = entries
         self._of = {entry.key: entry for entry in entries}
         self.ordered, self.scalars = answer["ordered"], answer["scalars"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zipfile
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from .hdf5 import Hdf5Reader
@@ -54,7 +54,7 @@ def find_units(source: Source) -> tuple[list[Unit], list[str]]:
         A file whose name promises arrays and that is damaged, a part of several that is missing, or no unit at all.
     """
     units, rest = _stores(source)
-    units_of_shards, rest = _shards(source, rest)
+    units_of_shards, rest = _shards(rest)
     units += units_of_shards
     others = []
     for file in rest:
@@ -89,10 +89,10 @@ def _stores(source: Source) -> tuple[list[Unit], list[File]]:
             kinds[folder] = "checkpoint"
     roots = {folder: kind for folder, kind in kinds.items() if not any(_inside(folder, other) for other in kinds)}
     inside: dict[str, list[File]] = {folder: [] for folder in roots}
-    rest = []
+    rest: list[File] = []
     for file in source.files:
-        folder = next((folder for folder in roots if _inside(file.name, folder)), None)
-        (rest if folder is None else inside[folder]).append(file)
+        root = next((folder for folder in roots if _inside(file.name, folder)), None)
+        (rest if root is None else inside[root]).append(file)
     base = source.text.rstrip("/")
     own = stem_of(base.rsplit("/", 1)[-1])
     found = [
@@ -106,7 +106,7 @@ def _inside(name: str, folder: str) -> bool:
     return name != folder and (not folder or name.startswith(f"{folder}/"))
 
 
-def _shards(source: Source, files: list[File]) -> tuple[list[Unit], list[File]]:
+def _shards(files: list[File]) -> tuple[list[Unit], list[File]]:
     """Sets of safetensors files that are one dump's parts, and the other files."""
     groups: dict[str, list[File]] = {}
     counts: dict[str, int] = {}
@@ -117,7 +117,9 @@ def _shards(source: Source, files: list[File]) -> tuple[list[Unit], list[File]]:
             stem = folder + slash + found[1]
             groups.setdefault(stem, []).append(file)
             if counts.setdefault(stem, int(found[3])) != int(found[3]):
-                raise ValueError(f"{file.label} is of {int(found[3])} parts, {groups[stem][0].name} of {counts[stem]}; keep the parts of one dump together")
+                raise ValueError(
+                    f"{file.label} is of {int(found[3])} parts, {groups[stem][0].name} of {counts[stem]}; keep the parts of one dump together"
+                )
         elif name.endswith(_INDEX):
             indices[folder + slash + name.removesuffix(_INDEX)] = file
         else:
@@ -146,7 +148,9 @@ def _kind(file: File) -> str | None:
     if head.startswith(b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."):
         return "torch"
     if head[:1] == b"\x80" and (promised or file.name.endswith((".pkl", ".pickle"))):
-        raise ValueError("is a pickle that torch.save did not write; it is not opened, because that can run code: save it with torch.save or numpy.savez")
+        raise ValueError(
+            "is a pickle that torch.save did not write; it is not opened, because that can run code: save it with torch.save or numpy.savez"
+        )
     if head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= MAX_HEADER:
         return "safetensors"
     if file.name.lower().endswith((".tar", ".gz", ".tgz", ".zst", ".xz", ".7z")):
@@ -172,6 +176,10 @@ def _kind_of_archive(file: File) -> str | None:
     if file.name.lower().endswith(".npz"):
         raise ValueError("is an npz file without arrays; take it away, or dump it again")
     return None
+
+
+#: Readers of what is one file and needs nothing else.
+_READERS: dict[str, Callable[[File], Reader]] = {"npy": NpyReader, "npz": NpzReader, "hdf5": Hdf5Reader, "safetensors": SafetensorsReader}
 
 
 class Readers:
@@ -233,7 +241,7 @@ class Readers:
             return TorchReader(folder, self._torch, checkpoint=True, trusted=self._trust)
         if unit.kind == "torch":
             return TorchReader(file.local(), self._torch)
-        return {"npy": NpyReader, "npz": NpzReader, "hdf5": Hdf5Reader, "safetensors": SafetensorsReader}[unit.kind](file)
+        return _READERS[unit.kind](file)
 
 
 class told:  # noqa: N801  # used as a word of a with statement

@@ -122,7 +122,9 @@ def write_trace(
         that refused; the sentence names the file.
     """
     shapes = {tensor: layout.places[layout.steps[0], 0, tensor].shape for tensor in tensors}
-    blocks = {tensor: chosen_blocks(tensor, int(np.prod(shape, dtype=object)), sample) for tensor, shape in shapes.items()} if sample is not None else {}
+    blocks = (
+        {tensor: chosen_blocks(tensor, int(np.prod(shape, dtype=object)), sample) for tensor, shape in shapes.items()} if sample is not None else {}
+    )
     last_use = {place.item.unit.label: step for (step, _, _), place in sorted(layout.places.items(), key=lambda item: item[0][0])}
     writer = TraceWriter(
         workshop.trace,

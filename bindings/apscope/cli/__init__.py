@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         args = _parse(arguments)
         args.words = arguments
         with warnings.catch_warnings():
-            warnings.showwarning = _tell_warning
+            warnings.showwarning = _tell_warning  # type: ignore[assignment]  # of its arguments, the first
             return args.run(args)
     except (ValueError, TypeError) as error:
         print(f"apscope: {_one_line(str(error))}", file=sys.stderr)

@@ -66,7 +66,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="fits folder/file/key (no ending); named groups step, worker, tensor; "
         "without a tensor group it fits folder/file and the key names the tensor",
     )
-    where.add_argument("--worker-axis", type=_axis, metavar="N", help="the axis of every array, from 0, that counts the workers; 'none': there is none")
+    where.add_argument(
+        "--worker-axis", type=_axis, metavar="N", help="the axis of every array, from 0, that counts the workers; 'none': there is none"
+    )
     where.add_argument("--step-axis", type=_axis, metavar="N", help="the axis of every array that counts the steps; 'none': there is none")
     where.add_argument("--workers", type=int, metavar="N", help="how many workers there are; 1: each array is one worker's")
     where.add_argument("--order", metavar="FILE", help="the tensors' names in the order of layers, one a line")
@@ -74,7 +76,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     part = parser.add_argument_group("a part of it")
     part.add_argument("--steps", metavar="A:B", help="step numbers A <= step < B, or a list A,B,C")
     part.add_argument("--tensors", metavar="REGEX", help="tensors whose name the expression is found in")
-    part.add_argument("--sample", type=float, metavar="X", help="this fraction of every tensor, in whole blocks of 4096 elements; kept in the metadata")
+    part.add_argument(
+        "--sample", type=float, metavar="X", help="this fraction of every tensor, in whole blocks of 4096 elements; kept in the metadata"
+    )
 
     values = parser.add_argument_group("values")
     values.add_argument(
@@ -84,7 +88,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     values.add_argument("--raw-dtype", metavar="NAME", help="what integers or bytes without a type hold: bfloat16, float8_e4m3fn, float8_e5m2, ...")
     values.add_argument("--densify", action="store_true", help="fill sparse tensors up with zeros instead of refusing them")
-    values.add_argument("--trust-pickle", action="store_true", help="open a torch distributed checkpoint, whose metadata is a pickle and can run code")
+    values.add_argument(
+        "--trust-pickle", action="store_true", help="open a torch distributed checkpoint, whose metadata is a pickle and can run code"
+    )
     values.add_argument("--python", metavar="PATH", help="the interpreter that has torch, for files of torch; by default this one")
     parser.set_defaults(run=run)
 
