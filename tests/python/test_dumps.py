@@ -261,6 +261,44 @@ def test_a_list_of_tensors_is_numbered(tmp_path):
     assert convert(tmp_path, tmp_path / "run", reduction="mean").trace.tensors == tuple(map(str, range(11)))
 
 
+def test_arrays_of_numpy_in_files_of_torch_are_read(tmp_path):
+    torch = pytest.importorskip("torch")
+    for step in range(2):
+        torch.save({"w": np.full((2, 3), step, np.float32), "b": np.ones(4, np.float16), "loss": np.float64(0.5)}, tmp_path / f"step_{step}.pt")
+    trace = convert(tmp_path, tmp_path / "run", reduction="mean").trace
+    assert trace.tensors == ("w", "b") and trace.read(1, "w").tolist() == [[1] * 3] * 2
+    assert [step.loss for step in trace.manifest.steps] == [0.5, 0.5]
+
+
+def test_empty_tensors_and_single_numbers_are_tensors(tmp_path):
+    torch = pytest.importorskip("torch")
+    for name, save in (("pt", torch.save), ("npz", lambda a, p: np.savez(p, **{k: v.float().numpy() for k, v in a.items()}))):
+        (tmp_path / name).mkdir()
+        for worker in range(2):
+            arrays = {"none": torch.ones(0, 3), "scale": torch.tensor(2.0 + worker), "w": torch.ones(4).bfloat16()}
+            save(arrays, tmp_path / name / f"step_0_rank_{worker}.{name}")
+        trace = convert(tmp_path / name, tmp_path / f"run-{name}", reduction="mean", sample=0.5).trace
+        assert trace.read(0, "scale", 1) == 3 and trace.read(0, "none").size == 0 and trace.read(0, "w").tolist() == [1] * 4
+
+
+def test_gradients_beside_weights_are_asked_for(tmp_path):
+    names = ("module.fc.weight", "module.fc.bias")
+    np.savez(tmp_path / "step_0.npz", **{f"{group}/{name}": np.ones(2 + len(name), np.float32) for group in ("model", "grads") for name in names})
+    with pytest.raises(ValueError, match=r"step_0.npz: array 'model/module.fc.weight': the same tensors stand under 'model', 'grads', .*--tensors '\^grads/'"):
+        convert(tmp_path, tmp_path / "run", reduction="mean")
+    assert convert(tmp_path, tmp_path / "run", reduction="mean", tensors="^grads/").trace.tensors == ("fc.weight", "fc.bias")
+
+
+def test_what_is_no_dump_beside_one_is_left_out_by_the_pattern_that_is_offered(tmp_path):
+    for worker in range(2):
+        np.savez(tmp_path / f"step_1_rank_{worker}.npz", w=np.full(3, worker, np.float32), b=np.ones(2, np.float32))
+    np.savez(tmp_path / "optimizer.npz", state=np.ones(3, np.float32))
+    with pytest.raises(ValueError, match=r"optimizer.npz: array 'state' has the address 'optimizer/state'.*\(1 of 5 arrays\) pass --pattern '(.*)'$") as error:
+        convert(tmp_path, tmp_path / "run", reduction="mean")
+    pattern = str(error.value).split("--pattern '")[1][:-1]
+    assert convert(tmp_path, tmp_path / "run", reduction="mean", pattern=pattern).ignored == ("optimizer/state",)
+
+
 def test_old_files_of_torch_are_read_too(tmp_path):
     torch = pytest.importorskip("torch")
     for step in range(2):

@@ -27,10 +27,23 @@ except ImportError as error:
     sys.exit(0)
 
 
+def numpy_globals() -> list[Any]:
+    """What arrays and numbers of NumPy are rebuilt with: data, and no code."""
+    try:
+        import numpy
+        from numpy._core import multiarray
+    except ImportError:
+        return []
+    kinds = [getattr(numpy.dtypes, f"{name}DType") for name in ("Float16", "Float32", "Float64", "Int32", "Int64", "Bool")]
+    return [multiarray._reconstruct, multiarray.scalar, numpy.ndarray, numpy.dtype, *kinds]
+
+
 def walk(value: Any, path: tuple[str, ...], tensors: dict[str, Any], scalars: dict[str, float]) -> None:
     """Collect the tensors of nested dicts and lists under their paths, and the numbers beside them."""
     if isinstance(value, torch.Tensor):
         tensors["/".join(path)] = value
+    elif type(value).__module__ == "numpy" and type(value).__name__ == "ndarray":
+        tensors["/".join(path)] = torch.from_numpy(value)
     elif isinstance(value, dict):
         for key, inner in value.items():
             walk(inner, (*path, str(key)), tensors, scalars)
@@ -47,7 +60,8 @@ class TorchFile:
     def __init__(self, path: str):
         with open(path, "rb") as stream:
             mapped = stream.read(2) == b"PK"
-        loaded = torch.load(path, map_location="cpu", weights_only=True, **({"mmap": True} if mapped else {}))
+        with torch.serialization.safe_globals(numpy_globals()):
+            loaded = torch.load(path, map_location="cpu", weights_only=True, **({"mmap": True} if mapped else {}))
         self.tensors: dict[str, Any] = {}
         self.scalars: dict[str, float] = {}
         walk(loaded, (), self.tensors, self.scalars)

@@ -165,7 +165,6 @@ def convert(
         step_axis=step_axis,
         workers=workers,
         steps=parse_steps(steps),
-        tensors=tensors,
         raw=None if raw_dtype is None else code_word(raw_dtype),
         densify=densify,
     )
@@ -175,9 +174,8 @@ def convert(
         with closing(Readers(files, trust_pickle=trust_pickle, python=python)) as readers:
             units, others = find_units(files)
             dump = _Dump(units, readers)
-            used, named, ignored = name_all(
-                dump.items, pattern, files.single or (len(units) == 1 and units[0].place == "" and units[0].kind in STORES)
-            )
+            single = files.single or (len(units) == 1 and units[0].place == "" and units[0].kind in STORES)
+            used, named, ignored = name_all(dump.items, pattern, single, tensors)
             layout = lay_out(named, options, files.text)
             names, origin = order_tensors(layout.tensors, dump.ordered(layout), None if order is None else os.fspath(order))
             numbers = dump.numbers(layout, loss_scale)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -23,8 +22,6 @@ class Options:
         How many workers there are; 1 also says that no axis counts them.
     steps : slice, list of int or None
         Step numbers to take.
-    tensors : str or None
-        Regular expression; tensors whose name it is found in.
     raw : str or None
         The word of arrays that are codes without a type.
     densify : bool
@@ -35,7 +32,6 @@ class Options:
     step_axis: int | str | None = None
     workers: int | None = None
     steps: slice | list[int] | None = None
-    tensors: str | None = None
     raw: str | None = None
     densify: bool = False
 
@@ -77,7 +73,6 @@ def lay_out(named: Sequence[Named], options: Options, source: str) -> Layout:
         what a shared leading axis is, dtypes that are no gradient's, sparse tensors. The sentence names the file and
         says what to do.
     """
-    named = _selected(named, options)
     for n in named:
         _check(n.item, options)
     worker_axis, step_axis = _axes(named, options)
@@ -100,21 +95,7 @@ def lay_out(named: Sequence[Named], options: Options, source: str) -> Layout:
     return Layout(steps, workers, tensors, places)
 
 
-def _selected(named: Sequence[Named], options: Options) -> list[Named]:
-    if options.tensors is None:
-        return list(named)
-    try:
-        regex = re.compile(options.tensors)
-    except re.error as error:
-        raise ValueError(f"tensors {options.tensors!r} is no regular expression: {error}") from None
-    chosen = [n for n in named if regex.search(n.tensor)]
-    if not chosen:
-        known = list(dict.fromkeys(n.tensor for n in named))
-        raise ValueError(f"tensors {options.tensors!r} matches none of {', '.join(known[:12])}{', ...' if len(known) > 12 else ''}")
-    return chosen
-
-
-def _axes(named: list[Named], options: Options) -> tuple[int | None, int | None]:
+def _axes(named: Sequence[Named], options: Options) -> tuple[int | None, int | None]:
     """The axes that count workers and steps; asks where an axis looks like it."""
     says_worker, says_step = (any(getattr(n, what) is not None for n in named) for what in ("worker", "step"))
     axes = {"worker": options.worker_axis, "step": options.step_axis}
@@ -151,7 +132,7 @@ def _axes(named: list[Named], options: Options) -> tuple[int | None, int | None]
     return worker, step
 
 
-def _check_axis(named: list[Named], what: str, axis: int) -> None:
+def _check_axis(named: Sequence[Named], what: str, axis: int) -> None:
     first = named[0].item
     for n in named:
         shape = n.item.entry.shape
@@ -165,7 +146,7 @@ def _check_axis(named: list[Named], what: str, axis: int) -> None:
             raise ValueError(f"{n.item.label} has shape {list(shape)}, so no {what} on axis {axis}; dump it again, or give another --{what}-axis")
 
 
-def _shared_length(named: list[Named], taken: list[int]) -> int | None:
+def _shared_length(named: Sequence[Named], taken: list[int]) -> int | None:
     """The length, 2 or more, of the first axis not taken, where all arrays have the same."""
     lengths = set()
     for n in named:

@@ -66,7 +66,7 @@ class Named:
     tensor: str
 
 
-def name_all(items: Sequence[Item], pattern: str | None, single: bool) -> tuple[str, list[Named], list[str]]:
+def name_all(items: Sequence[Item], pattern: str | None, single: bool, tensors: str | None = None) -> tuple[str, list[Named], list[str]]:
     """The pattern used, every array with what its name says, and the addresses that the pattern does not fit.
 
     Parameters
@@ -77,11 +77,14 @@ def name_all(items: Sequence[Item], pattern: str | None, single: bool) -> tuple[
         Of the user.
     single : bool
         Whether the dump is one file.
+    tensors : str or None
+        Regular expression; tensors whose name it is found in, as the dump has it or as it is here.
 
     Raises
     ------
     ValueError
-        The pattern is malformed or fits nothing; none is given and no default one fits every array.
+        A pattern is malformed or fits nothing; none is given and no default one fits every array; a file holds the same
+        tensors under several keys.
     """
     used, matches = _chosen(items, pattern, single)
     named: list[Named] = []
@@ -100,7 +103,15 @@ def name_all(items: Sequence[Item], pattern: str | None, single: bool) -> tuple[
     if pattern is None:
         if used == BARE_PATTERN and single:  # the file's own name is no part of its tensors'
             named = [Named(n.item, None, None, n.item.entry.key or n.tensor) for n in named]
-        named = [Named(n.item, n.step, n.worker, tensor) for n, tensor in zip(named, _plain([n.tensor for n in named]))]
+        plain = _plain([n.tensor for n in named])
+    else:
+        plain = [n.tensor for n in named]
+    if tensors is not None:
+        named = _selected(named, plain, tensors)
+        plain = _plain([n.tensor for n in named]) if pattern is None else [n.tensor for n in named]
+    if pattern is None:
+        _check_groups(plain, named)
+    named = [Named(n.item, n.step, n.worker, tensor) for n, tensor in zip(named, plain)]
     return used, named, [item.address for item, match in zip(items, matches) if match is None]
 
 
@@ -118,19 +129,52 @@ def _chosen(items: Sequence[Item], pattern: str | None, single: bool) -> tuple[s
             raise ValueError(f"pattern {pattern!r} fits none of the {len(items)} arrays, the first being {_first(items[0], whole)}")
         return pattern, matches
     bare = [BARE_PATTERN] if single or all(not item.entry.key for item in items) else []
+    most: tuple[int, str, list[re.Match[str] | None]] = 0, "", []
     for candidate in [*DEFAULT_PATTERNS, *bare]:
         regex = re.compile(candidate)
-        matches = []
-        for item in items:
-            matches.append(regex.fullmatch(item.address))
-            if matches[-1] is None:
-                break
-        else:
+        matches = [regex.fullmatch(item.address) for item in items]
+        if all(matches):
             return candidate, matches
+        fitting = len(matches) - matches.count(None)
+        most = max(most, (fitting, candidate, matches), key=lambda found: found[0])
+    if most[0]:
+        lost = items[most[2].index(None)]
+        raise ValueError(
+            f"{lost.label} has the address {lost.address!r}, which no default pattern understands together with the others; to leave it and "
+            f"its like out ({len(items) - most[0]} of {len(items)} arrays) pass --pattern '{most[1]}'"
+        )
     raise ValueError(
         f"no default pattern fits all of the {len(items)} arrays, the first being {items[0].address!r}; "
         "give one with the named groups step, worker and tensor: --pattern 'it(?P<step>\\d+)/gpu(?P<worker>\\d+)/(?P<tensor>.+)'"
     )
+
+
+def _selected(named: list[Named], plain: list[str], tensors: str) -> list[Named]:
+    try:
+        regex = re.compile(tensors)
+    except re.error as error:
+        raise ValueError(f"tensors {tensors!r} is no regular expression: {error}") from None
+    chosen = [n for n, tensor in zip(named, plain) if regex.search(tensor) or regex.search(n.tensor)]
+    if not chosen:
+        known = list(dict.fromkeys(plain))
+        raise ValueError(f"tensors {tensors!r} matches none of {', '.join(known[:12])}{', ...' if len(known) > 12 else ''}")
+    return chosen
+
+
+def _check_groups(names: list[str], named: list[Named]) -> None:
+    """Refuses what holds the same names twice, such as weights beside gradients."""
+    groups: dict[str, set[str]] = {}
+    for name in names:
+        group, slash, rest = name.partition("/")
+        if not slash:
+            return
+        groups.setdefault(group, set()).add(rest)
+    if len(groups) > 1 and len({frozenset(rest) for rest in groups.values()}) == 1:
+        found = list(groups)
+        raise ValueError(
+            f"{named[0].item.label}: the same tensors stand under {', '.join(map(repr, found[:4]))}, of which one may be the gradients; "
+            f"choose with --tensors '^{found[-1]}/', or give --pattern"
+        )
 
 
 def _first(item: Item, whole: bool) -> str:

@@ -23,7 +23,7 @@ from .dtypes import to_store
 from .layout import Layout
 from .sample import chosen_blocks, take_blocks
 from .sources import File
-from .units import Readers, told
+from .units import Readers, Unit, told
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,10 @@ def write_trace(
     blocks = (
         {tensor: chosen_blocks(tensor, int(np.prod(shape, dtype=object)), sample) for tensor, shape in shapes.items()} if sample is not None else {}
     )
-    last_use = {place.item.unit.label: step for (step, _, _), place in sorted(layout.places.items(), key=lambda item: item[0][0])}
+    last_step = {place.item.unit.label: step for (step, _, _), place in sorted(layout.places.items(), key=lambda item: item[0][0])}
+    used_up: dict[int, dict[str, Unit]] = {step: {} for step in layout.steps}
+    for place in layout.places.values():
+        used_up[last_step[place.item.unit.label]][place.item.unit.label] = place.item.unit
     writer = TraceWriter(
         workshop.trace,
         **head.arguments,
@@ -154,7 +157,7 @@ def write_trace(
                         if tensor in blocks:
                             values = take_blocks(values, blocks[tensor])
                         stored = to_store(values, place.word, place.item.label, round_to_fp32)
-                    if digest is not None and stored.view(np.uint8 if stored.ndim else stored.dtype).any():
+                    if digest is not None and values.any():
                         digest.update(stored.tobytes())
                     writer.add(step, worker, tensor, stored)
                     bar.update()
@@ -163,10 +166,9 @@ def write_trace(
                 _check_unequal({rank.digest() for rank in ranks if rank is not None}, layout, step)
                 unequal = True
             writer.end_step(step, **head.numbers.get(step, {}))
-            for unit in {layout.places[key].item.unit.label: layout.places[key].item.unit for key in layout.places if key[0] == step}.values():
-                if last_use[unit.label] == step:
-                    for file in unit.files:
-                        file.forget()
+            for unit in used_up[step].values():
+                for file in unit.files:
+                    file.forget()
 
 
 def _check_unequal(digests: set[bytes], layout: Layout, step: int) -> None:
