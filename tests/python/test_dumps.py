@@ -284,7 +284,9 @@ def test_empty_tensors_and_single_numbers_are_tensors(tmp_path):
 def test_gradients_beside_weights_are_asked_for(tmp_path):
     names = ("module.fc.weight", "module.fc.bias")
     np.savez(tmp_path / "step_0.npz", **{f"{group}/{name}": np.ones(2 + len(name), np.float32) for group in ("model", "grads") for name in names})
-    with pytest.raises(ValueError, match=r"step_0.npz: array 'model/module.fc.weight': the same tensors stand under 'model', 'grads', .*--tensors '\^grads/'"):
+    with pytest.raises(
+        ValueError, match=r"step_0.npz: array 'model/module.fc.weight': the same tensors stand under 'model', 'grads', .*--tensors '\^grads/'"
+    ):
         convert(tmp_path, tmp_path / "run", reduction="mean")
     assert convert(tmp_path, tmp_path / "run", reduction="mean", tensors="^grads/").trace.tensors == ("fc.weight", "fc.bias")
 
@@ -293,7 +295,9 @@ def test_what_is_no_dump_beside_one_is_left_out_by_the_pattern_that_is_offered(t
     for worker in range(2):
         np.savez(tmp_path / f"step_1_rank_{worker}.npz", w=np.full(3, worker, np.float32), b=np.ones(2, np.float32))
     np.savez(tmp_path / "optimizer.npz", state=np.ones(3, np.float32))
-    with pytest.raises(ValueError, match=r"optimizer.npz: array 'state' has the address 'optimizer/state'.*\(1 of 5 arrays\) pass --pattern '(.*)'$") as error:
+    with pytest.raises(
+        ValueError, match=r"optimizer.npz: array 'state' has the address 'optimizer/state'.*\(1 of 5 arrays\) pass --pattern '(.*)'$"
+    ) as error:
         convert(tmp_path, tmp_path / "run", reduction="mean")
     pattern = str(error.value).split("--pattern '")[1][:-1]
     assert convert(tmp_path, tmp_path / "run", reduction="mean", pattern=pattern).ignored == ("optimizer/state",)

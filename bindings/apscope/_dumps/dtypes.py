@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ _PLAIN = {
 _WORDS = {name: word for word, name in (_PLAIN | CODES).items()}
 
 
+@cache
 def word_of(dtype: np.dtype | str) -> str:
     """The word of a NumPy, ml_dtypes or torch dtype (or its name); the name itself where there is none."""
     name = dtype if isinstance(dtype, str) else dtype.name

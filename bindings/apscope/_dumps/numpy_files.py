@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import zipfile
+from functools import cached_property, lru_cache
 from typing import BinaryIO, Literal
 
 import numpy as np
@@ -23,13 +24,18 @@ _E5M2 = "<f1"
 
 def _header(stream: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype, str]:
     """Shape, whether columns come first, the dtype in memory, and its word."""
-    version = npy.read_magic(stream)
-    if version not in ((1, 0), (2, 0), (3, 0)):
-        raise ValueError(f"its npy version {version[0]}.{version[1]} is unknown")
-    length = int.from_bytes(stream.read(2 if version == (1, 0) else 4), "little")
+    start = stream.read(8)
+    if start[:6] != npy.MAGIC_PREFIX or start[6] not in (1, 2, 3):
+        raise ValueError(f"its npy header begins with {start!r}")
+    length = int.from_bytes(stream.read(2 if start[6] == 1 else 4), "little")
     text = stream.read(length)
     if len(text) < length or length > MAX_HEADER:
         raise ValueError(f"its header ends before its length of {length}")
+    return _parsed(text)
+
+
+@lru_cache(maxsize=10_000)  # most arrays of a dump have one of a few headers
+def _parsed(text: bytes) -> tuple[tuple[int, ...], bool, np.dtype, str]:
     about = ast.literal_eval(text.decode("utf-8"))
     if not isinstance(about, dict) or set(about) != {"descr", "fortran_order", "shape"}:
         raise ValueError("its header must have descr, fortran_order and shape, and nothing else")
@@ -79,19 +85,19 @@ class NpzReader(Reader):
         self._last: tuple[str, np.ndarray] | None = None
         try:
             self._archive = zipfile.ZipFile(self._stream)
-            entries = []
-            for name in self._archive.namelist():
-                with self._archive.open(name) as member:
-                    if member.read(6) != npy.MAGIC_PREFIX:
-                        continue
-                with self._archive.open(name) as member:
-                    shape, _, _, word = _header(member)  # type: ignore[arg-type]  # what zipfile opens is a stream
-                entries.append(Entry(name.removesuffix(".npy"), word, shape))
-            self._members = {name.removesuffix(".npy"): name for name in self._archive.namelist()}
         except BaseException:
             self._stream.close()
             raise
-        self.entries = entries
+        self._members = {name.removesuffix(".npy"): name for name in self._archive.namelist() if name.endswith(".npy")}
+
+    @cached_property
+    def entries(self) -> list[Entry]:  # type: ignore[override]  # looked up when it is asked for: a file is opened again for its values
+        found = []
+        for key, name in self._members.items():
+            with self._archive.open(name) as member:
+                shape, _, _, word = _header(member)  # type: ignore[arg-type]  # what zipfile opens is a stream
+            found.append(Entry(key, word, shape))
+        return found
 
     def read(self, key: str, index: Index = ()) -> np.ndarray:
         if self._last is None or self._last[0] != key:
