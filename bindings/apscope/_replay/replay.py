@@ -14,6 +14,8 @@ from .._results.columns import frame_of, joined
 from .._results.results import Results, in_order
 from .._schemes.lists import schemes_of
 from .._schemes.scheme import Scheme
+from .._traces.order import warn_of_guessed_order
+from .._traces.selection import parse_steps
 from .._traces.trace import Trace, open_trace
 from ..record._writer import json_number
 from .progress import Bar
@@ -31,24 +33,6 @@ def _as_list(value: Any) -> list[Any]:
     if isinstance(value, (str, os.PathLike, Scheme, Trace)):
         return [value]
     return list(value)
-
-
-def _parse_steps(steps: slice | str | Iterable[int] | None) -> slice | list[int] | None:
-    """A range A:B (half open) as a slice, else step numbers in ascending order."""
-    if steps is None or isinstance(steps, slice):
-        return steps
-    if isinstance(steps, str):
-        if match := re.fullmatch(r"(\d*):(\d*)", steps):
-            return slice(*(int(g) if g else None for g in match.groups()))
-        if re.fullmatch(r"\d+", steps):
-            raise ValueError(f"steps '{steps}' could be one step or a number of them; give {steps}:{int(steps) + 1} for step {steps}, or a range A:B")
-        if not re.fullmatch(r"\d+(,\d+)+", steps):
-            raise ValueError(f"steps '{steps}' is not a range A:B of step numbers, such as 0:40 or 100:, nor a list A,B,C")
-        steps = (int(n) for n in steps.split(","))
-    numbers = sorted({int(n) for n in steps})
-    if not numbers:
-        raise ValueError("steps is empty; give at least one step number")
-    return numbers
 
 
 def _steps_text(steps: slice | list[int]) -> str:
@@ -252,7 +236,7 @@ def replay(
     options: list[str] = []
     if workers is not None:
         options += ["--workers", str(workers)]
-    steps = _parse_steps(steps)
+    steps = parse_steps(steps)
     if steps is not None:
         options += ["--steps", _steps_text(steps)]
     if tensors is not None:  # in one word: an expression may begin with a dash
@@ -264,6 +248,7 @@ def replay(
 
     parts, described, states_after = [], [], {}  # parts: trace name, columns, columns of the histograms
     for trace in opened:
+        warn_of_guessed_order(trace, specs)
         step_indices = _select_steps(trace, steps)
         tensor_indices = _select_tensors(trace, tensors)
         used = trace.workers if workers is None else workers

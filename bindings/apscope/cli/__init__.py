@@ -8,6 +8,7 @@ import importlib
 import os
 import re
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -84,7 +85,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         args = _parse(arguments)
         args.words = arguments
-        return args.run(args)
+        with warnings.catch_warnings():
+            warnings.showwarning = _tell_warning  # type: ignore[assignment]  # of its arguments, the first
+            return args.run(args)
     except (ValueError, TypeError) as error:
         print(f"apscope: {_one_line(str(error))}", file=sys.stderr)
         return 2
@@ -99,6 +102,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("apscope: interrupted", file=sys.stderr)
         return 130
+
+
+def _tell_warning(message: Warning | str, *_: Any) -> None:
+    print(f"apscope: warning: {_one_line(str(message))}", file=sys.stderr)
 
 
 def _one_line(text: str) -> str:

@@ -4,50 +4,94 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 
-from ..record._convert import convert
+from .._dumps.conversion import convert
+from .._dumps.names import BARE_PATTERN, DEFAULT_PATTERNS
+
+_DESCRIPTION = """\
+Converts a dump of gradients into a trace: files of torch.save, npz, npy, safetensors (alone or in shards), HDF5, zarr, and torch
+distributed checkpoints, known by what they hold. SRC is a folder, a file, or an address that fsspec opens (s3://bucket/dump).
+
+The first line that is printed says what the dump is taken for; --dry-run stops there.
+"""
+
+_PATTERNS = """\
+Names. Without --pattern the first of these fits that fits folder/file/key of every array (no ending; keys of nested dicts are joined
+by /). What all names have in front of a slash, and what DDP, FSDP and torch.compile put into them (module., _orig_mod.), is left out.
+
+{patterns}
+
+and, for one file, or for one array a file, {bare}
+"""
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(
         "convert",
-        help="a foreign dump (npz, npy, safetensors) into a trace",
-        description="Converts a folder of npz, npy and safetensors files into a trace.",
+        help="a foreign dump (torch, npz, npy, safetensors, HDF5, zarr) into a trace",
+        description=_DESCRIPTION,
+        epilog=_PATTERNS.format(patterns="\n".join(f"  {pattern}" for pattern in DEFAULT_PATTERNS), bare=BARE_PATTERN).replace("%", "%%"),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("source", metavar="SRC", help="folder (or file) of gradients")
+    parser.add_argument("source", metavar="SRC", help="folder, file or address of the dump")
     parser.add_argument("destination", metavar="DST", help="the trace's folder; must not exist")
-    parser.add_argument(
-        "--pattern",
-        metavar="REGEX",
-        help="fits folder/file/key (no suffix); named groups step, worker, tensor; "
-        "without a tensor group it fits folder/file and the key names the tensor",
+    parser.add_argument("--dry-run", action="store_true", help="say what is understood, and write nothing")
+
+    what = parser.add_argument_group("what the dump is")
+    what.add_argument("--reduction", choices=("sum", "mean"), required=True, help="what training did with the workers' gradients")
+    what.add_argument("--stage", choices=("local", "reduced", "clipped"), help="where gradients were taken; by default local, before the all-reduce")
+    what.add_argument("--loss-divided-by-workers", action="store_true", help="each worker's loss was divided by the number of workers")
+    what.add_argument(
+        "--loss-scale",
+        type=_loss_scale,
+        metavar="X",
+        help="the factor that gradients still carry, 1 for none; 'recorded': what stands in the files as loss_scale",
     )
-    parser.add_argument(
-        "--reduction",
-        choices=("sum", "mean"),
-        required=True,
-        help="what training did with the workers' gradients",
-    )
-    parser.add_argument(
-        "--loss-divided-by-workers",
-        action="store_true",
-        help="each worker's loss was divided by the number of workers",
-    )
-    parser.add_argument("--stage", choices=("local", "reduced", "clipped"), default="local")
-    parser.add_argument("--name", help="what reports call the trace; the folder's name by default")
-    parser.add_argument("--model", default="", help="free text")
-    parser.add_argument(
+    what.add_argument("--accumulation", type=int, metavar="N", help="each gradient is the sum of N backward passes; kept in the metadata")
+    what.add_argument("--name", help="what reports call the trace; the folder's name by default")
+    what.add_argument("--model", default="", help="free text")
+    what.add_argument(
         "--role",
         metavar="REGEX=ROLE",
         action="append",
         default=[],
         help="role of the tensors whose name the expression is found in; repeatable, first match wins",
     )
-    parser.add_argument(
+
+    where = parser.add_argument_group("where steps, workers and tensors are")
+    where.add_argument(
+        "--pattern",
+        metavar="REGEX",
+        help="fits folder/file/key (no ending); named groups step, worker, tensor; "
+        "without a tensor group it fits folder/file and the key names the tensor",
+    )
+    where.add_argument(
+        "--worker-axis", type=_axis, metavar="N", help="the axis of every array, from 0, that counts the workers; 'none': there is none"
+    )
+    where.add_argument("--step-axis", type=_axis, metavar="N", help="the axis of every array that counts the steps; 'none': there is none")
+    where.add_argument("--workers", type=int, metavar="N", help="how many workers there are; 1: each array is one worker's")
+    where.add_argument("--order", metavar="FILE", help="the tensors' names in the order of layers, one a line")
+
+    part = parser.add_argument_group("a part of it")
+    part.add_argument("--steps", metavar="A:B", help="step numbers A <= step < B, or a list A,B,C")
+    part.add_argument("--tensors", metavar="REGEX", help="tensors whose name the expression is found in")
+    part.add_argument(
+        "--sample", type=float, metavar="X", help="this fraction of every tensor, in whole blocks of 4096 elements; kept in the metadata"
+    )
+
+    values = parser.add_argument_group("values")
+    values.add_argument(
         "--round-to-fp32",
         action="store_true",
         help="round float64 values that are no fp32 values instead of refusing them",
     )
+    values.add_argument("--raw-dtype", metavar="NAME", help="what integers or bytes without a type hold: bfloat16, float8_e4m3fn, float8_e5m2, ...")
+    values.add_argument("--densify", action="store_true", help="fill sparse tensors up with zeros instead of refusing them")
+    values.add_argument(
+        "--trust-pickle", action="store_true", help="open a torch distributed checkpoint, whose metadata is a pickle and can run code"
+    )
+    values.add_argument("--python", metavar="PATH", help="the interpreter that has torch, for files of torch; by default this one")
     parser.set_defaults(run=run)
 
 
@@ -58,20 +102,44 @@ def run(args: argparse.Namespace) -> int:
         args.destination,
         reduction=args.reduction,
         pattern=args.pattern,
+        worker_axis=args.worker_axis,
+        step_axis=args.step_axis,
+        workers=args.workers,
+        steps=args.steps,
+        tensors=args.tensors,
+        order=args.order,
+        sample=args.sample,
         stage=args.stage,
         loss_divided_by_workers=args.loss_divided_by_workers,
+        loss_scale=args.loss_scale,
+        accumulation=args.accumulation,
         name=args.name,
         model=args.model,
         roles=lambda name, _: next((role for regex, role in rules if regex.search(name)), None),
         round_to_fp32=args.round_to_fp32,
-        progress=True,
+        raw_dtype=args.raw_dtype,
+        densify=args.densify,
+        trust_pickle=args.trust_pickle,
+        python=args.python,
+        dry_run=args.dry_run,
+        progress=sys.stderr.isatty(),
+        tell=lambda line: print(line, flush=True),
     )
-    print(f"pattern {result.pattern}" + ("" if args.pattern else " (default)"))
-    if result.ignored:
-        print(f"{len(result.ignored)} arrays did not fit the pattern, the first {result.ignored[0]}")
-    trace = result.trace
-    print(f"{args.destination}: {len(trace.steps)} steps, {trace.workers} workers, {len(trace.tensors)} tensors")
+    if result.trace is not None:
+        size = sum(size for _, size, _ in result.trace.files())
+        print(f"{args.destination}: {size:,} bytes; apscope info, replay and report read it")
     return 0
+
+
+def _axis(text: str) -> int | str:
+    return text if text == "none" or not text.isascii() or not text.isdigit() else int(text)
+
+
+def _loss_scale(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _rule(text: str) -> tuple[re.Pattern, str]:

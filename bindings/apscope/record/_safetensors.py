@@ -11,6 +11,13 @@ from pathlib import Path
 import numpy as np
 
 _DTYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
+#: bfloat16 by its bits: NumPy has no such dtype without ml_dtypes.
+BFLOAT16 = np.dtype([("bfloat16", "<u2")])
+
+
+def code_of(dtype: np.dtype) -> str | None:
+    """What a safetensors header calls the dtype; None for one that a trace does not hold as it is."""
+    return "BF16" if dtype == BFLOAT16 else _DTYPES.get(dtype.name)
 
 
 def storable(array: object, what: str, round_to_fp32: bool = False, remedy: str = "round it to float32 first") -> np.ndarray:
@@ -21,7 +28,7 @@ def storable(array: object, what: str, round_to_fp32: bool = False, remedy: str 
     ties to even. Raises ValueError, beginning with `what` and ending with `remedy`, where it is not.
     """
     values = np.asarray(array)
-    if values.dtype.name in _DTYPES:
+    if code_of(values.dtype):
         return np.array(values, order="C", copy=True)
     if values.dtype.kind not in "fiub":
         raise ValueError(f"{what} has dtype {values.dtype}; a trace holds real numbers")
@@ -51,7 +58,7 @@ def write_safetensors(path: Path, tensors: Mapping[str, np.ndarray], metadata: M
     end = 0
     for name, array in ordered:
         begin, end = end, end + array.nbytes
-        header[name] = {"dtype": _DTYPES[array.dtype.name], "shape": list(array.shape), "data_offsets": [begin, end]}
+        header[name] = {"dtype": code_of(array.dtype), "shape": list(array.shape), "data_offsets": [begin, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
 

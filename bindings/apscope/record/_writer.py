@@ -44,6 +44,8 @@ class TraceWriter:
         Tensor name -> role, or ``roles(name, shape)``; guessed from the name where it says nothing.
     metadata : mapping of str to str, optional
         How the trace was recorded; free text.
+    resume : bool
+        Go on with the trace that `path` holds, if it is there: it must have been begun with the same arguments.
 
     Examples
     --------
@@ -65,6 +67,7 @@ class TraceWriter:
         loss_divided_by_workers: bool = False,
         roles: Mapping[str, str] | Callable[[str, tuple[int, ...]], str | None] | None = None,
         metadata: Mapping[str, str] | None = None,
+        resume: bool = False,
     ):
         self.path = Path(path)
         if workers < 1:
@@ -76,7 +79,7 @@ class TraceWriter:
         for key, value in (metadata or {}).items():
             if not isinstance(value, str):
                 raise ValueError(f"metadata[{key!r}] is {value!r}; it must be a string")
-        if (self.path / "manifest.json").exists():
+        if (self.path / "manifest.json").exists() and not resume:
             raise ValueError(f"{self.path} already holds a trace; record into a new folder")
         self.path.mkdir(parents=True, exist_ok=True)
         self.workers = workers
@@ -89,6 +92,22 @@ class TraceWriter:
         self._step: int | None = None
         self._pending: dict[tuple[str, int], dict[str, np.ndarray]] = {}  # (kind, worker) -> name -> values
         self._committed: list[tuple[int, str]] = []
+        if (self.path / "manifest.json").exists():
+            self._go_on()
+
+    @property
+    def committed(self) -> tuple[int, ...]:
+        """Numbers of the steps that are in the trace for good."""
+        return tuple(number for number, _ in self._committed)
+
+    def _go_on(self) -> None:
+        """Takes up the trace that is there, and holds this writer's arguments to it."""
+        manifest = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
+        for key, value in self._head.items():
+            if manifest.get(key) != value:
+                raise ValueError(f"{self.path} holds a trace whose {key} is {manifest.get(key)!r}, not {value!r}; record into a new folder")
+        self._shapes = {tensor["name"]: tuple(tensor["shape"]) for tensor in manifest["tensors"]}
+        self._committed = [(step["number"], json.dumps(step)) for step in manifest["steps"]]
 
     def add(self, step: int, worker: int, name: str, array: object, kind: str = "gradient") -> None:
         """Copies one tensor of the step that is being recorded.

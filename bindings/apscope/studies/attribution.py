@@ -12,9 +12,10 @@ import pandas as pd
 
 from .._arrays.checks import integer, text
 from .._arrays.float_environment import guarded
-from .._replay.replay import _parse_steps, _select_steps, _select_tensors
+from .._replay.replay import _select_steps, _select_tensors
 from .._schemes.exchange import exchange
 from .._schemes.scheme import Scheme, as_scheme
+from .._traces.selection import parse_steps
 from .._traces.trace import Trace, open_trace
 
 __all__ = ["PathLossChange", "loss_change", "path_loss_change"]
@@ -79,7 +80,7 @@ def loss_change(
     used = opened.workers if workers is None else integer("workers", workers, 1, opened.workers)
     divisor = used if m.reduction == "mean" else 1
     has = opened.recorded()
-    indices = _select_steps(opened, _parse_steps(steps))
+    indices = _select_steps(opened, parse_steps(steps))
     if gradient == "full_batch":
         indices = [i for i in indices if m.steps[i].number in has["full_batch"]]
         if not indices:

@@ -1,0 +1,147 @@
+"""Reads torch files and torch's distributed checkpoints for another process; started as a script, so that only torch is imported.
+
+Requests are lines of JSON on standard input, answers lines of JSON on standard output, and behind the answer to "read" the bytes.
+Files are loaded with weights_only=True: nothing in them is executed. A distributed checkpoint's metadata is a pickle, which is
+opened only where the request says that it is trusted.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+answers = os.fdopen(os.dup(1), "wb")
+os.dup2(2, 1)  # what libraries print is no answer
+warnings.simplefilter("ignore")
+
+try:
+    import torch
+except ImportError as error:
+    answers.write(json.dumps({"error": f"torch cannot be imported ({error})", "kind": "missing"}).encode() + b"\n")
+    answers.flush()
+    sys.exit(0)
+
+
+def numpy_globals() -> list[Any]:
+    """What arrays and numbers of NumPy are rebuilt with: data, and no code."""
+    try:
+        import numpy
+        from numpy._core import multiarray
+    except ImportError:
+        return []
+    kinds = [getattr(numpy.dtypes, f"{name}DType") for name in ("Float16", "Float32", "Float64", "Int32", "Int64", "Bool")]
+    return [multiarray._reconstruct, multiarray.scalar, numpy.ndarray, numpy.dtype, *kinds]
+
+
+def walk(value: Any, path: tuple[str, ...], tensors: dict[str, Any], scalars: dict[str, float]) -> None:
+    """Collect the tensors of nested dicts and lists under their paths, and the numbers beside them."""
+    if isinstance(value, torch.Tensor):
+        tensors["/".join(path)] = value
+    elif type(value).__module__ == "numpy" and type(value).__name__ == "ndarray":
+        tensors["/".join(path)] = torch.from_numpy(value)
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            walk(inner, (*path, str(key)), tensors, scalars)
+    elif isinstance(value, list | tuple):
+        for i, inner in enumerate(value):
+            walk(inner, (*path, str(i)), tensors, scalars)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        scalars["/".join(path)] = float(value)
+
+
+class TorchFile:
+    """One file that torch.save wrote."""
+
+    def __init__(self, path: str):
+        with open(path, "rb") as stream:
+            mapped = stream.read(2) == b"PK"
+        with torch.serialization.safe_globals(numpy_globals()):
+            loaded = torch.load(path, map_location="cpu", weights_only=True, **({"mmap": True} if mapped else {}))
+        self.tensors: dict[str, Any] = {}
+        self.scalars: dict[str, float] = {}
+        walk(loaded, (), self.tensors, self.scalars)
+        self.ordered = not isinstance(loaded, torch.Tensor)
+
+    def entries(self) -> Iterator[tuple[str, str, list[int], str]]:
+        for key, tensor in self.tensors.items():
+            yield key, str(tensor.dtype).removeprefix("torch."), list(tensor.shape), str(tensor.layout).removeprefix("torch.")
+
+    def tensor(self, key: str) -> Any:
+        return self.tensors[key].detach()
+
+
+class Checkpoint:
+    """A folder that torch.distributed.checkpoint wrote."""
+
+    ordered = True
+
+    def __init__(self, path: str, trusted: bool):
+        if not trusted:
+            raise PermissionError  # answered as "untrusted"
+        from torch.distributed.checkpoint import FileSystemReader
+        from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+
+        self.path = path
+        self.scalars: dict[str, float] = {}
+        metadata = FileSystemReader(path).read_metadata()
+        paths = metadata.planner_data or {}
+        self.names: dict[str, tuple[str, Any]] = {}
+        for name, about in metadata.state_dict_metadata.items():
+            if isinstance(about, TensorStorageMetadata):
+                self.names["/".join(str(part) for part in paths.get(name, (name,)))] = (name, about)
+
+    def entries(self) -> Iterator[tuple[str, str, list[int], str]]:
+        for key, (_, about) in self.names.items():
+            yield key, str(about.properties.dtype).removeprefix("torch."), list(about.size), "strided"
+
+    def tensor(self, key: str) -> Any:
+        from torch.distributed import checkpoint
+
+        name, about = self.names[key]
+        state = {name: torch.empty(about.size, dtype=about.properties.dtype)}
+        checkpoint.load(state, checkpoint_id=self.path)
+        return state[name]
+
+
+def answer(request: dict[str, Any], opened: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+    """The answer to one request, and the tensor whose bytes follow it."""
+    path = request["path"]
+    if request["do"] == "close":
+        opened.pop(path, None)
+        return {}, None
+    if path not in opened:
+        opened[path] = Checkpoint(path, request["trusted"]) if os.path.isdir(path) else TorchFile(path)
+    file = opened[path]
+    if request["do"] == "list":
+        return {"entries": list(file.entries()), "scalars": file.scalars, "ordered": file.ordered}, None
+    tensor = file.tensor(request["key"])
+    if tensor.layout != torch.strided:
+        tensor = tensor.to_dense()
+    for axis, position in reversed(list(enumerate(request["index"]))):  # the last axis first: those before keep their places
+        if position is not None:
+            tensor = tensor.select(axis, position)
+    tensor = tensor.resolve_conj().resolve_neg().contiguous()
+    return {"bytes": tensor.numel() * tensor.element_size(), "shape": list(tensor.shape)}, tensor
+
+
+def main() -> None:
+    opened: dict[str, Any] = {}
+    for line in sys.stdin.buffer:
+        try:
+            head, tensor = answer(json.loads(line), opened)
+        except PermissionError:
+            head, tensor = {"error": "it may not be opened", "kind": "untrusted"}, None
+        except Exception as error:  # noqa: BLE001  # whatever torch says is told, in the other process
+            head, tensor = {"error": f"{error}" or type(error).__name__, "kind": type(error).__name__}, None
+        answers.write(json.dumps(head).encode() + b"\n")
+        if tensor is not None and head["bytes"]:
+            answers.write((ctypes.c_char * head["bytes"]).from_address(tensor.data_ptr()))
+        answers.flush()
+
+
+main()

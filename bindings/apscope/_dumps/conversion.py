@@ -1,0 +1,324 @@
+"""convert: a foreign dump into a trace, or one sentence that says why not."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Mapping
+from contextlib import closing, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from .._traces.order import FILES, GIVEN
+from .._traces.selection import parse_steps
+from .._traces.trace import Trace, open_trace
+from .dtypes import code_word
+from .layout import Layout, Options, lay_out
+from .names import Item, name_all
+from .order import order_tensors
+from .sample import BLOCK
+from .sources import Source, is_address
+from .units import STORES, Readers, Unit, find_units, told
+from .write import Head, Workshop, fingerprint, write_trace
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What :func:`convert` did.
+
+    Attributes
+    ----------
+    trace : Trace or None
+        None after a dry run.
+    pattern : str
+        The expression that the names were read by.
+    ignored : tuple of str
+        Arrays that it did not fit, and files without arrays.
+    understood : str
+        Files, steps, workers, tensors, and where the order of layers is from.
+    notes : tuple of str
+        What was assumed, and what else a reader should know.
+    """
+
+    trace: Trace | None
+    pattern: str
+    ignored: tuple[str, ...]
+    understood: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def convert(
+    source: str | os.PathLike[str],
+    destination: str | os.PathLike[str],
+    *,
+    reduction: str,
+    pattern: str | None = None,
+    worker_axis: int | str | None = None,
+    step_axis: int | str | None = None,
+    workers: int | None = None,
+    steps: str | slice | list[int] | None = None,
+    tensors: str | None = None,
+    order: str | os.PathLike[str] | None = None,
+    sample: float | None = None,
+    stage: str | None = None,
+    loss_divided_by_workers: bool = False,
+    loss_scale: float | str | None = None,
+    accumulation: int | None = None,
+    name: str | None = None,
+    model: str = "",
+    roles: Mapping[str, str] | Callable[[str, tuple[int, ...]], str | None] | None = None,
+    round_to_fp32: bool = False,
+    raw_dtype: str | None = None,
+    densify: bool = False,
+    trust_pickle: bool = False,
+    python: str | None = None,
+    dry_run: bool = False,
+    progress: bool = False,
+    tell: Callable[[str], None] | None = None,
+) -> Conversion:
+    """Converts a dump of gradients, in files of torch, NumPy, safetensors, HDF5 or zarr, into a trace.
+
+    Files are known by what they hold, not by their endings. One step is in memory at a time. The trace is written
+    beside its place and renamed, so that `destination` is whole or not there; killed, the same call goes on where it
+    was. Nothing that a file holds is executed, but with `trust_pickle` a distributed checkpoint's metadata.
+
+    Parameters
+    ----------
+    source : path-like or str
+        A folder, searched through all its folders, or one file; or an fsspec address, such as ``s3://bucket/dump``.
+    destination : path-like
+        The trace's folder; it must not exist.
+    reduction : {"mean", "sum"}
+        What training did with the workers' gradients; nothing in a dump tells.
+    pattern : str, optional
+        Regular expression with the named groups ``step``, ``worker`` and ``tensor``. It must fit the whole of
+        ``folder/file/key``: the path below `source` without its ending, and the array's key where files have keys
+        (nested ones joined by ``/``). Without a ``tensor`` group it must fit ``folder/file`` and the key is the
+        tensor's name. Without ``worker`` there is one worker, without ``step`` one step. What it does not fit is
+        left out and named in the result. By default the first of ``DEFAULT_PATTERNS`` that fits everything.
+    worker_axis, step_axis : int or "none", optional
+        The axis of every array, from 0, that counts the workers, or the steps (numbered from 0); ``"none"`` says that
+        none does where arrays look as if.
+    workers : int, optional
+        How many there are; 1 also says that each array is one worker's.
+    steps : str, slice or list of int, optional
+        Step numbers to take: ``"A:B"``, half open, or ``"A,B,C"``.
+    tensors : str, optional
+        Regular expression; tensors whose name it is found in.
+    order : path-like, optional
+        A file with the tensors' names in the order of layers, one a line. By default the files' own order where they
+        have one, else the natural order of the names (``layers.9`` before ``layers.11``).
+    sample : float, optional
+        Take this fraction of every tensor, in whole blocks of 4096 elements, the same at every step and worker: the
+        tensors become rows, and the trace's metadata has their shapes. Above 0, at most 1.
+    stage : {"local", "reduced", "clipped"}, optional
+        Where gradients were taken. By default local, and workers that all hold the same values are refused.
+    loss_scale : float or "recorded", optional
+        The factor that the gradients still carry because the loss was scaled, 1 for none; ``"recorded"`` takes what
+        torch files have as ``loss_scale`` beside their tensors. Where they have one, it must be given.
+    accumulation : int, optional
+        How many backward passes each gradient is the sum of; kept in the metadata.
+    loss_divided_by_workers, name, model, roles
+        As for :class:`apscope.record.TraceWriter`.
+    round_to_fp32 : bool
+        Round float64 values that are no fp32 values to fp32, ties to even, instead of refusing them.
+    raw_dtype : str, optional
+        What arrays of integers or of bytes without a type hold: ``bfloat16``, ``float8_e4m3fn`` and so on.
+    densify : bool
+        Fill sparse tensors up with zeros instead of refusing them.
+    trust_pickle : bool
+        Open a torch distributed checkpoint, whose metadata is a pickle.
+    python : str, optional
+        The interpreter that reads torch's files; by default this one.
+    dry_run : bool
+        Only say what is understood; nothing is written.
+    progress : bool
+        Show a progress bar.
+    tell : callable, optional
+        Gets lines of text: first what was understood, then what was assumed.
+
+    Returns
+    -------
+    Conversion
+        The trace, the pattern used, what it did not fit, what was understood and assumed.
+
+    Raises
+    ------
+    ValueError
+        A file is damaged or not to be read, no pattern fits, two arrays have the same step, worker and tensor, a
+        combination is missing, shapes differ between steps or workers, arrays look stacked and no axis is given, or
+        values are no fp32 values. The sentence names the file and says what to do.
+    """
+    said = dict(locals())
+    say = tell or (lambda _: None)
+    _check(said)
+    destination = Path(destination)
+    workshop = Workshop(destination, dry_run)
+    if destination.exists():
+        workshop.clear()  # where a conversion was killed when it was done
+        raise ValueError(f"{destination} exists; convert into a new folder")
+    options = Options(
+        worker_axis=worker_axis,
+        step_axis=step_axis,
+        workers=workers,
+        steps=parse_steps(steps),
+        raw=None if raw_dtype is None else code_word(raw_dtype),
+        densify=densify,
+    )
+    with closing(Source(source, workshop.fetched)) as files, nullcontext() if dry_run else workshop:
+        if not dry_run:
+            workshop.prepare(fingerprint(list(files.files), {key: said[key] for key in _DECISIVE}))
+        with closing(Readers(files, trust_pickle=trust_pickle, python=python)) as readers:
+            units, others = find_units(files)
+            dump = _Dump(units, readers)
+            single = files.single or (len(units) == 1 and units[0].place == "" and units[0].kind in STORES)
+            used, named, ignored = name_all(dump.items, pattern, single, tensors)
+            layout = lay_out(named, options, files.text)
+            names, origin = order_tensors(layout.tensors, dump.ordered(layout), None if order is None else os.fspath(order))
+            numbers = dump.numbers(layout, loss_scale)
+            understood = _understood(layout, names, origin)
+            notes = [*_assumed(stage, loss_scale), *dump.notes]
+            notes += [
+                f"{len(found)} {what} left out, the first {found[0]}"
+                for what, found in (("arrays", ignored), ("files without arrays", others))
+                if found
+            ]
+            for line in (understood, *notes):
+                say(line)
+            if not dry_run:
+                metadata = {"converted_from": files.text.rstrip("/").rsplit("/", 1)[-1], "pattern": used, "tensor_order": origin}
+                metadata |= {"stage_given": "no"} if stage is None else {}
+                metadata |= {"accumulation": str(accumulation)} if accumulation is not None else {}
+                metadata |= _sampled(sample, layout, names)
+                head = Head(
+                    arguments={
+                        "model": model,
+                        "name": name,
+                        "stage": stage or "local",
+                        "reduction": reduction,
+                        "loss_divided_by_workers": loss_divided_by_workers,
+                        "metadata": metadata,
+                    },
+                    roles=roles if callable(roles) else lambda tensor, _: (roles or {}).get(tensor),
+                    numbers=numbers,
+                    check_stage=stage is None,
+                )
+                write_trace(layout, names, readers, workshop, head, sample=sample, round_to_fp32=round_to_fp32, progress=progress, tell=say)
+                workshop.finish()
+    return Conversion(None if dry_run else open_trace(destination), used, (*ignored, *others), understood, tuple(notes))
+
+
+#: Arguments that decide what the trace holds.
+_DECISIVE = (
+    "reduction", "pattern", "worker_axis", "step_axis", "workers", "steps", "tensors", "order", "sample", "stage", "loss_divided_by_workers",
+    "loss_scale", "accumulation", "name", "model", "round_to_fp32", "raw_dtype", "densify",
+)  # fmt: skip
+
+
+class _Dump:
+    """All arrays of all units, and what stands beside them."""
+
+    def __init__(self, units: list[Unit], readers: Readers):
+        self.items: list[Item] = []
+        self.notes: list[str] = []
+        self._ordered: dict[str, bool] = {}
+        self._scalars: dict[str, Mapping[str, float]] = {}
+        for unit in units:
+            reader = readers.open(unit)
+            with told(unit.label):
+                if not reader.entries:
+                    raise ValueError("it holds no array; leave it out of the dump")
+            self.items += [Item(unit, entry) for entry in reader.entries]
+            self._ordered[unit.label], self._scalars[unit.label] = reader.ordered, reader.scalars
+            self.notes += [note for note in reader.notes if note not in self.notes]
+
+    def ordered(self, layout: Layout) -> bool:
+        """Whether the files of the first step and worker say the order of layers: a list in an order of its own, in one file."""
+        units = {place.item.unit.label for (step, worker, _), place in layout.places.items() if step == layout.steps[0] and worker == 0}
+        return len(layout.tensors) == 1 or (len(units) == 1 and all(self._ordered[label] for label in units))
+
+    def numbers(self, layout: Layout, loss_scale: float | str | None) -> dict[int, dict[str, float]]:
+        """Loss, learning rate and loss scale of every step, where the files of that step alone have them; of the workers' losses the mean."""
+        steps: dict[str, set[int]] = {}
+        for (step, _, _), place in layout.places.items():
+            steps.setdefault(place.item.unit.label, set()).add(step)
+        found: dict[int, dict[str, list[float]]] = {step: {} for step in layout.steps}
+        for label, of in steps.items():
+            for path, value in self._scalars[label].items():
+                key = _NUMBERS.get(path.rpartition("/")[2])
+                if key == "loss_scale" and value != 1 and loss_scale is None:
+                    raise ValueError(
+                        f"{label} holds the loss scale {value:g}, and nothing says whether its gradients still carry it; "
+                        "pass --loss-scale recorded if they do, --loss-scale 1 if they were unscaled"
+                    )
+                if key is not None and len(of) == 1:
+                    found[next(iter(of))].setdefault(key, []).append(value)
+        if loss_scale == "recorded" and (lost := [step for step, values in found.items() if "loss_scale" not in values]):
+            raise ValueError(f"loss_scale is 'recorded', but the files of step {lost[0]} hold no loss_scale; give the number")
+        numbers: dict[int, dict[str, float]] = {}
+        for step, values in found.items():
+            numbers[step] = {key: fmean(several) for key, several in values.items() if key != "loss_scale"}
+            if loss_scale == "recorded":
+                if len(set(values["loss_scale"])) > 1:
+                    raise ValueError(f"the files of step {step} hold several loss scales, {values['loss_scale'][0]:g} and others; a step has one")
+                numbers[step]["loss_scale"] = values["loss_scale"][0]
+            elif loss_scale is not None and loss_scale != 1:
+                numbers[step]["loss_scale"] = float(loss_scale)
+        return numbers
+
+
+#: What numbers beside tensors are called.
+_NUMBERS = {"loss": "loss", "lr": "learning_rate", "learning_rate": "learning_rate", "loss_scale": "loss_scale"}
+
+
+def _check(said: Mapping[str, Any]) -> None:
+    """What is wrong with the arguments themselves."""
+    if not said["destination"] or is_address(said["destination"]):
+        raise ValueError(f"destination is {said['destination']!r}; it must be a folder on a local disk")
+    for key, allowed in (("stage", (None, "local", "reduced", "clipped")), ("reduction", ("sum", "mean"))):
+        if said[key] not in allowed:
+            raise ValueError(f"{key} is {said[key]!r}; it must be {' or '.join(repr(a) for a in allowed if a)}")
+    for key in ("worker_axis", "step_axis"):
+        axis = said[key]
+        if not (axis is None or axis == "none" or (isinstance(axis, int) and axis >= 0)):
+            raise ValueError(f"{key} is {axis!r}; it must be an integer, 0 or more, or none")
+    for key in ("workers", "accumulation"):
+        if said[key] is not None and said[key] < 1:
+            raise ValueError(f"{key} is {said[key]}; it must be at least 1")
+    if (sample := said["sample"]) is not None and not 0 < sample <= 1:
+        raise ValueError(f"sample is {sample:g}; it must be above 0 and at most 1")
+    scale = said["loss_scale"]
+    if not (scale is None or scale == "recorded" or (isinstance(scale, int | float) and math.isfinite(scale) and scale > 0)):
+        raise ValueError(f"loss_scale is {scale!r}; it must be a number above 0, or recorded")
+
+
+def _understood(layout: Layout, names: list[str], origin: str) -> str:
+    """The first line: what the dump is taken for."""
+    files = len({place.item.unit.label for place in layout.places.values()})
+    words = {FILES: "the files", GIVEN: "the list given"}.get(origin, "the names, which is a guess; --order gives another")
+    return (
+        f"{_counted(files, 'file')}: {_counted(len(layout.steps), 'step')} x {_counted(layout.workers, 'worker')}, "
+        f"{_counted(len(names), 'tensor')}, order from {words}"
+    )
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _assumed(stage: str | None, loss_scale: float | str | None) -> list[str]:
+    """What was neither asked nor said."""
+    taken = [] if stage else ["gradients before the all-reduce (--stage)"]
+    taken += [] if loss_scale is not None else ["no loss scale in them (--loss-scale)"]
+    return [f"taken for granted: {', '.join(taken)}"] if taken else []
+
+
+def _sampled(sample: float | None, layout: Layout, names: list[str]) -> dict[str, str]:
+    """What the metadata says of a sample: nothing else tells what the tensors were."""
+    if sample is None:
+        return {}
+    shapes = {name: list(layout.places[layout.steps[0], 0, name].shape) for name in names}
+    return {"sample": f"{sample:g} of the blocks of {BLOCK} elements", "sample_of_shapes": json.dumps(shapes)}

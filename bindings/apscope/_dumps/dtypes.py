@@ -1,0 +1,119 @@
+"""The dtypes of foreign arrays, by safetensors' words, and their values in a dtype that a trace holds."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from .._arrays.casts import decode
+from ..record._safetensors import BFLOAT16, storable
+
+#: Words of floating-point codes that NumPy has no type for, and the formats that give them values.
+CODES = {
+    "BF16": "bfloat16",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
+    "F8_E4M3FNUZ": "float8_e4m3fnuz",
+    "F8_E5M2FNUZ": "float8_e5m2fnuz",
+    "F8_E8M0": "float8_e8m0fnu",
+}
+_PLAIN = {
+    "F64": "float64",
+    "F32": "float32",
+    "F16": "float16",
+    "I64": "int64",
+    "I32": "int32",
+    "I16": "int16",
+    "I8": "int8",
+    "U64": "uint64",
+    "U32": "uint32",
+    "U16": "uint16",
+    "U8": "uint8",
+    "BOOL": "bool",
+}
+_WORDS = {name: word for word, name in (_PLAIN | CODES).items()}
+
+
+@cache
+def word_of(dtype: np.dtype | str) -> str:
+    """The word of a NumPy, ml_dtypes or torch dtype (or its name); the name itself where there is none."""
+    name = dtype if isinstance(dtype, str) else dtype.name
+    return _WORDS.get(name, name)
+
+
+def numpy_dtype(word: str) -> np.dtype | None:
+    """How `word` lies in memory, little-endian; codes as unsigned integers. None for what is no number."""
+    if word in CODES:
+        return np.dtype("<u2" if word == "BF16" else "u1")
+    return np.dtype(_PLAIN[word]).newbyteorder("<") if word in _PLAIN else None
+
+
+def plain(values: Any) -> np.ndarray:
+    """An array of any library as NumPy's, little-endian, bytes without a type as codes."""
+    array = np.asarray(values)
+    if array.dtype.kind == "V" and array.dtype.names is None and array.dtype.itemsize in (1, 2):
+        return array.view(f"<u{array.dtype.itemsize}")
+    dtype = numpy_dtype(word_of(array.dtype))
+    return array if dtype is None or word_of(array.dtype) in CODES else array.astype(dtype, copy=False)
+
+
+def code_word(name: str) -> str:
+    """The word that ``--raw-dtype`` means.
+
+    Raises
+    ------
+    ValueError
+        A name that is none of the codes'.
+    """
+    if name not in CODES.values():
+        raise ValueError(f"raw_dtype is {name!r}; it must be one of {', '.join(CODES.values())}")
+    return _WORDS[name]
+
+
+def raw_word(word: str, raw: str | None) -> str:
+    """What an array without a floating-point type is, given that its bytes are codes of `raw`."""
+    width = {"void16": 2, "void8": 1, "I16": 2, "U16": 2, "I8": 1, "U8": 1}.get(word)
+    return raw if raw is not None and width == (2 if raw == "BF16" else 1) else word
+
+
+def check_word(word: str, what: str) -> None:
+    """Refuses, in a sentence that begins with `what`, an array that is no gradient.
+
+    Raises
+    ------
+    ValueError
+        A dtype that is not floating point.
+    """
+    if word.startswith("F") or word == "BF16":
+        if word in CODES or word in _PLAIN:
+            return
+    elif word.startswith("void"):
+        raise ValueError(f"{what} has values of {int(word[4:]) // 8} bytes without a type, as NumPy writes bfloat16 and fp8; pass --raw-dtype NAME")
+    elif word in _PLAIN:
+        raise ValueError(
+            f"{what} has dtype {_PLAIN[word]}, which is no gradient's; leave it out with --tensors, or pass --raw-dtype if it holds codes"
+        )
+    elif word == "object":
+        raise ValueError(f"{what} holds objects, no numbers (pickled ones are not opened, because that can run code); leave it out with --tensors")
+    raise ValueError(f"{what} has dtype {word}; a trace holds real floating-point numbers, so leave it out with --tensors")
+
+
+def to_store(values: np.ndarray, word: str, what: str, round_to_fp32: bool) -> np.ndarray:
+    """The same values in a dtype that a trace holds.
+
+    fp32, fp16 and bfloat16 stay; fp8 becomes fp16, E8M0 fp32, which is exact; fp64 becomes fp32 where that is
+    exact for every element, or where `round_to_fp32` allows to round.
+
+    Raises
+    ------
+    ValueError
+        An fp64 value that is no fp32 value; the sentence begins with `what`.
+    """
+    if word == "BF16":
+        return values.astype("<u2").view(BFLOAT16)
+    if word in CODES:
+        numbers = np.asarray(decode(values.view(np.uint8), CODES[word]))
+        return numbers.astype(np.float32 if word == "F8_E8M0" else np.float16).reshape(values.shape)
+    return storable(values, what, round_to_fp32, remedy="pass --round-to-fp32 to round such values")

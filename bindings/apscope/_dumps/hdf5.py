@@ -1,0 +1,62 @@
+"""HDF5 files, through h5py. Links to other files are not followed."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+
+from .dtypes import plain, word_of
+from .reader import Entry, Index, Reader
+from .sources import File
+
+
+def library(name: str, what: str) -> Any:
+    """A library that is there by choice.
+
+    Raises
+    ------
+    ValueError
+        It is not installed.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise ValueError(f"it is {what}, and {name} is not installed; pip install 'apscope[dumps]'") from None
+
+
+class Hdf5Reader(Reader):
+    """All datasets of a file; ordered where its groups track the order in which they were filled."""
+
+    def __init__(self, file: File):
+        h5py = library("h5py", "HDF5")
+        self._stream = file.open() if file.source.remote is not None else None
+        self._file = h5py.File(self._stream or file.place, "r")
+        entries: list[Entry] = []
+        notes: list[str] = []
+        self.ordered = self._walk(h5py, self._file["/"], "", entries, notes)
+        self.entries, self.notes = entries, notes
+
+    def _walk(self, h5py: Any, group: Any, path: str, entries: list[Entry], notes: list[str]) -> bool:
+        """Collect what is below `group`; whether all of it stands in an order of its own."""
+        tracked = group.id.get_create_plist().get_link_creation_order() & h5py.h5p.CRT_ORDER_TRACKED
+        ordered = bool(tracked) or len(group) <= 1
+        for name in group:
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                notes.append(f"the link {path + name!r} is not followed")
+                continue
+            inner = group[name]
+            if isinstance(inner, h5py.Group):
+                ordered &= self._walk(h5py, inner, f"{path}{name}/", entries, notes)
+            elif isinstance(inner, h5py.Dataset) and inner.shape is not None:
+                entries.append(Entry(path + name, word_of(inner.dtype), inner.shape))
+        return ordered
+
+    def read(self, key: str, index: Index = ()) -> np.ndarray:
+        return plain(self._file[key][index])
+
+    def close(self) -> None:
+        self._file.close()
+        if self._stream is not None:
+            self._stream.close()

@@ -1,0 +1,194 @@
+"""Which step, worker and tensor an array is of, by the names of folders, files and keys: the one place that decides it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .reader import Entry
+from .units import Unit
+
+_STEP = r"(?i:global_step|step|iteration|iter|it)[_.=-]?(?P<step>\d+)"
+_WORKER = r"(?i:worker|rank|gpu|device|process|proc|replica)[_.=-]?(?P<worker>\d+)"
+_BEFORE = r"(?:.*?[/_.-])?"
+_TENSOR = r"(?P<tensor>.+)"
+_SEPARATOR = "[/_.-]"
+
+#: Tried in this order where no pattern is given; the first that fits every array is taken.
+DEFAULT_PATTERNS = (
+    # TransformerEngine's: rank_0/LAYER_wgrad_iter_000100.pt or rank_0/iter_000100/LAYER_wgrad.pt, under the key high_precision
+    rf"(?:.*/)?{_WORKER}/(?P<tensor>[^/]+)_{_STEP}/high_precision",
+    rf"(?:.*/)?{_WORKER}/{_STEP}/(?P<tensor>[^/]+)/high_precision",
+    rf"{_BEFORE}{_STEP}{_SEPARATOR}{_BEFORE}{_WORKER}{_SEPARATOR}{_TENSOR}",
+    rf"{_BEFORE}{_WORKER}{_SEPARATOR}{_BEFORE}{_STEP}{_SEPARATOR}{_TENSOR}",
+    rf"(?:.*/)?{_STEP}/(?P<tensor>[^/]+?)[_.-]{_WORKER}",
+    rf"(?:.*/)?{_WORKER}/(?P<tensor>[^/]+?)[_.-]{_STEP}",
+    rf"(?:.*/)?(?P<tensor>[^/]+?)[_.-]{_STEP}[_.-]{_WORKER}",
+    rf"(?:.*/)?(?P<tensor>[^/]+?)[_.-]{_WORKER}[_.-]{_STEP}",
+    rf"{_BEFORE}{_STEP}{_SEPARATOR}{_TENSOR}",
+    rf"(?:.*/)?(?P<tensor>[^/]+?)[_.-]{_STEP}",
+    rf"{_BEFORE}{_WORKER}{_SEPARATOR}{_TENSOR}",
+    rf"(?:.*/)?(?P<tensor>[^/]+?)[_.-]{_WORKER}",
+)
+#: Where names say neither step nor worker: one file, or one array a file.
+BARE_PATTERN = r"(?P<tensor>.+)"
+
+#: What wrappers of PyTorch put into the names of parameters.
+_WRAPPERS = re.compile(r"(?:^|(?<=[./]))(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
+
+
+@dataclass(frozen=True)
+class Item:
+    """One array of the dump."""
+
+    unit: Unit
+    entry: Entry
+
+    @property
+    def address(self) -> str:
+        """What a pattern with a tensor group sees."""
+        return f"{self.unit.stem}/{self.entry.key}" if self.entry.key else self.unit.stem
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return f"{self.unit.label}: array {self.entry.key!r}" if self.entry.key else self.unit.label
+
+
+@dataclass(frozen=True)
+class Named:
+    """An array and what its name says of it; None where it says nothing."""
+
+    item: Item
+    step: int | None
+    worker: int | None
+    tensor: str
+
+
+def name_all(items: Sequence[Item], pattern: str | None, single: bool, tensors: str | None = None) -> tuple[str, list[Named], list[str]]:
+    """The pattern used, every array with what its name says, and the addresses that the pattern does not fit.
+
+    Parameters
+    ----------
+    items : sequence of Item
+        At least one.
+    pattern : str or None
+        Of the user.
+    single : bool
+        Whether the dump is one file.
+    tensors : str or None
+        Regular expression; tensors whose name it is found in, as the dump has it or as it is here.
+
+    Raises
+    ------
+    ValueError
+        A pattern is malformed or fits nothing; none is given and no default one fits every array; a file holds the same
+        tensors under several keys.
+    """
+    used, matches = _chosen(items, pattern, single)
+    named: list[Named] = []
+    for item, match in zip(items, matches):
+        if match is None:
+            continue
+        groups = match.groupdict()
+        tensor = groups.get("tensor") or (None if "tensor" in groups else item.entry.key)
+        if not tensor:
+            raise ValueError(f"{item.label}: the pattern has no tensor group, and the file has no key to name its one array; add (?P<tensor>...)")
+        numbers = [groups.get("step"), groups.get("worker")]
+        if any(number is not None and not re.fullmatch(r"\d+", number, re.ASCII) for number in numbers):
+            raise ValueError(f"pattern {used!r} finds a step or worker in {item.address!r} that is no number")
+        step, worker = (None if number is None else int(number) for number in numbers)
+        named.append(Named(item, step, worker, tensor))
+    if pattern is None:
+        if used == BARE_PATTERN and single:  # the file's own name is no part of its tensors'
+            named = [Named(n.item, None, None, n.item.entry.key or n.tensor) for n in named]
+        plain = _plain([n.tensor for n in named])
+    else:
+        plain = [n.tensor for n in named]
+    if tensors is not None:
+        named = _selected(named, plain, tensors)
+        plain = _plain([n.tensor for n in named]) if pattern is None else [n.tensor for n in named]
+    if pattern is None:
+        _check_groups(plain, named)
+    named = [Named(n.item, n.step, n.worker, tensor) for n, tensor in zip(named, plain)]
+    return used, named, [item.address for item, match in zip(items, matches) if match is None]
+
+
+def _chosen(items: Sequence[Item], pattern: str | None, single: bool) -> tuple[str, list[re.Match[str] | None]]:
+    if pattern is not None:
+        try:
+            regex = re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"pattern {pattern!r} is no regular expression: {error}") from None
+        if unknown := set(regex.groupindex) - {"step", "worker", "tensor"}:
+            raise ValueError(f"pattern {pattern!r} has the group {min(unknown)!r}; it may have step, worker, tensor")
+        whole = "tensor" in regex.groupindex
+        matches = [regex.fullmatch(item.address if whole else item.unit.stem) for item in items]
+        if not any(matches):
+            raise ValueError(f"pattern {pattern!r} fits none of the {len(items)} arrays, the first being {_first(items[0], whole)}")
+        return pattern, matches
+    bare = [BARE_PATTERN] if single or all(not item.entry.key for item in items) else []
+    most: tuple[int, str, list[re.Match[str] | None]] = 0, "", []
+    for candidate in [*DEFAULT_PATTERNS, *bare]:
+        regex = re.compile(candidate)
+        matches = [regex.fullmatch(item.address) for item in items]
+        if all(matches):
+            return candidate, matches
+        fitting = len(matches) - matches.count(None)
+        most = max(most, (fitting, candidate, matches), key=lambda found: found[0])
+    if most[0]:
+        lost = items[most[2].index(None)]
+        raise ValueError(
+            f"{lost.label} has the address {lost.address!r}, which no default pattern understands together with the others; to leave it and "
+            f"its like out ({len(items) - most[0]} of {len(items)} arrays) pass --pattern '{most[1]}'"
+        )
+    raise ValueError(
+        f"no default pattern fits all of the {len(items)} arrays, the first being {items[0].address!r}; "
+        "give one with the named groups step, worker and tensor: --pattern 'it(?P<step>\\d+)/gpu(?P<worker>\\d+)/(?P<tensor>.+)'"
+    )
+
+
+def _selected(named: list[Named], plain: list[str], tensors: str) -> list[Named]:
+    try:
+        regex = re.compile(tensors)
+    except re.error as error:
+        raise ValueError(f"tensors {tensors!r} is no regular expression: {error}") from None
+    chosen = [n for n, tensor in zip(named, plain) if regex.search(tensor) or regex.search(n.tensor)]
+    if not chosen:
+        known = list(dict.fromkeys(plain))
+        raise ValueError(f"tensors {tensors!r} matches none of {', '.join(known[:12])}{', ...' if len(known) > 12 else ''}")
+    return chosen
+
+
+def _check_groups(names: list[str], named: list[Named]) -> None:
+    """Refuses what holds the same names twice, such as weights beside gradients."""
+    groups: dict[str, set[str]] = {}
+    for name in names:
+        group, slash, rest = name.partition("/")
+        if not slash:
+            return
+        groups.setdefault(group, set()).add(rest)
+    if len(groups) > 1 and len({frozenset(rest) for rest in groups.values()}) == 1:
+        found = list(groups)
+        raise ValueError(
+            f"{named[0].item.label}: the same tensors stand under {', '.join(map(repr, found[:4]))}, of which one may be the gradients; "
+            f"choose with --tensors '^{found[-1]}/', or give --pattern"
+        )
+
+
+def _first(item: Item, whole: bool) -> str:
+    return repr(item.address if whole else item.unit.stem)
+
+
+def _plain(names: list[str]) -> list[str]:
+    """The parameters' own names: without what all of them share in front of a slash, and without what wrappers add."""
+    plain = [_WRAPPERS.sub("", name) for name in names]
+    while all("/" in name for name in plain) and len({name.partition("/")[0] for name in plain}) == 1:
+        plain = [name.partition("/")[2] for name in plain]
+    for ending in ("/grad", ".grad"):
+        if all(name.endswith(ending) and name != ending for name in plain):
+            plain = [name.removesuffix(ending) for name in plain]
+    while all(name.startswith("module.") for name in plain):
+        plain = [name.removeprefix("module.") for name in plain]
+    return plain if all(plain) else names

@@ -1,0 +1,40 @@
+"""The order of layers: a file's own, the natural one of names, or one that is given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from .._traces.order import FILES, GIVEN, NATURAL
+from .sources import natural
+
+
+def order_tensors(tensors: Sequence[str], ordered: bool, given: str | None) -> tuple[list[str], str]:
+    """Tensors in the order of layers, and where it is from: `FILES`, `NATURAL` or `GIVEN`.
+
+    Parameters
+    ----------
+    tensors : sequence of str
+        As the files have them.
+    ordered : bool
+        Whether the files' order is somebody's choice.
+    given : str or None
+        A file with one name a line; every tensor must be among them.
+
+    Raises
+    ------
+    ValueError
+        The file cannot be read, names a tensor twice, or lacks one.
+    """
+    if given is None:
+        return (list(tensors), FILES) if ordered else (sorted(tensors, key=natural), NATURAL)
+    try:
+        names = [line.strip() for line in Path(given).read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{given} cannot be read as a list of names: {getattr(error, 'strerror', None) or error}") from None
+    places = {name: i for i, name in enumerate(names)}
+    if len(places) != len(names):
+        raise ValueError(f"{given} has {next(name for name in names if names.count(name) > 1)!r} twice; name every tensor once")
+    if lost := [tensor for tensor in tensors if tensor not in places]:
+        raise ValueError(f"{given} lacks the tensor {lost[0]!r}, and {len(lost) - 1} others; name every tensor of the dump, one a line")
+    return sorted(tensors, key=lambda tensor: places[tensor]), GIVEN

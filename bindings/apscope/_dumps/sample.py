@@ -1,0 +1,49 @@
+"""A part of every tensor: whole blocks of it, the same for every step and worker."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+
+import numpy as np
+
+#: Elements a block; blocks of statistics and of block formats end where these do.
+BLOCK = 4096
+
+
+def chosen_blocks(name: str, size: int, fraction: float) -> np.ndarray:
+    """The numbers of the blocks that stand for a tensor, ascending; at least one.
+
+    Those whose BLAKE2b digest of ``NAME/NUMBER`` is smallest: the choice follows from the name and the size alone.
+
+    Parameters
+    ----------
+    name : str
+    size : int
+        Elements of the tensor.
+    fraction : float
+        Of its blocks, rounded up to a whole number of them.
+
+    Returns
+    -------
+    numpy.ndarray
+        (k,), int64.
+    """
+    count = math.ceil(size / BLOCK)
+    wanted = math.ceil(count * fraction)
+    if wanted >= count:
+        return np.arange(count)
+    begin = hashlib.blake2b(f"{name}/".encode(), digest_size=8)
+
+    def digest(block: int) -> bytes:
+        state = begin.copy()
+        state.update(str(block).encode())
+        return state.digest()
+
+    return np.sort(np.array(sorted(range(count), key=digest)[:wanted]))
+
+
+def take_blocks(values: np.ndarray, blocks: np.ndarray) -> np.ndarray:
+    """The elements of these blocks of a tensor, row-major, in one row."""
+    flat = values.reshape(-1)
+    return np.concatenate([flat[b * BLOCK : (b + 1) * BLOCK] for b in blocks]) if len(blocks) else flat

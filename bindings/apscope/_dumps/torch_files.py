@@ -1,0 +1,110 @@
+"""Files of torch.save and folders of torch.distributed.checkpoint, read by a process of their own in which torch is imported."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .dtypes import numpy_dtype, word_of
+from .reader import Entry, Index, Reader
+
+
+class TorchProcess:
+    """Starts with the first request, ends with `close`.
+
+    Parameters
+    ----------
+    python : str, optional
+        The interpreter that has torch; by default this one.
+    """
+
+    def __init__(self, python: str | None = None):
+        self._python = python or sys.executable
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def ask(self, do: str, path: Path, **more: Any) -> tuple[dict[str, Any], bytes]:
+        """The answer to one request, and the bytes that belong to it.
+
+        Raises
+        ------
+        ValueError
+            The file cannot be read, in words that follow the file's name; or there is no torch.
+        """
+        if self._process is None:
+            try:
+                self._process = subprocess.Popen(
+                    [self._python, str(Path(__file__).with_name("_torch_process.py"))], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                )
+            except OSError as error:
+                raise ValueError(f"the interpreter {self._python} cannot be started: {error.strerror}") from None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):  # its last words say why
+            self._process.stdin.write(json.dumps({"do": do, "path": str(path.absolute()), **more}).encode() + b"\n")
+            self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            self.close()
+            raise ValueError("the process that reads it with torch ended; it may be damaged, or too large for the memory")
+        head = json.loads(line)
+        if "error" in head:
+            raise ValueError(_explained(head["kind"], head["error"]))
+        body = self._process.stdout.read(head.get("bytes", 0))
+        if len(body) != head.get("bytes", 0):
+            raise ValueError("the process that reads it with torch ended; it may be damaged, or too large for the memory")
+        return head, body
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            process, self._process = self._process, None
+            for stream in (process.stdin, process.stdout):
+                assert stream is not None
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
+            process.wait()
+
+
+def _explained(kind: str, error: str) -> str:
+    if kind == "missing":
+        return "it is torch's, and torch is not installed here; pip install torch, or name an interpreter that has it with --python"
+    if kind == "untrusted":
+        return (
+            "it is a torch distributed checkpoint, whose metadata is a pickle that runs code when it is opened; pass --trust-pickle if you trust it"
+        )
+    if found := re.search(r"GLOBAL ([\w.]*\w)", error):
+        return f"it holds a pickled {found[1]}, which is not opened because that can run code; save plain tensors in dicts and lists"
+    words = " ".join(error.split())
+    return f"torch cannot read it: {words[:200]}{'...' if len(words) > 200 else ''}"
+
+
+class TorchReader(Reader):
+    """A file of torch.save, or (`checkpoint`) a folder of torch.distributed.checkpoint."""
+
+    def __init__(self, path: Path, process: TorchProcess, *, checkpoint: bool = False, trusted: bool = False):
+        self._path, self._process, self._more = path, process, {"trusted": trusted} if checkpoint else {}
+        answer, _ = process.ask("list", path, **self._more)
+        entries = [
+            Entry(key, word_of(dtype), tuple(shape), "dense" if layout == "strided" else layout) for key, dtype, shape, layout in answer["entries"]
+        ]
+        self.entries = entries
+        self._of = {entry.key: entry for entry in entries}
+        self.ordered, self.scalars = answer["ordered"], answer["scalars"]
+        if checkpoint:
+            self.notes = ("a torch distributed checkpoint holds tensors of one name once, whatever the number of ranks",)
+
+    def read(self, key: str, index: Index = ()) -> np.ndarray:
+        answer, values = self._process.ask("read", self._path, key=key, index=[i if isinstance(i, int) else None for i in index], **self._more)
+        dtype = numpy_dtype(self._of[key].dtype)
+        assert dtype is not None  # check_word was asked
+        return np.frombuffer(values, dtype).reshape(answer["shape"])
+
+    def close(self) -> None:
+        self._process.ask("close", self._path)

@@ -1,0 +1,180 @@
+"""A laid-out dump into a trace: one step in memory, written beside its place, taken up where a kill ended it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from .._traces.roles import guess_role
+from ..record._writer import TraceWriter
+from .dtypes import to_store
+from .layout import Layout
+from .sample import chosen_blocks, take_blocks
+from .sources import File
+from .units import Readers, Unit, told
+
+
+@dataclass(frozen=True)
+class Head:
+    """What a trace says beside its values."""
+
+    arguments: Mapping[str, Any]  # of TraceWriter
+    roles: Callable[[str, tuple[int, ...]], str | None]
+    numbers: Mapping[int, Mapping[str, float]]  # step -> loss, learning_rate, loss_scale
+    check_stage: bool  # whether workers that hold the same values are refused
+
+
+class Workshop:
+    """The hidden folder beside the destination in which a conversion works; one process at a time.
+
+    A kill leaves it behind. The next conversion into the same destination goes on in it where it is the same
+    conversion of the same files, and clears it where not.
+    """
+
+    def __init__(self, destination: Path, dry_run: bool = False):
+        self.destination = destination
+        self.folder = destination.absolute().parent / f".{destination.name}.part"
+        # What remote files are fetched to; a dry run writes nothing beside the destination.
+        self.fetched = Path(tempfile.gettempdir()) / f"apscope-{os.getpid()}" if dry_run else self.folder / "fetched"
+        self._lock: BinaryIO | None = None
+
+    def __enter__(self) -> Workshop:
+        self._made = [parent for parent in self.folder.parents if not parent.exists()]
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = open(self.folder / "lock", "wb")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.close()
+            raise ValueError(f"another conversion into {self.destination} is running; wait for it, or give another folder") from None
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        assert self._lock is not None
+        if kind is None or not issubclass(kind, KeyboardInterrupt):  # after one the same command goes on
+            shutil.rmtree(self.folder, ignore_errors=True)
+            for parent in self._made:  # the innermost first; those that hold the trace stay
+                with contextlib.suppress(OSError):
+                    parent.rmdir()
+        self._lock.close()
+
+    def clear(self) -> None:
+        """Removes what a kill left, where nobody works in it."""
+        if self.folder.exists():
+            with self:
+                pass
+
+    @property
+    def trace(self) -> Path:
+        """Where the trace grows."""
+        return self.folder / "trace"
+
+    def prepare(self, fingerprint: str) -> None:
+        """Clears what another conversion left."""
+        state = self.folder / "fingerprint"
+        if not state.exists() or state.read_text() != fingerprint:
+            for path in self.folder.iterdir():
+                if path.name != "lock":
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+            state.write_text(fingerprint)
+
+    def finish(self) -> None:
+        """Moves the trace to its place."""
+        os.rename(self.trace, self.destination)
+
+
+def fingerprint(files: list[File], options: Mapping[str, Any]) -> str:
+    """A digest of the files' names, sizes and times, and of everything that decides what becomes of them."""
+    listed = [[file.name, file.size, file.stamp] for file in files]
+    return hashlib.sha256(json.dumps([listed, options], default=str, sort_keys=True).encode()).hexdigest()
+
+
+def write_trace(
+    layout: Layout,
+    tensors: list[str],
+    readers: Readers,
+    workshop: Workshop,
+    head: Head,
+    *,
+    sample: float | None,
+    round_to_fp32: bool,
+    progress: bool,
+    tell: Callable[[str], None],
+) -> None:
+    """Writes every step that is not there yet.
+
+    Raises
+    ------
+    ValueError
+        A file is damaged, holds values that a trace cannot hold, or workers hold the same values where `head` wants
+        that refused; the sentence names the file.
+    """
+    shapes = {tensor: layout.places[layout.steps[0], 0, tensor].shape for tensor in tensors}
+    blocks = (
+        {tensor: chosen_blocks(tensor, int(np.prod(shape, dtype=object)), sample) for tensor, shape in shapes.items()} if sample is not None else {}
+    )
+    last_step = {place.item.unit.label: step for (step, _, _), place in sorted(layout.places.items(), key=lambda item: item[0][0])}
+    used_up: dict[int, dict[str, Unit]] = {step: {} for step in layout.steps}
+    for place in layout.places.values():
+        used_up[last_step[place.item.unit.label]][place.item.unit.label] = place.item.unit
+    writer = TraceWriter(
+        workshop.trace,
+        **head.arguments,
+        workers=layout.workers,
+        roles=lambda name, _: head.roles(name, shapes[name]) or guess_role(name, shapes[name]),
+        resume=True,
+    )
+    done = set(writer.committed)
+    if done:
+        tell(f"going on behind step {max(done)}, where this conversion was interrupted")
+    unequal = not head.check_stage or layout.workers == 1
+    with writer, tqdm(total=len(layout.steps) * layout.workers * len(tensors), unit="tensor", disable=not progress, desc="convert") as bar:
+        for step in layout.steps:
+            if step in done:
+                bar.update(layout.workers * len(tensors))
+                continue
+            ranks = []
+            for worker in range(layout.workers):
+                digest = None if unequal else hashlib.blake2b()
+                for tensor in tensors:
+                    place = layout.places[step, worker, tensor]
+                    with told(place.item.label):
+                        values = readers.open(place.item.unit).read(place.item.entry.key, place.index)
+                        if values.shape != place.shape:
+                            raise ValueError(f"its shape is {list(values.shape)}, its header says {list(place.shape)}")
+                        if tensor in blocks:
+                            values = take_blocks(values, blocks[tensor])
+                        stored = to_store(values, place.word, place.item.label, round_to_fp32)
+                    if digest is not None and values.any():
+                        digest.update(stored.tobytes())
+                    writer.add(step, worker, tensor, stored)
+                    bar.update()
+                ranks.append(digest)
+            if not unequal and ranks[0] is not None:
+                _check_unequal({rank.digest() for rank in ranks if rank is not None}, layout, step)
+                unequal = True
+            writer.end_step(step, **head.numbers.get(step, {}))
+            for unit in used_up[step].values():
+                for file in unit.files:
+                    file.forget()
+
+
+def _check_unequal(digests: set[bytes], layout: Layout, step: int) -> None:
+    if len(digests) == 1 and digests != {hashlib.blake2b().digest()}:
+        label = next(place.item.unit.label for (s, _, _), place in layout.places.items() if s == step)
+        raise ValueError(
+            f"{label}: all {layout.workers} workers have the same gradients at step {step}, as after an all-reduce; "
+            "pass --stage reduced or clipped, or --stage local if they are each worker's own"
+        )

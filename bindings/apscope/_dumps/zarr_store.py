@@ -1,0 +1,47 @@
+"""zarr folders, of version 2 and 3, through zarr."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .dtypes import plain, word_of
+from .hdf5 import library
+from .reader import Entry, Index, Reader
+from .sources import Source
+
+
+class ZarrReader(Reader):
+    """All arrays below a folder. A store keeps no order: it is that of the names."""
+
+    ordered = False
+
+    def __init__(self, place: str, source: Source):
+        zarr = library("zarr", "zarr")
+        store = place
+        if source.remote is not None:
+            store = zarr.storage.FsspecStore(_asynchronous(source.remote), read_only=True, path=place)
+        opened = zarr.open(store, mode="r")
+        self._arrays: dict[str, Any] = {"": opened} if isinstance(opened, zarr.Array) else dict(_walk(zarr, opened, ""))
+        self.entries = [Entry(key, word_of(array.dtype), array.shape) for key, array in self._arrays.items()]
+
+    def read(self, key: str, index: Index = ()) -> np.ndarray:
+        return plain(self._arrays[key][index])
+
+
+def _walk(zarr: Any, group: Any, path: str) -> Any:
+    for name, inner in sorted(group.members()):
+        if isinstance(inner, zarr.Array):
+            yield path + name, inner
+        else:
+            yield from _walk(zarr, inner, f"{path}{name}/")
+
+
+def _asynchronous(system: Any) -> Any:
+    """What zarr wants of a file system."""
+    if system.async_impl:
+        return type(system)(**{**system.storage_options, "asynchronous": True})
+    from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
+
+    return AsyncFileSystemWrapper(system, asynchronous=True)

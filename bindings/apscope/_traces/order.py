@@ -1,0 +1,27 @@
+"""Where the order of a trace's tensors is from, and a warning where a scheme relies on a guess."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable
+
+from .trace import Trace
+
+#: What a converted trace's metadata has as ``tensor_order``: the dump's files, a list, or the natural order of the names, a guess.
+FILES, GIVEN, NATURAL = "the files", "a list", "the names"
+
+
+def warn_of_guessed_order(trace: Trace, specs: Iterable[str]) -> None:
+    """Warns where a ``hybrid`` asks for the first or last layer of a trace whose order of layers was guessed."""
+    if trace.manifest.metadata.get("tensor_order") != NATURAL:
+        return
+    for spec in specs:
+        if found := re.search(r"hybrid\((?:.*;)?(first|last)\b", spec):
+            layer = trace.tensors[0 if found[1] == "first" else -1]
+            warnings.warn(
+                f"trace '{trace.name}' was converted from files that have no order of layers, so that '{found[1]}' in {spec} is {layer}, "
+                "by the order of the names; convert again with --order FILE, or use name:REGEX",
+                stacklevel=3,
+            )
+            return
