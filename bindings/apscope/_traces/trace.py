@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 
@@ -22,7 +23,9 @@ class Trace:
     Attributes
     ----------
     path : pathlib.Path
-        The trace's folder.
+        The trace's folder; of a trace elsewhere the temporary one that its files are fetched into.
+    source : str
+        Where it was opened: the folder, or the URL.
     manifest
         Everything the manifest says, by attribute: ``model``, ``stage``, ``reduction``,
         ``loss_divided_by_workers``, ``workers``, ``metadata``, ``tensors`` (name, shape, role, size)
@@ -33,6 +36,7 @@ class Trace:
         self.core = core
         self.manifest = core.manifest
         self.path = Path(core.path)
+        self.source = str(self.path)
 
     @property
     def name(self) -> str:
@@ -68,6 +72,9 @@ class Trace:
     def hash(self) -> str:
         """SHA-256 of manifest.json, which holds the SHA-256 of every file of the trace."""
         return hashlib.sha256(self.core.manifest_bytes).hexdigest()
+
+    def require(self, steps: Iterable[int] | None = None, ranks: Iterable[int] | None = None, kinds: Iterable[str] = KINDS) -> None:
+        """Sees to it that the files of these kinds are here, of steps by their indices and of ranks; by default all. Here they are."""
 
     def read(self, step: int, tensor: str, worker: int = 0, kind: str = "gradient") -> np.ndarray:
         """One recorded tensor.
@@ -131,6 +138,11 @@ class Trace:
         return trace_html(self)
 
 
+def is_url(path: str | os.PathLike) -> bool:
+    """Whether it names a place that fsspec reads, such as ``s3://bucket/run``."""
+    return isinstance(path, str) and re.match(r"[A-Za-z][A-Za-z0-9+.:-]*://", path) is not None
+
+
 def open_trace(path: str | os.PathLike) -> Trace:
     """Opens a trace: a folder with a manifest.json (docs/trace_format.md).
 
@@ -138,8 +150,10 @@ def open_trace(path: str | os.PathLike) -> Trace:
 
     Parameters
     ----------
-    path : path-like
-        The trace's folder.
+    path : path-like, or URL
+        The trace's folder; or a URL of any file system of fsspec (``s3://bucket/run``, ``gs://...``, ``memory://...``), whose
+        files are fetched into a temporary folder when they are read (`replay`: those of the selected steps and workers)
+        and removed with the trace. Needs ``apscope[remote]`` and fsspec's package for the protocol, such as s3fs.
 
     Returns
     -------
@@ -149,10 +163,14 @@ def open_trace(path: str | os.PathLike) -> Trace:
     ------
     ValueError
         `path` is no trace, or its manifest or a file is malformed, missing or truncated; the
-        sentence names the file.
+        sentence names the file. Or what reads its URL is not installed.
     OSError
         A file cannot be read.
     """
+    if is_url(path):
+        from .remote import open_remote
+
+        return open_remote(str(path))
     path = check_readable(path)
     if not (path / "manifest.json").exists():
         raise ValueError(f"{path} is no trace: {what_is(path, 'manifest.json')}")
