@@ -15,7 +15,6 @@
 #include "bindings/module/guarded.h"
 #include "bindings/module/result_columns.h"
 #include "bindings/module/row_device_capsule.h"
-#include "emulation/machine/memory.h"
 #include "emulation/schemes/definition.h"
 
 namespace py = pybind11;
@@ -103,7 +102,6 @@ ReplayOptions options_of(const MadeSchemes& made, const std::vector<std::string>
 
 void bind_replay(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& made) {
     m.attr("NOT_MEASURABLE") = std::string(not_measurable);
-    m.def("machine_memory", machine_memory);
     m.def("work_costs",
           [made](const Trace& trace, const std::vector<std::string>& schemes, const std::vector<std::string>& topologies,
                  std::vector<std::size_t> steps, std::vector<std::size_t> tensors, int workers, std::uint64_t seed, std::size_t shard,

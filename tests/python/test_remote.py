@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import apscope
-from apscope._traces.trace import is_url
+from apscope._traces.opening import is_url
 from apscope.cli import main
 from apscope.record import TraceWriter
 

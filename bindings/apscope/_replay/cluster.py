@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from .. import _core
-from .._traces.trace import Trace, is_url, open_trace
+from .._traces.opening import is_url, open_trace
+from .._traces.trace import Trace
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -13,7 +13,8 @@ from .._arrays.checks import flag, integer, text
 from .._results.results import Results, frame_of, in_order
 from .._schemes.lists import schemes_of
 from .._schemes.scheme import Scheme
-from .._traces.trace import Trace, open_trace
+from .._traces.opening import open_trace
+from .._traces.trace import Trace
 from ..record._writer import json_number
 from .memory import memory_bytes
 from .progress import Bar

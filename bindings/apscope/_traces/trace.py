@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from .. import _core
-from .._results.folders import check_readable, what_is
 
 KINDS = ("gradient", "weights", "full_batch", "activation_gradient", "layer_input")
 
@@ -136,45 +133,6 @@ class Trace:
         from .show import trace_html
 
         return trace_html(self)
-
-
-def is_url(path: str | os.PathLike) -> bool:
-    """Whether it names a place that fsspec reads, such as ``s3://bucket/run``."""
-    return isinstance(path, str) and re.match(r"[A-Za-z][A-Za-z0-9+.:-]*://", path) is not None
-
-
-def open_trace(path: str | os.PathLike) -> Trace:
-    """Opens a trace: a folder with a manifest.json (docs/trace_format.md).
-
-    Reads the manifest and checks that every file it lists is there in full length; reads no values.
-
-    Parameters
-    ----------
-    path : path-like, or URL
-        The trace's folder; or a URL of any file system of fsspec (``s3://bucket/run``, ``gs://...``, ``memory://...``), whose
-        files are fetched into a temporary folder when they are read (`replay`: those of the selected steps and workers)
-        and removed with the trace. Needs ``apscope[remote]`` and fsspec's package for the protocol, such as s3fs.
-
-    Returns
-    -------
-    Trace
-
-    Raises
-    ------
-    ValueError
-        `path` is no trace, or its manifest or a file is malformed, missing or truncated; the
-        sentence names the file. Or what reads its URL is not installed.
-    OSError
-        A file cannot be read.
-    """
-    if is_url(path):
-        from .remote import open_remote
-
-        return open_remote(str(path))
-    path = check_readable(path)
-    if not (path / "manifest.json").exists():
-        raise ValueError(f"{path} is no trace: {what_is(path, 'manifest.json')}")
-    return Trace(_core.Trace.open(path))
 
 
 def _few(values: tuple[int, ...]) -> str:

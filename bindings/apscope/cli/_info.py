@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from .._traces.trace import open_trace
+from .._traces.opening import open_trace
 from .._traces.trace_info import check, describe
 
 

@@ -9,7 +9,7 @@ from .._replay.replay import replay
 from .._report import check_destination, report
 from .._results.folders import check_readable, what_is
 from .._results.results import Results
-from .._traces.trace import is_url
+from .._traces.opening import is_url
 from ._table import warn
 
 

@@ -16,7 +16,8 @@ from tqdm.auto import tqdm
 
 from .. import _core
 from .._results.folders import check_readable
-from .._traces.trace import Trace, open_trace
+from .._traces.opening import open_trace
+from .._traces.trace import Trace
 from ._safetensors import storable
 from ._writer import TraceWriter
 
