@@ -48,7 +48,7 @@ system:
 	@test -x $(VENV)/python || { echo "Making .venv"; $(PYTHON) -m venv .venv; }
 	@echo "Installing the Python packages of pyproject.toml into .venv"
 	@$(VENV)/python -m pip install --quiet --upgrade pip
-	@$(VENV)/python .ci/requirements.py test dask benchmark | $(VENV)/python -m pip install --quiet --requirement /dev/stdin
+	@$(VENV)/python .ci/requirements.py test dask remote benchmark | $(VENV)/python -m pip install --quiet --requirement /dev/stdin
 	@$(VENV)/python .ci/install_torch.py
 	@touch $@
 

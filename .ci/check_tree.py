@@ -38,7 +38,7 @@ BELOW = {
     "emulation/schemes": ["emulation/allreduce", "emulation/blocks"],
     "emulation/verify": ["core/oracle", "emulation/cast", "emulation/arithmetic"],
     "emulation/cuda": ["emulation/blocks", "emulation/allreduce"],
-    "analysis/trace": ["core"],
+    "analysis/trace": ["emulation/machine"],
     "analysis/statistics": ["emulation/allreduce"],
     "analysis/cost": ["emulation/schemes"],
     "analysis/replay": ["analysis/trace", "analysis/statistics", "analysis/cost"],

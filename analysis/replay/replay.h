@@ -4,11 +4,13 @@
 // Selection turns them into scales, scheme by scheme, in step order. Pass 2 works on items,
 // (step, tensor) pairs in any order: for every scheme and topology encode, reduce, decode, compare.
 // Schemes that remember elements from step to step go tensor by tensor through all steps in order.
+// How many items run at once is bounded by the threads and by the memory that they need.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,7 +32,10 @@ struct ReplayOptions {
     std::uint64_t seed = 0;
     int threads = 0;
     std::size_t shard = 0, shards = 1;  // items shard, shard + shards, ...
+    std::optional<std::vector<std::size_t>> items;  // of these, places in work_costs(); all without it
+    std::size_t memory = 0;             // bytes that tensors may take at once; 0: half of the machine's
     std::map<std::string, State> states;  // what schemes remember from an earlier replay; ReplayResult::states
+    bool keeps_states = false;          // whether that is asked for; a tensor's is dropped with its last step otherwise
     int draws = 1;                      // K >= 3: sample what has no closed form
     RowDevice* device = nullptr;        // does what it can of pass 2; null: the CPU does all
     std::function<void(std::size_t done, std::size_t total)> progress;  // values visited so far: by pass 1 and by every scheme
@@ -44,12 +49,15 @@ struct ItemHistogram {
 struct ReplayResult {
     std::vector<ResultRow> rows;  // by step, tensor, scheme, stage, topology
     std::vector<ItemHistogram> histograms;
-    std::map<std::string, State> states;  // after the last step: by spec; by spec and tensor where elements are remembered
+    // After the last step, if they are kept: by scheme; by scheme and tensor where elements are remembered. Of a policy's
+    // branches each has its own.
+    std::map<std::string, State> states;
 };
 
-// Under what name the state of a scheme on a tensor stands in `states`.
-std::string state_key(const Scheme& scheme, std::string_view tensor);
+// Throws std::invalid_argument for options that the trace or the memory does not bear.
+ReplayResult replay(const Trace& trace, ReplayOptions options);
 
-ReplayResult replay(const Trace& trace, const ReplayOptions& options);
+// What the items of the shard cost, in seconds of one thread of this machine: what a cluster divides.
+std::vector<double> work_costs(const Trace& trace, const ReplayOptions& options);
 
 }  // namespace apscope::detail

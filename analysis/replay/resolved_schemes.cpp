@@ -14,12 +14,13 @@ std::vector<ResolvedScheme> resolve_policies(std::span<const Scheme> schemes, co
     for (std::size_t s = 0; s < schemes.size(); ++s) {
         const auto* policy = std::get_if<Policy>(&schemes[s].kind);
         if (policy == nullptr) {
-            resolved.push_back({&schemes[s], s, {}});
+            resolved.push_back({&schemes[s], s, schemes[s].spec, {}});
             continue;
         }
         const std::size_t first = resolved.size();
         for (const PolicyBranch& branch : policy->branches)
-            resolved.push_back({branch.scheme.get(), s, std::vector<char>(steps.size() * tensors.size())});
+            resolved.push_back(
+                {branch.scheme.get(), s, schemes[s].spec + "/" + branch.scheme->spec, std::vector<char>(steps.size() * tensors.size())});
         for (std::size_t t = 0; t < steps.size(); ++t) {
             for (std::size_t k = 0; k < tensors.size(); ++k) {
                 const std::size_t branch = policy->branch_for(known[tensors[k]], manifest.steps[steps[t]].number);

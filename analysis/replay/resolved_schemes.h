@@ -15,6 +15,7 @@ namespace apscope::detail {
 struct ResolvedScheme {
     const Scheme* scheme = nullptr;    // no policy
     std::size_t requested = 0;         // index of the scheme it belongs to
+    std::string name;                  // of its state: a policy's branches are not the same schemes by themselves
     std::vector<char> serves;          // per item; empty: every item
 
     bool serves_item(std::size_t item) const { return serves.empty() || serves[item] != 0; }

@@ -169,14 +169,14 @@ void SchemeRun::reduce_into(const Reduced& reduced, std::size_t first, std::size
     const double divisor = this->divisor();
     if (exact && sent_) {
         std::fill(y.begin(), y.end(), -0.0);  // -0 + x is x
-        for (const std::vector<float>& row : buffers_.narrow) simd::run<AddWidened>(y.data(), row.data(), count);
+        for (const Buffer<float>& row : buffers_.narrow) simd::run<AddWidened>(y.data(), row.data(), count);
         if (item_.divide) simd::run<DivideRow>(y.data(), divisor, count);
         return;
     }
     if (sums_ && !exact) {
         std::vector<const float*>& rows = buffers_.narrow_rows;
         rows.clear();
-        for (const std::vector<float>& row : buffers_.narrow) rows.push_back(row.data());
+        for (const Buffer<float>& row : buffers_.narrow) rows.push_back(row.data());
         buffers_.narrow_sum.resize(count);
         reduce(topology, rows, first, count, item_.elements, *sums_, key, buffers_.narrow_sum, buffers_.narrow_scratch, moments);
         simd::run<WidenAndDivide>(buffers_.narrow_sum.data(), y.data(), divisor, count);
@@ -203,7 +203,7 @@ void SchemeRun::add_reduced(Reduced& r, std::size_t first, std::span<const doubl
     const bool closed_form = r.sums.moments == Moments::closed_form;
     ErrorStatistics statistics;
     const bool is_first = &r == reduced_.data();  // the exact sum
-    std::vector<double>& y = is_first ? buffers_.exact : buffers_.y;
+    Buffer<double>& y = is_first ? buffers_.exact : buffers_.y;
     y.resize(count);
     if (closed_form) {
         buffers_.hop_bias.assign(count, 0.0);
@@ -277,7 +277,7 @@ void SchemeRun::block(std::size_t first, std::span<const double> reference) {
     }
     if (!reduced_.empty()) known_ = reference_sums(reference);
     if (item_.divide && classed_) {
-        for (std::vector<double>* row : {&buffers_.lost, &buffers_.clipped}) simd::run<DivideRow>(row->data(), divisor(), count);
+        for (Buffer<double>* row : {&buffers_.lost, &buffers_.clipped}) simd::run<DivideRow>(row->data(), divisor(), count);
     }
     bool samples = false;
     for (Reduced& r : reduced_) {

@@ -12,6 +12,7 @@
 #include "analysis/replay/row_device.h"
 #include "analysis/statistics/nearest_statistics.h"
 #include "emulation/allreduce/reduce.h"
+#include "emulation/machine/buffers.h"
 #include "emulation/schemes/scheme.h"
 
 namespace apscope::detail {
@@ -29,22 +30,22 @@ struct ItemContext {
     std::span<const std::span<const float>> gradients;  // one row a worker
 };
 
-// What a block is worked on in. The schemes of an item share it, one after another: nothing here outlives a call of
-// SchemeRun::block().
+// What a block is worked on in. All schemes and items of a thread share it, one after another: nothing here outlives a call
+// of SchemeRun::block().
 struct BlockBuffers {
     explicit BlockBuffers(int workers) : narrow(static_cast<std::size_t>(workers)), codes(narrow.size()), decoded(narrow.size()) {}
 
-    std::vector<std::vector<float>> narrow;          // one row a worker
-    std::vector<std::vector<double>> codes, decoded;  // one row a worker
-    std::vector<float> narrow_sum;
+    std::vector<Buffer<float>> narrow;           // one row a worker
+    std::vector<Buffer<double>> codes, decoded;  // one row a worker
+    Buffer<float> narrow_sum;
     std::vector<const float*> narrow_rows;
     ReduceScratch<float> narrow_scratch;
     ReduceScratch<double> scratch;
-    std::vector<double> bias, variance;               // of one worker's roundings, scaled back
-    std::vector<double> wire_bias, wire_variance;     // their sums over the workers
-    std::vector<double> x, y, hop_bias, hop_variance;
-    std::vector<double> exact;          // the exact row's result
-    std::vector<double> lost, clipped;  // of its error what underflow and saturation of the workers' values are
+    Buffer<double> bias, variance;               // of one worker's roundings, scaled back
+    Buffer<double> wire_bias, wire_variance;     // their sums over the workers
+    Buffer<double> x, y, hop_bias, hop_variance;
+    Buffer<double> exact;          // the exact row's result
+    Buffer<double> lost, clipped;  // of its error what underflow and saturation of the workers' values are
 };
 
 class SchemeRun {

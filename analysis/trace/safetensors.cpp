@@ -15,6 +15,7 @@
 #include <system_error>
 
 #include "core/float_environment.h"
+#include "emulation/machine/buffers.h"
 
 namespace apscope::detail {
 namespace {
@@ -43,7 +44,7 @@ float widen_fp16(std::uint16_t code) {
 float widen_bf16(std::uint16_t code) { return std::bit_cast<float>(std::uint32_t{code} << 16); }
 
 template <typename T, typename Convert>
-void convert_all(const std::byte* bytes, std::vector<float>& out, Convert convert) {
+void convert_all(const std::byte* bytes, Buffer<float>& out, Convert convert) {
     for (std::size_t i = 0; i < out.size(); ++i) {
         T value;
         std::memcpy(&value, bytes + i * sizeof(T), sizeof(T));
@@ -157,7 +158,7 @@ TensorView SafetensorsFile::read(const std::string& name) const {
         return view;
     }
 
-    auto copy = std::make_shared<std::vector<float>>(entry.size);
+    auto copy = std::make_shared<Buffer<float>>(entry.size);
     if (entry.dtype == "F32") {
         if (length > 0) std::memcpy(copy->data(), bytes, length);
     } else if (entry.dtype == "F16") {

@@ -20,8 +20,9 @@ namespace apscope::detail {
 
 class Trace {
 public:
-    // Throws std::invalid_argument with one sentence that names the file and the field.
-    static Trace open(const std::filesystem::path& folder);
+    // Throws std::invalid_argument with one sentence that names the file and the field. `arriving`: the files that the manifest
+    // lists need not be there before they are read.
+    static Trace open(const std::filesystem::path& folder, bool arriving = false);
 
     const Manifest& manifest() const;
     const std::filesystem::path& path() const;

@@ -43,7 +43,8 @@ if _TYPE_CHECKING:
     from ._report.explore import explore
     from ._results.results import Results, merge
     from ._schemes.exchange import exchange
-    from ._traces.trace import Trace, open_trace
+    from ._traces.opening import open_trace
+    from ._traces.trace import Trace
 
 #: Names that wait for their first use, because pandas, pyarrow or matplotlib come with them, or few programs use them: where each is defined.
 _LAZY = {
@@ -54,7 +55,7 @@ _LAZY = {
     "fingerprint": "_formats.fingerprint",
     "identify": "_formats.identify",
     "merge": "_results.results",
-    "open_trace": "_traces.trace",
+    "open_trace": "_traces.opening",
     "plan": "_arrays.plan",
     "replay": "_replay.replay",
     "report": "_report",

@@ -8,7 +8,7 @@ import numpy.typing
 import os
 import pathlib
 import typing
-__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'Manifest', 'NOT_MEASURABLE', 'OWN_REDUCTIONS', 'Quantizer', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'cast_plan', 'cast_statistics', 'collective_cost', 'collective_of', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_projection', 'parse_scheme', 'parse_topology', 'quantize', 'quantize_blocks', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level', 'stream_seed', 'sum_path', 'underflow_modes', 'unpack', 'way', 'widen']
+__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'Manifest', 'NOT_MEASURABLE', 'OWN_REDUCTIONS', 'Quantizer', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'cast_plan', 'cast_statistics', 'collective_cost', 'collective_of', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'machine_memory', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_projection', 'parse_scheme', 'parse_topology', 'quantize', 'quantize_blocks', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level', 'stream_seed', 'sum_path', 'underflow_modes', 'unpack', 'way', 'widen', 'work_costs']
 class FloatEnvironment:
     def __enter__(self) -> None:
         ...
@@ -392,7 +392,7 @@ class Manifest:
         ...
 class Trace:
     @staticmethod
-    def open(path: os.PathLike | str | bytes) -> Trace:
+    def open(path: os.PathLike | str | bytes, arriving: bool = False) -> Trace:
         ...
     def has(self, step_index: typing.SupportsInt | typing.SupportsIndex, kind: str) -> bool:
         ...
@@ -520,6 +520,8 @@ def encode_blocks(x: numpy.typing.NDArray[numpy.float64], codes: numpy.typing.ND
     ...
 def exchange(scheme: str, x: typing.Annotated[numpy.typing.ArrayLike, numpy.float32], step: TrainingStep, state: dict, topology: str, weights: typing.Any, full_batch: typing.Any) -> dict:
     ...
+def machine_memory() -> int:
+    ...
 def make_scheme(name: str, base: str, parts: dict, keeps_state: bool | None, compares_intended: bool, bits: typing.SupportsInt | typing.SupportsIndex, grid: str) -> None:
     ...
 def named_block_formats() -> list:
@@ -574,7 +576,7 @@ def quantize_blocks(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.ND
 @typing.overload
 def quantize_blocks(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.float64], shape: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], format: BlockFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
-def replay(trace: Trace, schemes: collections.abc.Sequence[str], topologies: collections.abc.Sequence[str], steps: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], tensors: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], workers: typing.SupportsInt | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex, shard: typing.SupportsInt | typing.SupportsIndex, shards: typing.SupportsInt | typing.SupportsIndex, draws: typing.SupportsInt | typing.SupportsIndex, states: dict, progress: typing.Any, device: typing.Any = None) -> tuple[dict, dict, dict]:
+def replay(trace: Trace, schemes: collections.abc.Sequence[str], topologies: collections.abc.Sequence[str], steps: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], tensors: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], workers: typing.SupportsInt | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex, shard: typing.SupportsInt | typing.SupportsIndex, shards: typing.SupportsInt | typing.SupportsIndex, draws: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex, memory: typing.SupportsInt | typing.SupportsIndex, items: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] | None, states: dict, keep_states: bool, progress: typing.Any, device: typing.Any = None) -> tuple[dict, dict, dict]:
     ...
 def rounding_modes() -> list[str]:
     ...
@@ -597,6 +599,8 @@ def way(scheme: str, grid: str, topology: str, values: typing.SupportsFloat | ty
     How the messages of a scheme go, in bytes; None where no algorithm gives that sum.
     """
 def widen(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float64]) -> None:
+    ...
+def work_costs(trace: Trace, schemes: collections.abc.Sequence[str], topologies: collections.abc.Sequence[str], steps: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], tensors: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], workers: typing.SupportsInt | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex, shard: typing.SupportsInt | typing.SupportsIndex, shards: typing.SupportsInt | typing.SupportsIndex, draws: typing.SupportsInt | typing.SupportsIndex) -> list[float]:
     ...
 NOT_MEASURABLE: str = 'not measurable on this trace: needs '
 OWN_REDUCTIONS: tuple = ('gather', 'vote', 'code_sum', 'two_phase', 'linear')

@@ -26,6 +26,7 @@ void read_back(State& state, const py::dict& d) { state = State(to_named_rows(d)
 
 void set_parts(TensorScheme& t, const py::dict& parts, int bits) {
     if (!parts.empty()) t.blocks.reset();  // parts of one's own work on whole rows
+    t.has_own_parts = t.has_own_parts || !parts.empty();
     const auto part = [&](const char* name) -> Function { return parts.contains(name) ? keep(parts[name]) : nullptr; };
     if (const Function f = part("compensate")) {
         t.compensate = [f](const TrainingStep& step, State& state, Rows& rows) {
@@ -158,7 +159,7 @@ py::dict run_exchange(const MadeSchemes& made, const std::string& spec, const py
     d["scale_exponent"] = e.scale_exponent;
     d["skipped"] = e.skipped;
     d["draws"] = tensor.draws;
-    d["state"] = to_dict(state.rows());
+    d["state"] = to_dict(std::move(state).rows());
     return d;
 }
 

@@ -26,10 +26,9 @@ namespace {
 const std::string& name_of(const TensorInfo& t) { return t.name; }
 const std::string& role_of(const TensorInfo& t) { return t.role; }
 
-py::dict columns(const Trace& trace, const ReplayOptions& options, const std::vector<ResultRow>& rows) {
+py::dict columns(const Trace& trace, const std::vector<Scheme>& schemes, int workers, const std::vector<ResultRow>& rows) {
     const Manifest& manifest = trace.manifest();
-    const python::Texts names(manifest.tensors, name_of), roles(manifest.tensors, role_of),
-        specs(options.schemes, [](const Scheme& s) { return s.spec; });
+    const python::Texts names(manifest.tensors, name_of), roles(manifest.tensors, role_of), specs(schemes, [](const Scheme& s) { return s.spec; });
     const python::Texts stages(std::array{"reduced", "wire"}, [](const char* stage) { return stage; });
     python::TextPool formats, topologies, notes;
     python::Columns<ResultRow> c(rows);
@@ -39,7 +38,7 @@ py::dict columns(const Trace& trace, const ReplayOptions& options, const std::ve
     c.texts("scheme", [&](const ResultRow& r) { return specs[r.scheme_index]; });
     c.texts("format", [&](const ResultRow& r) { return formats(r.format); });
     c.texts("topology", [&](const ResultRow& r) { return topologies(r.topology); });
-    c.integers("workers", [&](const ResultRow&) { return std::optional<std::int64_t>(options.workers); });
+    c.integers("workers", [&](const ResultRow&) { return std::optional<std::int64_t>(workers); });
     c.texts("stage", [&](const ResultRow& r) { return stages[r.wire ? 1 : 0]; });
 #define APSCOPE_COUNT(name) c.integers(#name, [](const ResultRow& r) -> std::optional<std::int64_t> { return r.name; });
 #define APSCOPE_REAL(name) c.plain<double>(#name, [](const ResultRow& r) { return r.name; });
@@ -83,25 +82,47 @@ py::dict histogram_columns(const Trace& trace, const std::vector<ItemHistogram>&
     return c.take();
 }
 
+ReplayOptions options_of(const MadeSchemes& made, const std::vector<std::string>& schemes, const std::vector<std::string>& topologies,
+                         std::vector<std::size_t> steps, std::vector<std::size_t> tensors, int workers, std::uint64_t seed, std::size_t shard,
+                         std::size_t shards, int draws) {
+    ReplayOptions options;
+    for (const std::string& s : schemes) options.schemes.push_back(parse_scheme(s, &made));
+    for (const std::string& t : topologies) options.topologies.push_back(parse_topology(t));
+    options.steps = std::move(steps);
+    options.tensors = std::move(tensors);
+    options.workers = workers;
+    options.seed = seed;
+    options.shard = shard;
+    options.shards = shards;
+    options.draws = draws;
+    return options;
+}
+
 }  // namespace
 
 void bind_replay(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& made) {
     m.attr("NOT_MEASURABLE") = std::string(not_measurable);
+    m.def("work_costs",
+          [made](const Trace& trace, const std::vector<std::string>& schemes, const std::vector<std::string>& topologies,
+                 std::vector<std::size_t> steps, std::vector<std::size_t> tensors, int workers, std::uint64_t seed, std::size_t shard,
+                 std::size_t shards, int draws) {
+        const ReplayOptions options =
+            options_of(*made, schemes, topologies, std::move(steps), std::move(tensors), workers, seed, shard, shards, draws);
+        const py::gil_scoped_release release;
+        return work_costs(trace, options);
+    },
+          py::arg("trace"), py::arg("schemes"), py::arg("topologies"), py::arg("steps"), py::arg("tensors"), py::arg("workers"), py::arg("seed"),
+          py::arg("shard"), py::arg("shards"), py::arg("draws"));
     m.def("replay",
           [made](const Trace& trace, const std::vector<std::string>& schemes, const std::vector<std::string>& topologies,
-                 std::vector<std::size_t> steps, std::vector<std::size_t> tensors, int workers, std::uint64_t seed, int threads, std::size_t shard,
-                 std::size_t shards, int draws, const py::dict& states, const py::object& progress, const py::object& device) {
-        ReplayOptions options;
-        for (const std::string& s : schemes) options.schemes.push_back(parse_scheme(s, made.get()));
-        for (const std::string& t : topologies) options.topologies.push_back(parse_topology(t));
-        options.steps = std::move(steps);
-        options.tensors = std::move(tensors);
-        options.workers = workers;
-        options.seed = seed;
+                 std::vector<std::size_t> steps, std::vector<std::size_t> tensors, int workers, std::uint64_t seed, std::size_t shard,
+                 std::size_t shards, int draws, int threads, std::size_t memory, std::optional<std::vector<std::size_t>> items,
+                 const py::dict& states, bool keep_states, const py::object& progress, const py::object& device) {
+        ReplayOptions options = options_of(*made, schemes, topologies, std::move(steps), std::move(tensors), workers, seed, shard, shards, draws);
         options.threads = threads;
-        options.shard = shard;
-        options.shards = shards;
-        options.draws = draws;
+        options.memory = memory;
+        options.items = std::move(items);
+        options.keeps_states = keep_states;
         options.device = python::from_capsule(device);
         for (const auto& [key, state] : states) options.states[key.cast<std::string>()] = State(python::to_named_rows(state.cast<py::dict>()));
         // Not at every item: Python takes longer over it than small ones do.
@@ -114,15 +135,16 @@ void bind_replay(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>&
             if (!progress.is_none()) progress(done, total);
         };
         ReplayResult result;
+        const std::vector<Scheme> asked = options.schemes;
         {
             const py::gil_scoped_release release;
-            result = replay(trace, options);
+            result = replay(trace, std::move(options));
         }
         py::dict after;
-        for (const auto& [key, state] : result.states) after[py::str(key)] = python::to_dict(state.rows());
-        return py::make_tuple(columns(trace, options, result.rows), histogram_columns(trace, result.histograms), after);
+        for (auto& [key, state] : result.states) after[py::str(key)] = python::to_dict(std::move(state).rows());
+        return py::make_tuple(columns(trace, asked, workers, result.rows), histogram_columns(trace, result.histograms), after);
     },
           py::arg("trace"), py::arg("schemes"), py::arg("topologies"), py::arg("steps"), py::arg("tensors"), py::arg("workers"), py::arg("seed"),
-          py::arg("threads"), py::arg("shard"), py::arg("shards"), py::arg("draws"), py::arg("states"), py::arg("progress"),
-          py::arg("device") = py::none());
+          py::arg("shard"), py::arg("shards"), py::arg("draws"), py::arg("threads"), py::arg("memory"), py::arg("items"), py::arg("states"),
+          py::arg("keep_states"), py::arg("progress"), py::arg("device") = py::none());
 }

@@ -98,7 +98,7 @@ void bind_trace(apscope::python::Module& m) {
         .def_readonly("loss_divided_by_workers", &Manifest::loss_divided_by_workers)
         .def_readonly("metadata", &Manifest::metadata);
     python::Class<Trace>(m, "Trace")
-        .def_static("open", &Trace::open, py::arg("path"))
+        .def_static("open", &Trace::open, py::arg("path"), py::arg("arriving") = false)
         .def_property_readonly("manifest", &Trace::manifest, py::return_value_policy::reference_internal)
         .def_property_readonly("path", &Trace::path)
         .def_property_readonly("manifest_bytes", [](const Trace& t) { return py::bytes(t.manifest_bytes()); })

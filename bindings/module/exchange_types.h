@@ -18,6 +18,13 @@ using Array = py::array_t<double, py::array::c_style | py::array::forcecast>;
 
 inline Array to_array(std::span<const double> row) { return Array(static_cast<py::ssize_t>(row.size()), row.data()); }
 
+// The row itself, which the array then owns.
+inline Array to_array(Row&& row) {
+    auto* held = new Row(std::move(row));
+    const py::capsule owner(held, [](void* p) { delete static_cast<Row*>(p); });
+    return Array(static_cast<py::ssize_t>(held->size()), held->data(), owner);
+}
+
 inline Array to_array(const Rows& rows) {
     const std::size_t n = rows.empty() ? 0 : rows[0].size();
     Array a({rows.size(), n});
@@ -39,9 +46,9 @@ inline Rows to_rows(const Array& a, std::size_t workers, const std::string& part
     return rows;
 }
 
-inline py::dict to_dict(const NamedRows& rows) {
+inline py::dict to_dict(NamedRows rows) {
     py::dict d;
-    for (const auto& [name, row] : rows) d[py::str(name)] = to_array(row);
+    for (auto& [name, row] : rows) d[py::str(name)] = to_array(std::move(row));
     return d;
 }
 

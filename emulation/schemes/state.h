@@ -17,22 +17,27 @@
 #include <utility>
 #include <vector>
 
+#include "emulation/machine/buffers.h"
+
 namespace apscope::detail {
 
-using Row = std::vector<double>;               // one worker's values, or a sum of them
+using Row = Buffer<double>;                    // one worker's values, or a sum of them
 using Rows = std::vector<Row>;                 // one row a worker
 using NamedRows = std::map<std::string, Row>;  // a record as others see it
 
-// Writes what it is shown as named rows, or takes it out of them; what is not among them stays as it is. Integers up to
-// 2^53 and truth values are numbers there. Rows without elements are not written.
+// Writes what it is shown as named rows, a copy or, from a record that is of no more use, the rows themselves; or takes it
+// out of them, where what is not among them stays as it is. Integers up to 2^53 and truth values are numbers there. Rows
+// without elements are not written.
 class Fields {
 public:
-    Fields(NamedRows& rows, bool writes) : rows_(rows), writes_(writes) {}
+    enum class Way { takes, copies, moves };
+
+    Fields(NamedRows& rows, Way way) : rows_(rows), way_(way) {}
 
     // One row of these, in this order.
     template <class... Number>
     void numbers(const std::string& name, Number&... number) {
-        if (writes_) {
+        if (writes()) {
             rows_[name] = {static_cast<double>(number)...};
             return;
         }
@@ -45,26 +50,32 @@ public:
         const double* next = row.data();
         ((number = static_cast<Number>(*next++)), ...);
     }
+    void row(const std::string& name, Row& row) {
+        if (writes()) {
+            if (!row.empty()) rows_[name] = way_ == Way::moves ? std::move(row) : row;
+        } else if (Row found = take(name); !found.empty()) {
+            row = std::move(found);
+        }
+    }
     template <class Number>
     void row(const std::string& name, std::vector<Number>& row) {
-        if (!writes_) {
-            const Row found = take(name);
-            if (!found.empty()) row.assign(found.begin(), found.end());
-        } else if (!row.empty()) {
-            rows_[name] = Row(row.begin(), row.end());
+        if (writes()) {
+            if (!row.empty()) rows_[name] = Row(row.begin(), row.end());
+        } else if (const Row found = take(name); !found.empty()) {
+            row.assign(found.begin(), found.end());
         }
     }
     // name/0, name/1, ...: one row a worker.
     void rows(const std::string& name, Rows& rows) {
-        for (std::size_t w = 0; writes_ ? w < rows.size() : rows_.contains(numbered(name, w)); ++w) {
-            if (!writes_) rows.resize(w + 1);
+        for (std::size_t w = 0; writes() ? w < rows.size() : rows_.contains(numbered(name, w)); ++w) {
+            if (!writes()) rows.resize(w + 1);
             row(numbered(name, w), rows[w]);
         }
     }
     // name/KEY: a number, a row, or a struct whose members() is a tuple of references to numbers.
     template <class Value>
     void each(const std::string& name, std::map<std::string, Value>& values) {
-        if (!writes_) {
+        if (!writes()) {
             const std::string prefix = name + "/";
             for (auto found = rows_.lower_bound(prefix); found != rows_.end() && found->first.starts_with(prefix); ++found) {
                 values.try_emplace(found->first.substr(prefix.size()));
@@ -79,7 +90,7 @@ public:
     }
     // What a part looks up itself: all that there is, to write to or to take from.
     NamedRows& all() { return rows_; }
-    bool writes() const { return writes_; }
+    bool writes() const { return way_ != Way::takes; }
 
 private:
     static std::string numbered(const std::string& name, std::size_t w) { return name + "/" + std::to_string(w); }
@@ -89,7 +100,7 @@ private:
     }
 
     NamedRows& rows_;
-    bool writes_;
+    Way way_;
 };
 
 class Record {
@@ -108,10 +119,18 @@ public:
         return part(Part{});
     }
 
-    NamedRows rows() const {
+    NamedRows rows() const& {
         NamedRows all = others_;
-        Fields fields(all, true);
+        Fields fields(all, Fields::Way::copies);
         for (auto& [type, held] : parts_) held.fields(held.part, fields);
+        return all;
+    }
+    // Of a record that nobody needs any more: no row is copied.
+    NamedRows rows() && {
+        NamedRows all = std::move(others_);
+        Fields fields(all, Fields::Way::moves);
+        for (auto& [type, held] : parts_) held.fields(held.part, fields);
+        parts_.clear();
         return all;
     }
 
@@ -126,7 +145,7 @@ private:
         Held& held = found->second;
         if (is_new) {
             held = {std::move(initial), [](std::any& any, Fields& fields) { std::any_cast<Part&>(any).fields(fields); }};
-            Fields fields(others_, false);
+            Fields fields(others_, Fields::Way::takes);
             held.fields(held.part, fields);
         }
         return std::any_cast<Part&>(held.part);

@@ -171,6 +171,7 @@ struct TensorScheme {
     bool draws = false;                // random words decide something
     bool reduction_draws = false;      // in reduce() too, not in encode() alone
     bool shares_draws = false;         // all messages are drawn by the same words: variances of their sum are not sums of theirs
+    bool has_own_parts = false;        // functions of a caller's, who expects recorded gradients in them
     bool sees_special = false;         // elements that are not finite do not bypass it
     bool rounds_turned = false;        // encode() turns what it rounds to another basis, and back
     std::optional<GridLimits> limits;  // of the float grid under the agreed scale that select() names: scale or scales

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from apscope._traces.trace import KINDS, open_trace
+from apscope._traces.opening import open_trace
+from apscope._traces.trace import KINDS
 from apscope._traces.trace_info import check
 
 DATA = Path(__file__).parents[2] / "notebooks" / "data"

@@ -122,3 +122,14 @@ def test_a_skipped_step_is_a_lost_gradient_to_the_greedy_choice():
     lost = f.sum_squared_reference[f.skipped].sum()
     assert lost > 0.1 * f.sum_squared_reference.sum()
     assert front.nmse[0] == pytest.approx((lost + f.sum_squared_error[~f.skipped].sum()) / f.sum_squared_reference.sum(), rel=1e-12)
+
+
+def test_a_branch_remembers_apart_from_the_same_scheme_by_itself():
+    spec = "error_feedback(sign)"
+    policy = f"hybrid(last=none:fp16;else={spec})"
+    alone = [apscope.replay(DATA / "digits", s, topology="ring", keep_states=True) for s in (spec, policy)]
+    both = apscope.replay(DATA / "digits", [spec, policy], topology="ring", keep_states=True)
+    for one, name in zip(alone, (spec, policy)):
+        assert both.frame[both.frame.scheme == name].reset_index(drop=True).equals(one.frame)
+    assert set(both.states["digits"]) == {key for one in alone for key in one.states["digits"]}
+    assert all(key.startswith((spec + "|", policy + "/" + spec + "|")) for key in both.states["digits"])

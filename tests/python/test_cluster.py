@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import apscope
+from apscope import _core
+from apscope._replay.cluster import parts_by_cost
 from apscope._replay.progress import Bar
 from apscope.cli import main
 from apscope.record import TraceWriter
@@ -35,7 +37,7 @@ def client(request):
 
 
 def replay(digits, **options):
-    return apscope.replay(digits, SCHEMES, topology=["ring", "tree"], **options)
+    return apscope.replay(digits, SCHEMES, topology=["ring", "tree"], keep_states=True, **options)
 
 
 @pytest.fixture(scope="module")
@@ -114,12 +116,68 @@ def test_a_worker_that_ends_is_one_sentence(digits, monkeypatch):
     def die(*arguments):
         os._exit(1)
 
-    monkeypatch.setattr("apscope._replay.cluster.run_shard", die)
+    monkeypatch.setattr("apscope._replay.cluster.run_part", die)
     settings = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
     once = dask.config.set({"distributed.scheduler.allowed-failures": 0})
     with once, distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster) as client:
         with pytest.raises(ChildProcessError, match=r"^the Dask worker tcp://.* ended while it replayed"):
             replay(digits, client=client)
+
+
+def test_a_worker_that_is_killed_leaves_its_part_to_another(digits, tmp_path):
+    """The first worker to begin is killed at its first item; its part is done elsewhere, to the same bytes."""
+    mark = tmp_path / "killed"
+    code = f"""
+import os, signal
+from apscope import _core
+real = _core.replay
+def replay(*arguments):
+    try:
+        os.close(os.open({str(mark)!r}, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return real(*arguments)
+    *before, told, device = arguments
+    def die(done, total):
+        if 0 < done < total:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return real(*before, die, device)
+_core.replay = replay
+"""
+    settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster) as client:
+        client.run(lambda: exec(code, {}))
+        before = {name: worker["pid"] for name, worker in client.run(lambda: {"pid": os.getpid()}).items()}
+        found = replay(digits, client=client)
+        after = {name: worker["pid"] for name, worker in client.run(lambda: {"pid": os.getpid()}).items()}
+    assert mark.exists() and set(before.values()) != set(after.values())
+    for results, folder in ((replay(digits), tmp_path / "here"), (found, tmp_path / "there")):
+        results.save(folder)
+    for name in FILES:
+        assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes(), name
+
+
+def test_parts_cost_what_their_workers_can_do():
+    costs = [8.0, 1.0, 1.0, 5.0, 1.0, 0.0, 2.0, 6.0]
+    parts = parts_by_cost(costs, [1, 3])
+    assert sorted(i for part in parts for i in part) == list(range(len(costs)))
+    one, three = (sum(costs[i] for i in part) for part in parts)
+    assert one == 6.0 and three == 18.0
+    assert parts_by_cost([3.0], [2, 2]) == [[0], []]
+    assert [len(p) for p in parts_by_cost([0.0] * 10, [1, 1])] == [5, 5]
+
+
+def test_parts_are_made_by_cost_not_by_count(tmp_path):
+    """One large tensor costs as much as all the others together."""
+    with TraceWriter(tmp_path / "t", workers=2) as writer:
+        for rank in range(2):
+            writer.add(0, rank, "large", np.ones(50_000, np.float32))
+            for i in range(10):
+                writer.add(0, rank, f"small{i}", np.ones(5_000, np.float32))
+        writer.end_step(0, loss=1.0)
+    trace = apscope.open_trace(tmp_path / "t")
+    costs = _core.work_costs(trace.core, ["sign"], ["ring"], [0], list(range(11)), 2, 0, 0, 1, 1)
+    assert len(costs) == 11 and all(c > 0 for c in costs)
+    assert sorted(len(part) for part in parts_by_cost(costs, [1, 1])) == [1, 10]
 
 
 def test_what_is_no_client_is_refused(digits):

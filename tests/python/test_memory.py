@@ -12,13 +12,16 @@ import sys
 import numpy as np
 import pytest
 
+import apscope
+from apscope._replay.memory import memory_bytes
+from apscope.cli import main
 from apscope.record import TraceWriter
 
 STEPS, WORKERS, TENSORS, ELEMENTS = 2, 4, 128, 32768  # 128 MiB; one tensor of all workers is 512 KiB
 BYTES = STEPS * WORKERS * TENSORS * ELEMENTS * 4
 
-# Arguments: small trace, trace, limit in bytes (0: none), threads, schemes. Prints by how much the largest
-# resident set (anonymous pages and pages of files) grew, in bytes.
+# Arguments: small trace, trace, limit in bytes (0: none), threads, memory (0: not given), schemes. Prints by how much the
+# largest resident set (anonymous pages and pages of files) grew, in bytes.
 CHILD = """
 import resource, sys
 import apscope
@@ -27,13 +30,14 @@ def status(field):
     with open("/proc/self/status") as lines:
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field + ":"))
 
-small, trace, limit, threads, *schemes = sys.argv[1:]
-apscope.replay(small, schemes, threads=int(threads))
+small, trace, limit, threads, memory, *schemes = sys.argv[1:]
+options = {"threads": int(threads), "memory": int(memory) or None, "topology": "ring"}
+apscope.replay(small, schemes, **options)
 before = status("VmHWM")
 if int(limit):
     most = status("VmData") + int(limit)
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-results = apscope.replay(trace, schemes, threads=int(threads))
+results = apscope.replay(trace, schemes, **options)
 assert len(results.frame) > 0
 print(status("VmHWM") - before)
 """
@@ -58,8 +62,8 @@ def traces(tmp_path_factory):
     return write(folder / "small", 4, 1000), write(folder / "large", TENSORS, ELEMENTS)
 
 
-def replay(traces, limit, threads, *schemes):
-    words = [str(w) for w in (*traces, limit, threads, *schemes)]
+def replay(traces, limit, threads, *schemes, memory=0):
+    words = [str(w) for w in (*traces, limit, threads, memory, *schemes)]
     return subprocess.run([sys.executable, "-c", CHILD, *words], capture_output=True, text=True)
 
 
@@ -106,3 +110,80 @@ def test_half_precision_is_widened_a_tensor_at_a_time(traces, tmp_path):
     done = replay((traces[0], half), BYTES // 10, 1, "aps:e4m3")
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < BYTES // 10
+
+
+@pytest.fixture(scope="module")
+def four_tensors(tmp_path_factory):
+    # 4 Mi values of all workers each: 16 MiB as fp32 numbers.
+    return write(tmp_path_factory.mktemp("four") / "large", 4, 2**20)
+
+
+# At once, of one of these tensors: copies; copies and what is remembered; that alone.
+HUNGRY = ["top_k", "onebit_adam", "error_feedback(sign)"]
+
+
+def test_a_budget_bounds_what_runs_at_once(traces, four_tensors):
+    """Four threads have four tensors at once, unless a budget has room for one only."""
+    needs = 340 * 2**20  # of a tensor with onebit_adam, the hungriest
+    free = replay((traces[0], four_tensors), 0, 4, *HUNGRY)
+    bounded = replay((traces[0], four_tensors), 0, 4, *HUNGRY, memory=needs)
+    assert free.returncode == bounded.returncode == 0, free.stderr + bounded.stderr
+    assert int(bounded.stdout) < needs < int(free.stdout)
+
+
+def test_a_budget_that_holds_no_item_is_refused(four_tensors):
+    with pytest.raises(
+        ValueError, match=r"^memory 8M is too little: tensor '0.weight' with scheme 'top_k' takes \d+(\.\d)?M at once; give at least \d+"
+    ) as e:
+        apscope.replay(four_tensors, "top_k", memory="8M")
+    least = str(e.value).split("give at least ")[1].split(",")[0]
+    assert len(apscope.replay(four_tensors, "top_k", memory=least, topology="ring").frame)
+
+
+def test_states_that_are_kept_count(four_tensors):
+    kept = 8 * 4 * 2**20 * 4  # errors of all four tensors
+    apscope.replay(four_tensors, "error_feedback(sign)", memory=kept, topology="ring", threads=1)
+    with pytest.raises(ValueError, match=r"and the states that are kept 128(\.1)?M; give at least"):
+        apscope.replay(four_tensors, "error_feedback(sign)", memory=kept, topology="ring", threads=1, keep_states=True)
+
+
+def test_what_is_remembered_goes_with_the_last_step(traces, four_tensors):
+    """One tensor's errors at a time: 8 bytes a value, beside its fp32 numbers, which are mapped."""
+    done = replay((traces[0], four_tensors), 0, 1, "error_feedback(sign)")
+    assert done.returncode == 0, done.stderr
+    one = 2**20 * 4 * (8 + 4)
+    assert int(done.stdout) < 1.5 * one
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("4G", 2**32), ("512M", 2**29), ("1.5k", 1536), ("4GiB", 2**32), ("4GB", 4 * 10**9), ("7", 7), (7, 7), ("2 T", 2**41), (None, 0)],
+)
+def test_memory_is_written_as_everywhere(text, number):
+    assert memory_bytes(text) == number
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [("4X", "memory '4X' is not a number of bytes such as"), ("-1G", "is not a number"), ("0", "memory=0 is not between 1"), (0, "memory=0")],
+)
+def test_other_memory_is_one_sentence(wrong, why):
+    with pytest.raises(ValueError, match=why):
+        memory_bytes(wrong)
+    with pytest.raises(TypeError, match="memory=1.5 must be an integer"):
+        memory_bytes(1.5)
+
+
+def test_the_command_line_takes_memory(four_tensors, tmp_path, capsys):
+    words = ["replay", str(four_tensors), "-o", str(tmp_path / "r"), "--scheme", "sign", "--topology", "ring"]
+    assert main([*words, "--memory", "1M"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("apscope: memory 1M is too little: tensor '0.weight' with scheme 'sign' takes ") and told.count("\n") == 1
+    assert main([*words, "--memory", "1G"]) == 0
+
+
+def test_results_without_states_say_so(traces):
+    results = apscope.replay(traces[0], "error_feedback(sign)", topology="ring")
+    with pytest.raises(ValueError, match="replay with keep_states=True"):
+        results.states
+    assert list(apscope.replay(traces[0], "error_feedback(sign)", topology="ring", keep_states=True).states) == ["small"]

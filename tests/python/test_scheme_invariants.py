@@ -231,7 +231,7 @@ def test_threads_shards_and_stops_change_nothing(tmp_path):
     assert apscope.replay(trace, specs, threads=2, **options).frame.equals(whole.frame)
     shards = [apscope.replay(trace, specs, shard=(i, 3), **options) for i in range(3)]
     assert apscope.merge(shards[::-1]).frame.equals(whole.frame)
-    first = apscope.replay(trace, specs, steps="0:3", **options)
+    first = apscope.replay(trace, specs, steps="0:3", keep_states=True, **options)
     second = apscope.replay(trace, specs, steps="3:6", states=first.states, **options)
     joined = pd.concat([first.frame, second.frame], ignore_index=True)
     for spec in specs:

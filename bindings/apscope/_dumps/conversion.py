@@ -12,9 +12,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from .._traces.opening import open_trace
 from .._traces.order import FILES, GIVEN
 from .._traces.selection import parse_steps
-from .._traces.trace import Trace, open_trace
+from .._traces.trace import Trace
 from .dtypes import code_word
 from .layout import Layout, Options, lay_out
 from .names import Item, name_all

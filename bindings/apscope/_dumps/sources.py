@@ -133,7 +133,7 @@ class Source:
         try:
             import fsspec
         except ImportError:
-            raise ValueError(f"{self.text} needs fsspec, which is not installed; pip install 'apscope[dumps]'") from None
+            raise ValueError(f"{self.text} needs fsspec, which is not installed; pip install 'apscope[remote]'") from None
         try:
             self.remote, root = fsspec.core.url_to_fs(self.text)
             self._is_file = self.remote.isfile(root)

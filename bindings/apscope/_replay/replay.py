@@ -9,15 +9,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
-from .._arrays.checks import integer, text
+from .._arrays.checks import flag, integer, text
 from .._results.columns import frame_of, joined
 from .._results.results import Results, in_order
 from .._schemes.lists import schemes_of
 from .._schemes.scheme import Scheme
+from .._traces.opening import open_trace
 from .._traces.order import warn_of_guessed_order
 from .._traces.selection import parse_steps
-from .._traces.trace import Trace, open_trace
+from .._traces.trace import Trace
 from ..record._writer import json_number
+from .memory import memory_bytes
 from .progress import Bar
 
 if TYPE_CHECKING:
@@ -100,7 +102,7 @@ def _describe(trace: Trace, steps: list[int], tensors: list[int], workers: int) 
 
 
 def _command(traces: list[Trace], schemes: list[Scheme], topologies: list[str], options: list[str]) -> str:
-    words = ["apscope", "replay", *(str(t.path) for t in traces)]
+    words = ["apscope", "replay", *(t.source for t in traces)]
     for s in schemes:
         words += ["--scheme", s.spec]
     for t in topologies or ["exact"]:  # none: exact, which is always there, and not the default ones
@@ -129,9 +131,11 @@ def replay(
     tensors: str | None = None,
     seed: int = 0,
     threads: int = 0,
+    memory: int | str | None = None,
     shard: Sequence[int] | None = None,
     draws: int = 1,
     states: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
+    keep_states: bool = False,
     device: str = "cpu",
     progress: bool = False,
     client: Client | None = None,
@@ -140,8 +144,8 @@ def replay(
 
     Parameters
     ----------
-    traces : Trace, path-like, or a sequence of them
-        Recorded traces.
+    traces : Trace, path-like, URL, or a sequence of them
+        Recorded traces, as `open_trace` takes them.
     schemes : Scheme, spec, or a sequence of them
         ``main``, the default, stands for `main_schemes`, ``all`` for `all_schemes`. Nothing is added to others.
     topology : str or sequence of str
@@ -157,6 +161,12 @@ def replay(
         Of the random draws.
     threads : int
         0 takes all of the machine's. Their number never changes a bit.
+    memory : int or str, optional
+        What tensors may take at once, in bytes or as a text: ``4G``, ``512M`` (powers of 1024), ``4GB`` (of 1000); by default
+        half of the machine's memory, or of what its control group leaves. It bounds how many items run at
+        once, and changes no bit. What an item needs (its recorded values, copies of them that its schemes make, and what
+        they remember) is found by running the schemes on small tensors first. Python, its libraries and the
+        results' tables come on top.
     shard : (I, N), optional
         Every N-th item, from the I-th; `apscope.merge` joins the N results.
     draws : int
@@ -164,6 +174,10 @@ def replay(
     states : mapping, optional
         ``Results.states`` of a replay of the steps before: schemes go on where it ended, and the rows are
         those of one replay over all the steps.
+    keep_states : bool
+        Whether `Results.states` is wanted. Without it what a scheme remembers of a tensor is dropped with the
+        tensor's last step; with it, it stays in memory for all of them (8 bytes an element and worker for
+        ``error_feedback``).
     device : str
         ``cpu``, or ``cuda``: the first GPU that CUDA finds does the work of schemes that round scaled
         gradients to a float format (their specs name one: ``aps:e4m3``), all but the choice of the scales:
@@ -176,9 +190,11 @@ def replay(
         A progress bar on standard error: values visited (once by the statistics, once by every scheme), how
         many a second, and the time left.
     client : dask.distributed.Client, optional
-        Replay on this Dask cluster, local or remote: a shard for every Dask worker, on `threads` threads (0:
-        as many as the worker has). The rows are the same, byte for byte. Every worker must have this version
-        of apscope and read the traces under the same absolute path as here. Needs ``apscope[dask]``.
+        Replay on this Dask cluster, local or remote: a part for every Dask worker, on `threads` threads (0:
+        as many as the worker has) and within `memory` (by default half of the worker's own limit). Parts cost as much as
+        their workers have threads, by the time that the schemes take on small tensors here. A worker that ends leaves its
+        part to another. The rows are the same, byte for byte. Every worker must have this version of apscope
+        and read the traces under the same absolute path, or URL, as here. Needs ``apscope[dask]``.
 
     Returns
     -------
@@ -188,7 +204,7 @@ def replay(
     ------
     ValueError
         Unknown schemes, topologies, steps, tensors; more workers than recorded; a damaged trace; a trace
-        that a Dask worker does not find.
+        that a Dask worker does not find; `memory` that does not do for the largest item.
     TypeError
         `client` is no Dask client.
     ChildProcessError
@@ -199,7 +215,7 @@ def replay(
         The GPU has no room for 4096 elements of every worker.
     """
     if client is not None:
-        from .cluster import check_client, replay_on
+        from .cluster import Job, check_client, replay_on
 
         check_client(client)
     if device not in ("cpu", "cuda"):
@@ -223,7 +239,9 @@ def replay(
     index, count = _check_shard(shard)
     seed = integer("seed", seed, 0, 2**64 - 1)
     threads = integer("threads", threads, 0, 2**20)
+    memory = memory_bytes(memory)
     draws = integer("draws", draws, 1, 2**20)
+    keep_states = flag("keep_states", keep_states)
     if workers is not None:
         workers = integer("workers", workers, 0, 2**31 - 1)
     if tensors is not None:
@@ -233,6 +251,7 @@ def replay(
         steps = [int(n) for n in steps]  # once: every trace reads them, and so does the command
 
     specs = [s.spec for s in chosen]
+    kinds = ["gradient", *sorted({need for s in chosen for need in s.needs} & {"weights", "full_batch"})]
     options: list[str] = []
     if workers is not None:
         options += ["--workers", str(workers)]
@@ -254,12 +273,16 @@ def replay(
         used = trace.workers if workers is None else workers
         arguments = (specs, topologies, step_indices, tensor_indices, used, seed)
         before = {} if states is None else dict(states.get(trace.name, {}))
+        trace.require(step_indices, range(used), kinds)
         with Bar(trace.name, progress) as update:
             if client is None:
-                columns, histogram, after = _core.replay(trace.core, *arguments, threads, index, count, draws, before, update, on_device)
+                columns, histogram, after = _core.replay(
+                    trace.core, *arguments, index, count, draws, threads, memory, None, before, keep_states, update, on_device
+                )
                 made = [(columns, histogram)]
             else:
-                made, after = replay_on(client, trace, arguments, threads, (index, count), draws, before, update, device)
+                job = Job(arguments, draws, threads, memory, before, keep_states, device, kinds)
+                made, after = replay_on(client, trace, job, (index, count), update)
         states_after[trace.name] = after
         described.append(_describe(trace, step_indices, tensor_indices, used))
         parts += [(trace.name, columns, histogram) for columns, histogram in made]
@@ -280,5 +303,6 @@ def replay(
         results = Results(in_order(frame_of(rows), provenance), in_order(frame_of(histograms), provenance), provenance)
     else:
         results = Results(rows, histograms, provenance)
-    results.states = states_after
+    if keep_states:
+        results.states = states_after
     return results

@@ -40,13 +40,24 @@ class Results:
         Command, seed, version, schemes, topologies, traces with their hashes, shard.
     states : dict
         What stateful schemes remember after the last step: by trace, then by scheme (and tensor), arrays by
-        name; `replay(..., states=)` goes on from there. Not saved, and empty in results that were read.
+        name; `replay(..., states=)` goes on from there. Of a replay that was asked to keep them (``keep_states=True``);
+        not saved. ValueError for other results.
     """
 
     def __init__(self, frame: pd.DataFrame | Columns, histograms: pd.DataFrame | Columns, provenance: dict[str, Any]) -> None:
         self._tables: dict[str, pd.DataFrame | Columns] = {"frame": frame, "histograms": histograms}
         self.provenance = provenance
-        self.states: dict[str, dict[str, dict[str, Any]]] = {}
+        self._states: dict[str, dict[str, dict[str, Any]]] | None = None
+
+    @property
+    def states(self) -> dict[str, dict[str, dict[str, Any]]]:
+        if self._states is None:
+            raise ValueError("these results have no states to go on from; replay with keep_states=True")
+        return self._states
+
+    @states.setter
+    def states(self, states: dict[str, dict[str, dict[str, Any]]]) -> None:
+        self._states = states
 
     def _as_frame(self, name: str) -> pd.DataFrame:
         """A table as pandas has it; made at the first use, for pandas takes longer to import than a small replay."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from .. import _core
-from .._results.folders import check_readable, what_is
 
 KINDS = ("gradient", "weights", "full_batch", "activation_gradient", "layer_input")
 
@@ -22,7 +20,9 @@ class Trace:
     Attributes
     ----------
     path : pathlib.Path
-        The trace's folder.
+        The trace's folder; of a trace elsewhere the temporary one that its files are fetched into.
+    source : str
+        Where it was opened: the folder, or the URL.
     manifest
         Everything the manifest says, by attribute: ``model``, ``stage``, ``reduction``,
         ``loss_divided_by_workers``, ``workers``, ``metadata``, ``tensors`` (name, shape, role, size)
@@ -33,6 +33,7 @@ class Trace:
         self.core = core
         self.manifest = core.manifest
         self.path = Path(core.path)
+        self.source = str(self.path)
 
     @property
     def name(self) -> str:
@@ -68,6 +69,9 @@ class Trace:
     def hash(self) -> str:
         """SHA-256 of manifest.json, which holds the SHA-256 of every file of the trace."""
         return hashlib.sha256(self.core.manifest_bytes).hexdigest()
+
+    def require(self, steps: Iterable[int] | None = None, ranks: Iterable[int] | None = None, kinds: Iterable[str] = KINDS) -> None:
+        """Sees to it that the files of these kinds are here, of steps by their indices and of ranks; by default all. Here they are."""
 
     def read(self, step: int, tensor: str, worker: int = 0, kind: str = "gradient") -> np.ndarray:
         """One recorded tensor.
@@ -129,34 +133,6 @@ class Trace:
         from .show import trace_html
 
         return trace_html(self)
-
-
-def open_trace(path: str | os.PathLike) -> Trace:
-    """Opens a trace: a folder with a manifest.json (docs/trace_format.md).
-
-    Reads the manifest and checks that every file it lists is there in full length; reads no values.
-
-    Parameters
-    ----------
-    path : path-like
-        The trace's folder.
-
-    Returns
-    -------
-    Trace
-
-    Raises
-    ------
-    ValueError
-        `path` is no trace, or its manifest or a file is malformed, missing or truncated; the
-        sentence names the file.
-    OSError
-        A file cannot be read.
-    """
-    path = check_readable(path)
-    if not (path / "manifest.json").exists():
-        raise ValueError(f"{path} is no trace: {what_is(path, 'manifest.json')}")
-    return Trace(_core.Trace.open(path))
 
 
 def _few(values: tuple[int, ...]) -> str:

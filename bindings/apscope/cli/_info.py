@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from .._traces.trace import open_trace
+from .._traces.opening import open_trace
 from .._traces.trace_info import check, describe
 
 
@@ -14,7 +14,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="model, steps, workers, tensors, sizes, what else was recorded",
         description="Prints what a trace holds.",
     )
-    parser.add_argument("trace", metavar="TRACE", help="the trace's folder")
+    parser.add_argument("trace", metavar="TRACE", help="the trace's folder, or a URL that fsspec reads")
     parser.add_argument("--check", action="store_true", help="compare every file with its SHA-256 and shapes")
     parser.set_defaults(run=run)
 

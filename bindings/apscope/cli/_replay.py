@@ -14,7 +14,7 @@ from .._results.results import Results
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser("replay", help="put recorded gradients through schemes and topologies", allow_abbrev=False)
-    parser.add_argument("traces", nargs="+", metavar="TRACE", help="a recorded trace's folder")
+    parser.add_argument("traces", nargs="+", metavar="TRACE", help="a recorded trace's folder, or a URL that fsspec reads, such as s3://bucket/run")
     parser.add_argument("-o", "--output", required=True, metavar="RESULTS", help="the folder to write")
     parser.add_argument("--force", action="store_true", help="replace files in the folder that are of the same names and none of apscope's")
     parser.add_argument(
@@ -31,6 +31,7 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument("--tensors", metavar="REGEX", help="tensors whose name matches")
     parser.add_argument("--device", default="cpu", help="cpu, or cuda: a GPU does what schemes with a float format need; the same rows")
     parser.add_argument("--threads", type=int, default=0, metavar="N", help="0: all of the machine's")
+    parser.add_argument("--memory", metavar="BYTES", help="what tensors may take at once, such as 4G or 512M; by default half of the machine's")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the random draws")
     parser.add_argument("--draws", type=int, default=1, metavar="K", help="sample what has no closed form, K >= 3")
     parser.add_argument("--shard", metavar="I/N", help="every N-th item, from the I-th (from 0); join with apscope merge")
@@ -76,6 +77,7 @@ def _replay(args: argparse.Namespace, client: Any) -> Results:
         tensors=args.tensors,
         seed=args.seed,
         threads=args.threads,
+        memory=args.memory,
         shard=_shard(args.shard),
         draws=args.draws,
         device=args.device,

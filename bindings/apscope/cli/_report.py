@@ -9,6 +9,7 @@ from .._replay.replay import replay
 from .._report import check_destination, report
 from .._results.folders import check_readable, what_is
 from .._results.results import Results
+from .._traces.opening import is_url
 from ._table import warn
 
 
@@ -19,18 +20,20 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         allow_abbrev=False,
         description="Writes a self-contained HTML report. A trace is first replayed through --scheme main and the default topologies.",
     )
-    parser.add_argument("source", metavar="TRACE|RESULTS", help="a recorded trace, or the folder of a replay's results")
+    parser.add_argument("source", metavar="TRACE|RESULTS", help="a recorded trace (a folder, or a URL), or the folder of a replay's results")
     parser.add_argument("-o", "--output", required=True, metavar="FILE.html", help="the file to write; its folder must exist")
     parser.add_argument("--against", metavar="RESULTS", help="other results, of another seed, recording or format: a section says what changed")
+    parser.add_argument("--memory", metavar="BYTES", help="what a trace's tensors may take at once, such as 4G; by default half of the machine's")
     parser.add_argument("--force", action="store_true", help="replace the file even if it is no report of apscope")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    out_path, source = check_destination(args.output, force=args.force), check_readable(args.source)
+    out_path = check_destination(args.output, force=args.force)
+    source = None if is_url(args.source) else check_readable(args.source)
     against = None if args.against is None else Results.open(args.against)
-    if (source / "manifest.json").is_file():
-        results = replay(source, progress=sys.stderr.isatty())
+    if source is None or (source / "manifest.json").is_file():
+        results = replay(args.source, memory=args.memory, progress=sys.stderr.isatty())
     elif (source / "provenance.json").is_file():
         results = Results.open(source)
     else:

@@ -15,8 +15,9 @@ from .._arrays.float_environment import guarded
 from .._replay.replay import _select_steps, _select_tensors
 from .._schemes.exchange import exchange
 from .._schemes.scheme import Scheme, as_scheme
+from .._traces.opening import open_trace
 from .._traces.selection import parse_steps
-from .._traces.trace import Trace, open_trace
+from .._traces.trace import Trace
 
 __all__ = ["PathLossChange", "loss_change", "path_loss_change"]
 

@@ -29,6 +29,7 @@ struct ReplayOptions {
     std::string tensors = {};                   ///< an ECMAScript regular expression that names are searched for; empty: all
     std::uint64_t seed = 0;                     ///< of all draws
     int threads = 0;                            ///< 0 takes all of the machine's; their number changes no bit
+    std::size_t memory = 0;                     ///< bytes that tensors may take at once; 0: half of the machine's
     int draws = 1;                              ///< 3 or more sample what has no closed form
     std::size_t shard = 0, shards = 1;          ///< items shard, shard + shards, ...
     std::function<void(std::size_t done, std::size_t total)> progress = {};  ///< values visited so far

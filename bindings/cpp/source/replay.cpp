@@ -138,6 +138,7 @@ Results replay(const Trace& trace, const std::vector<std::string>& schemes, cons
     o.seed = options.seed;
     o.threads = options.threads;
     o.draws = options.draws;
+    o.memory = options.memory;
     o.shard = options.shard;
     o.shards = options.shards;
     o.progress = options.progress;
@@ -149,9 +150,9 @@ Results replay(const Trace& trace, const std::vector<std::string>& schemes, cons
         data->tensor_names.push_back(tensor.name);
         data->roles.push_back(tensor.role);
     }
-    data->rows = detail::replay(*trace.trace_, o).rows;
-    data->steps = std::move(o.steps);
-    data->tensors = std::move(o.tensors);
+    data->steps = o.steps;
+    data->tensors = o.tensors;
+    data->rows = detail::replay(*trace.trace_, std::move(o)).rows;
     return Results(std::move(data));
 }
 

@@ -1,0 +1,68 @@
+#include "analysis/replay/item_rows.h"
+
+#include <algorithm>
+
+#include "analysis/replay/block_rows.h"
+#include "analysis/statistics/row_kernels.h"
+#include "core/fixed_shape_sum.h"
+
+namespace apscope::detail {
+
+namespace {
+
+// The device's part of an item's schemes; returns the others.
+std::vector<SchemeRun*> run_on_device(std::vector<SchemeRun>& runs, const ItemContext& item, RowDevice* device) {
+    std::vector<SchemeRun*> here, there;
+    std::vector<RowTask> tasks;
+    for (SchemeRun& run : runs) {
+        const bool serves = device != nullptr && run.serves_device();
+        (serves ? there : here).push_back(&run);
+        if (serves) tasks.push_back(run.task());
+    }
+    if (there.empty()) return here;
+    std::vector<RowTotals> totals = device->run(item.gradients, item.divide ? item.workers : 1.0, tasks);
+    for (std::size_t r = 0; r < there.size(); ++r) there[r]->take(std::move(totals[r]));
+    return here;
+}
+
+}  // namespace
+
+BlockBuffers& Workspace::blocks_of(int workers) {
+    if (!blocks) blocks.emplace(workers);
+    return *blocks;
+}
+
+std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> schemes, std::span<const Topology> topologies, const ItemContext& item,
+                                                  BlockBuffers& buffers, RowDevice* device) {
+    std::vector<SchemeRun> runs;
+    runs.reserve(schemes.size());
+    for (const Streamed& s : schemes) runs.emplace_back(*s.scheme, *s.decision, topologies, item, buffers);
+    const std::vector<SchemeRun*> here = run_on_device(runs, item, device);
+    std::vector<double> reference;
+    for (std::size_t first = 0; first < item.elements && !here.empty(); first += sum_block) {
+        const std::size_t count = std::min(sum_block, item.elements - first);
+        reference.assign(count, -0.0);  // -0 + x is x
+        for (const std::span<const float> row : item.gradients) simd::run<AddWidened>(reference.data(), row.data() + first, count);
+        if (item.divide) simd::run<DivideRow>(reference.data(), static_cast<double>(item.workers), count);
+        for (SchemeRun* run : here) run->block(first, reference);
+    }
+    std::vector<std::vector<ResultRow>> rows;
+    for (const SchemeRun& run : runs) rows.push_back(run.rows());
+    return rows;
+}
+
+std::vector<ResultRow> scheme_rows(const TensorScheme& scheme, const TrainingStep& step, State& state,
+                                   std::span<const std::span<const float>> gradients, const ExchangeContext& context,
+                                   const std::function<PhiloxKey(int draw)>& key) {
+    if (scheme.blocks) return block_rows(scheme, step, state, gradients, context, key);
+    const State before = context.draws > 1 && scheme.draws ? state : State{};  // the state goes on from draw 0
+    const Exchange e = exchange(scheme, step, state, gradients, context.topologies);
+    return tensor_rows(scheme, e, gradients, context, [&](int draw) {
+        TrainingStep again = step;
+        again.key = key(draw);
+        State copy = before;
+        return exchange(scheme, again, copy, gradients, context.topologies);
+    });
+}
+
+}  // namespace apscope::detail

@@ -1,0 +1,138 @@
+#include "analysis/replay/scheme_cost.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "analysis/replay/item_rows.h"
+
+namespace apscope::detail {
+
+namespace {
+
+// Beyond a power of two, where transforms take the next one. Matrices, as schemes that make factors want them.
+constexpr std::int64_t columns = 64;
+constexpr std::array<std::int64_t, 2> rows{65, 129};
+constexpr std::array<int, 2> workers{2, 4};
+constexpr std::int64_t steps = 2;  // what is remembered of the first is there at the second
+constexpr int max_draws = 8;       // more cost so much more
+
+// Of 2^-24 to 1, both signs.
+std::vector<float> some_gradients(std::size_t n, std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    std::vector<float> x(n);
+    for (float& v : x) {
+        const std::uint64_t word = random();
+        v = std::ldexp(static_cast<float>(static_cast<std::int32_t>(word)), -31 - static_cast<int>(word >> 32) % 24);
+    }
+    return x;
+}
+
+struct Probe {
+    std::size_t most = 0, state = 0;
+    double seconds = 0.0;
+};
+
+using Run = std::function<void(std::int64_t step, std::span<const std::span<const float>> gradients, State& state)>;
+
+Probe probe(std::size_t n, int ranks, const Run& run) {
+    std::vector<std::vector<float>> held;
+    for (int w = 0; w < ranks; ++w) held.push_back(some_gradients(n, static_cast<std::uint64_t>(w)));
+    const std::vector<std::span<const float>> gradients(held.begin(), held.end());
+    Probe found;
+    BufferPool pool;
+    const UsesBuffers uses(pool);
+    const auto begin = std::chrono::steady_clock::now();
+    std::size_t with_state = 0;
+    {
+        State state;
+        for (std::int64_t step = 0; step < steps; ++step) run(step, gradients, state);
+        with_state = pool.used();
+    }
+    found.state = with_state - std::min(with_state, pool.used());
+    found.most = pool.most_used();
+    found.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return found;
+}
+
+// Through the four corners.
+Bytes through(const std::array<std::array<double, 2>, 2>& found) {  // by rows, by workers
+    const double n0 = static_cast<double>(rows[0] * columns), dn = static_cast<double>((rows[1] - rows[0]) * columns);
+    const double w0 = workers[0], dw = workers[1] - workers[0];
+    const double mixed = (found[1][1] - found[1][0] - found[0][1] + found[0][0]) / (dn * dw);
+    const double by_n = (found[1][0] - found[0][0]) / dn - mixed * w0, by_w = (found[0][1] - found[0][0]) / dw - mixed * n0;
+    return {found[0][0] - by_n * n0 - by_w * w0 - mixed * n0 * w0, by_n, by_w, mixed};
+}
+
+Run run_of(const ResolvedScheme& resolved, std::span<const Topology> topologies, bool reduces, int draws) {
+    const auto key = [](std::int64_t step, int draw) { return replay_key(0, "", step, static_cast<std::uint32_t>(draw)); };
+    if (const FloatScheme* scheme = resolved.streaming()) {
+        return [=](std::int64_t step, std::span<const std::span<const float>> gradients, State&) {
+            ItemContext item;
+            item.step_number = step;
+            item.elements = gradients[0].size();
+            item.workers = static_cast<int>(gradients.size());
+            item.reduces = reduces;
+            item.draws = draws;
+            item.gradients = gradients;
+            const Decision decision = power_of_two(0);
+            const Streamed streamed{scheme, &decision};
+            BlockBuffers buffers(item.workers);
+            streamed_rows({&streamed, 1}, topologies, item, buffers);
+        };
+    }
+    return [=, scheme = resolved.whole()](std::int64_t number, std::span<const std::span<const float>> gradients, State& state) {
+        TrainingStep step;
+        step.shape = {static_cast<std::int64_t>(gradients[0].size()) / columns, columns};
+        step.number = number;
+        step.index = static_cast<std::size_t>(number);
+        step.workers = static_cast<int>(gradients.size());
+        step.key = key(number, 0);
+        step.loss = step.learning_rate = 1.0;
+        step.weights = step.full_batch = gradients[0];
+        const ExchangeContext context{false, reduces, topologies, draws};
+        scheme_rows(*scheme, step, state, gradients, context, [&](int draw) { return key(number, draw); });
+    };
+}
+
+}  // namespace
+
+std::size_t Bytes::of(std::size_t elements, int workers) const {
+    const auto n = static_cast<double>(elements), w = static_cast<double>(workers);
+    return static_cast<std::size_t>(std::max(0.0, constant + an_element * n + a_worker * w + a_value * n * w));
+}
+
+SchemeCost cost_of(const ResolvedScheme& scheme, std::span<const Topology> topologies, bool reduces, int draws) {
+    constexpr double number = sizeof(double);
+    SchemeCost cost;
+    if (const TensorScheme* whole = scheme.whole(); whole != nullptr && whole->has_own_parts) {
+        // Rows and messages, and each once more as an array of the caller's.
+        cost.state.a_value = whole->keeps_state ? number : 0.0;
+        cost.most = {0.0, number * 2.0 * static_cast<double>(topologies.size() + 1), 0.0, number * (10.0 + draws) + 4.0 * cost.state.a_value};
+        cost.seconds_a_value = 1e-7;
+        return cost;
+    }
+    const int tried = std::min(draws, max_draws);
+    const Run run = run_of(scheme, topologies, reduces, tried);
+    std::array<std::array<double, 2>, 2> most{}, state{};
+    double seconds = 0.0, values = 0.0;
+    for (const std::size_t r : {0, 1}) {
+        for (const std::size_t w : {0, 1}) {
+            const auto n = static_cast<std::size_t>(rows[r] * columns);
+            const Probe found = probe(n, workers[w], run);
+            most[r][w] = static_cast<double>(found.most) * draws / tried;
+            state[r][w] = static_cast<double>(found.state);
+            seconds += found.seconds * draws / tried;
+            values += static_cast<double>(steps) * static_cast<double>(n) * workers[w];
+        }
+    }
+    cost.most = through(most);
+    cost.state = through(state);
+    cost.seconds_a_value = seconds / values;
+    return cost;
+}
+
+}  // namespace apscope::detail

@@ -1,0 +1,146 @@
+#include "analysis/replay/work_list.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <stdexcept>
+
+#include "emulation/machine/parallel.h"
+
+namespace apscope::detail {
+
+namespace {
+
+// The items of pass 1: some steps at a time, whose files stay open meanwhile, and of these steps the largest tensor
+// first. Neighbours belong to different steps, so that threads seldom want the same file at once, and the smallest come last.
+std::vector<std::size_t> in_groups(std::span<const std::size_t> by_size, std::size_t steps, int workers) {
+    constexpr std::size_t files = 128;  // half of what a trace keeps open
+    const std::size_t group = std::max<std::size_t>(1, files / static_cast<std::size_t>(workers));
+    std::vector<std::size_t> order;
+    order.reserve(steps * by_size.size());
+    for (std::size_t first = 0; first < steps; first += group) {
+        for (const std::size_t k : by_size) {
+            for (std::size_t t = first; t < std::min(first + group, steps); ++t) order.push_back(t * by_size.size() + k);
+        }
+    }
+    return order;
+}
+
+}  // namespace
+
+WorkList::WorkList(const Manifest& manifest, const ReplayOptions& options, std::span<const ResolvedScheme> schemes)
+    : manifest_(manifest), options_(options), schemes_(schemes) {
+    std::vector<std::size_t> by_size(tensors());
+    std::iota(by_size.begin(), by_size.end(), std::size_t{0});
+    std::stable_sort(by_size.begin(), by_size.end(), [&](std::size_t a, std::size_t b) { return elements(a) > elements(b); });
+    order_ = in_groups(by_size, steps(), options.workers);
+
+    std::vector<std::size_t> in_order;
+    for (const ResolvedScheme& scheme : schemes) {
+        if (scheme.needs_order() && (in_order.empty() || in_order.back() != scheme.requested)) in_order.push_back(scheme.requested);
+    }
+    for (const std::size_t k : by_size) {
+        for (const std::size_t s : in_order) {
+            if (k % options.shards == options.shard) items_.push_back({k, {}, s});
+        }
+    }
+    for (const std::size_t i : order_) {
+        if (i % options.shards == options.shard) items_.push_back({i % tensors(), i / tensors(), 0});
+    }
+}
+
+bool WorkList::includes(const WorkItem& item, const ResolvedScheme& scheme, std::size_t step) const {
+    if (!scheme.serves_item(step * tensors() + item.tensor)) return false;
+    return item.step ? !scheme.needs_order() : scheme.needs_order() && scheme.requested == item.requested;
+}
+
+template <class Visit>
+void WorkList::for_visits(const WorkItem& item, Visit&& visit) const {
+    for (std::size_t t = item.step.value_or(0); t < (item.step ? *item.step + 1 : steps()); ++t) {
+        for (std::size_t s = 0; s < schemes_.size(); ++s) {
+            if (includes(item, schemes_[s], t)) visit(s);
+        }
+    }
+}
+
+std::size_t WorkList::visits(const WorkItem& item) const {
+    std::size_t values = 0;
+    for_visits(item, [&](std::size_t) { values += elements(item.tensor) * static_cast<std::size_t>(options_.workers); });
+    return values;
+}
+
+void WorkList::find_costs() {
+    std::vector<Topology> topologies;
+    for (const Topology& t : options_.topologies) {
+        if (t.kind != Topology::Kind::exact) topologies.push_back(t);
+    }
+    const bool reduces = manifest_.stage == "local";
+    if (!reduces) topologies.clear();
+    while (costs_.size() < schemes_.size()) costs_.push_back(cost_of(schemes_[costs_.size()], topologies, reduces, options_.draws));
+}
+
+WorkList::Needs WorkList::needs(std::span<const WorkItem> items, std::size_t budget) {
+    Needs needs;
+    needs.items.resize(items.size());
+    std::size_t largest = 0;
+    for (std::size_t k = 0; k < tensors(); ++k) largest = std::max(largest, elements(k));
+    // Nothing has to be found out where no scheme could come near the budget.
+    constexpr double copies = 128.0;
+    const double values = static_cast<double>(largest) * options_.workers, draws = options_.draws;
+    if (!options_.keeps_states &&
+        copies * draws * thread_count(options_.threads) * sizeof(double) * (values + 4096.0 * options_.workers) < static_cast<double>(budget)) {
+        return needs;
+    }
+    find_costs();
+    // The values themselves, mapped or widened, and weights and a full batch where they are needed. Buffers that are used
+    // again may be a quarter longer than what is asked for.
+    const auto need_of = [&](std::size_t s, std::size_t n) {
+        const std::size_t rows =
+            static_cast<std::size_t>(options_.workers) + (schemes_[s].whole() != nullptr ? schemes_[s].whole()->needs.size() : 0);
+        const std::size_t most = costs_[s].most.of(n, options_.workers);
+        return rows * n * sizeof(float) + most + most / 4;
+    };
+    std::size_t most = 0, worst = 0, worst_scheme = 0;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+        std::size_t kept = 0;
+        for_visits(items[i], [&](std::size_t s) {
+            const std::size_t n = elements(items[i].tensor), need = need_of(s, n);
+            needs.items[i] = std::max(needs.items[i], need);
+            if (need > most) {
+                most = need;
+                worst = i;
+                worst_scheme = s;
+            }
+            if (options_.keeps_states && !items[i].step) kept = std::max(kept, costs_[s].state.of(n, options_.workers));
+        });
+        needs.kept += kept;
+    }
+    if (most + needs.kept <= budget) return needs;
+    const std::string& tensor = manifest_.tensors[options_.tensors[items[worst].tensor]].name;
+    throw std::invalid_argument("memory " + memory_text(budget) + " is too little: tensor '" + tensor + "' with scheme '" +
+                                schemes_[worst_scheme].scheme->spec + "' takes " + memory_text(most) + " at once" +
+                                (needs.kept > 0 ? ", and the states that are kept " + memory_text(needs.kept) : std::string()) + "; give at least " +
+                                memory_text(most + needs.kept) + ", or fewer workers");
+}
+
+std::vector<double> WorkList::seconds() {
+    find_costs();
+    std::vector<double> seconds(items_.size());
+    for (std::size_t i = 0; i < items_.size(); ++i) {
+        const double values = static_cast<double>(elements(items_[i].tensor)) * options_.workers;
+        for_visits(items_[i], [&](std::size_t s) { seconds[i] += values * costs_[s].seconds_a_value; });
+    }
+    return seconds;
+}
+
+std::string memory_text(std::size_t bytes) {
+    constexpr std::array<const char*, 4> units{"K", "M", "G", "T"};
+    double amount = static_cast<double>(bytes) / 1024.0;
+    std::size_t unit = 0;
+    for (; amount >= 1024.0 && unit + 1 < units.size(); ++unit) amount /= 1024.0;
+    const auto tenths = static_cast<std::uint64_t>(std::ceil(amount * 10.0));
+    return std::to_string(tenths / 10) + (tenths % 10 == 0 ? "" : "." + std::to_string(tenths % 10)) + units[unit];
+}
+
+}  // namespace apscope::detail

@@ -1,0 +1,64 @@
+// What pass 2 of a replay consists of: items that threads, and machines, do in any order, and what each needs and costs.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analysis/replay/replay.h"
+#include "analysis/replay/scheme_cost.h"
+
+namespace apscope::detail {
+
+struct WorkItem {
+    std::size_t tensor = 0;            // index into ReplayOptions::tensors
+    std::optional<std::size_t> step;   // into ReplayOptions::steps: all schemes that remember no elements; without one
+    std::size_t requested = 0;         // that scheme, through all steps in their order
+};
+
+class WorkList {
+public:
+    // Everything must outlive it.
+    WorkList(const Manifest& manifest, const ReplayOptions& options, std::span<const ResolvedScheme> schemes);
+
+    // The items of the shard as they should begin: the longest first. The same wherever it is asked for.
+    const std::vector<WorkItem>& items() const { return items_; }
+    // All steps and tensors, as pass 1 goes through them: step * tensors + tensor.
+    const std::vector<std::size_t>& order() const { return order_; }
+
+    bool includes(const WorkItem& item, const ResolvedScheme& scheme, std::size_t step) const;
+    // Values times the schemes that visit them.
+    std::size_t visits(const WorkItem& item) const;
+
+    // What follows runs every scheme on small tensors first (scheme_cost.h).
+    struct Needs {
+        std::vector<std::size_t> items;  // bytes at once; none where nothing could come near the budget
+        std::size_t kept = 0;            // bytes of all that is remembered at the end, where it is asked for
+    };
+    // Throws std::invalid_argument where the budget does not do for one of the items.
+    Needs needs(std::span<const WorkItem> items, std::size_t budget);
+    // Seconds of one thread of this machine.
+    std::vector<double> seconds();
+
+private:
+    void find_costs();
+    std::size_t steps() const { return options_.steps.size(); }
+    std::size_t tensors() const { return options_.tensors.size(); }
+    std::size_t elements(std::size_t k) const { return manifest_.tensors[options_.tensors[k]].size(); }
+    template <class Visit>
+    void for_visits(const WorkItem& item, Visit&& visit) const;
+
+    const Manifest& manifest_;
+    const ReplayOptions& options_;
+    std::span<const ResolvedScheme> schemes_;
+    std::vector<std::size_t> order_;
+    std::vector<WorkItem> items_;
+    std::vector<SchemeCost> costs_;  // of the schemes, once they are found
+};
+
+// As a command line takes it: 3.2G.
+std::string memory_text(std::size_t bytes);
+
+}  // namespace apscope::detail

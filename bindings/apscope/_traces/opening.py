@@ -1,0 +1,50 @@
+"""Traces are opened by their folder, or by a URL."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from .. import _core
+from .._results.folders import check_readable, what_is
+from .remote import open_remote
+from .trace import Trace
+
+__all__ = ["is_url", "open_trace"]
+
+
+def is_url(path: str | os.PathLike) -> bool:
+    """Whether it names a place that fsspec reads, such as ``s3://bucket/run``."""
+    return isinstance(path, str) and re.match(r"[A-Za-z][A-Za-z0-9+.:-]*://", path) is not None
+
+
+def open_trace(path: str | os.PathLike) -> Trace:
+    """Opens a trace: a folder with a manifest.json (docs/trace_format.md).
+
+    Reads the manifest and checks that every file it lists is there in full length; reads no values.
+
+    Parameters
+    ----------
+    path : path-like, or URL
+        The trace's folder; or a URL of any file system of fsspec (``s3://bucket/run``, ``gs://...``, ``memory://...``), whose
+        files are fetched into a temporary folder when they are read (`replay`: those of the selected steps and workers)
+        and removed with the trace. Needs ``apscope[remote]`` and fsspec's package for the protocol, such as s3fs.
+
+    Returns
+    -------
+    Trace
+
+    Raises
+    ------
+    ValueError
+        `path` is no trace, or its manifest or a file is malformed, missing or truncated; the
+        sentence names the file. Or what reads its URL is not installed.
+    OSError
+        A file cannot be read.
+    """
+    if is_url(path):
+        return open_remote(str(path))
+    path = check_readable(path)
+    if not (path / "manifest.json").exists():
+        raise ValueError(f"{path} is no trace: {what_is(path, 'manifest.json')}")
+    return Trace(_core.Trace.open(path))

@@ -1,0 +1,133 @@
+"""Traces on file systems that fsspec knows (s3://, gs://, memory://, ...): fetched into a temporary folder as they are read.
+
+The files of a trace are memory-mapped, so they must lie here; of a trace elsewhere the manifest comes first, and of its
+files those of the steps and workers that are asked for. Nothing of fsspec is imported before a URL is given.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .trace import KINDS, Trace
+
+__all__ = ["RemoteTrace", "open_remote"]
+
+INSTALL = "install it with: pip install 'apscope[remote]'"
+
+
+def _file_system(url: str) -> tuple[Any, str]:
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError:
+        raise ValueError(f"{url} needs fsspec; {INSTALL}") from None
+    try:
+        system, root = url_to_fs(url)
+    except ImportError as error:  # the protocol's own package
+        raise ValueError(f"{url} cannot be read: {_one_line(error)}") from None
+    except Exception as error:  # noqa: BLE001  # whatever a file system says of its own URLs
+        raise ValueError(f"{url} is no URL of a trace: {_one_line(error)}") from None
+    return system, str(root).rstrip("/")
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+class RemoteTrace(Trace):
+    """A trace elsewhere: a `Trace` whose files come when they are read, and stay until it is gone."""
+
+    def __init__(self, core: _core.Trace, url: str, fetch: Callable[[list[str]], None], folder: tempfile.TemporaryDirectory) -> None:
+        super().__init__(core)
+        self.source = url
+        self._fetch, self._here = fetch, set[str]()
+        self._folder = folder  # removed with the trace
+        weakref.finalize(self, folder.cleanup)
+
+    def require(self, steps: Iterable[int] | None = None, ranks: Iterable[int] | None = None, kinds: Iterable[str] = KINDS) -> None:
+        files = {"activations" if kind in ("activation_gradient", "layer_input") else "worker" if kind == "gradient" else kind for kind in kinds}
+        of_ranks = None if ranks is None else set(ranks)
+        at = list(self.manifest.steps)
+        missing = {}
+        for i in range(len(at)) if steps is None else steps:
+            for file in at[i].files:
+                found = re.fullmatch(r"(activations|worker)_(?:worker_)?(\d+)\.safetensors", file.name)
+                kind = found[1] if found else file.name.removesuffix(".safetensors")
+                name = f"step_{at[i].number:08d}/{file.name}"
+                if kind in files and (not found or of_ranks is None or int(found[2]) in of_ranks) and name not in self._here:
+                    missing[name] = file.bytes
+        if not missing:
+            return
+        self._fetch(list(missing))
+        for name, size in missing.items():
+            part = self.path / (name + ".part")
+            if part.stat().st_size != size:
+                raise ValueError(f"{self.source}/{name} has {part.stat().st_size} bytes, but the manifest says {size}")
+            os.replace(part, self.path / name)
+            self._here.add(name)
+
+    def read(self, step: int, tensor: str, worker: int = 0, kind: str = "gradient") -> np.ndarray:
+        if step in self.steps:
+            self.require([self.steps.index(step)], [worker], [kind])
+        return super().read(step, tensor, worker, kind)
+
+    def names(self, step: int, kind: str = "gradient") -> list[str]:
+        if step in self.steps:
+            self.require([self.steps.index(step)], [0], [kind])
+        return super().names(step, kind)
+
+    def recorded(self) -> dict[str, tuple[int, ...]]:
+        self.require(ranks=[0], kinds=["layer_input"])  # which layers, these files say
+        return super().recorded()
+
+    def check_file(self, path: Path, sha256: str) -> None:
+        self.require()
+        super().check_file(path, sha256)
+
+
+def open_remote(url: str) -> RemoteTrace:
+    """Opens a trace elsewhere: reads its manifest; its files are fetched when they are asked for.
+
+    Raises
+    ------
+    ValueError
+        fsspec, or its package for the URL's protocol, is not installed; there is no trace; its manifest is malformed.
+    OSError
+        The file system cannot be read.
+    """
+    system, root = _file_system(url)
+    url = url.rstrip("/")
+    folder = tempfile.TemporaryDirectory(prefix="apscope-")
+    place = Path(folder.name) / (PurePosixPath(root).name or "trace")
+    place.mkdir()
+
+    def fetch(names: list[str]) -> None:
+        for name in names:
+            (place / name).parent.mkdir(exist_ok=True)
+        try:
+            system.get([f"{root}/{name}" for name in names], [str(place / (name + ".part")) for name in names])
+        except FileNotFoundError as error:
+            raise ValueError(f"{url}: a file is missing that the manifest lists: {_one_line(error)}") from None
+        except Exception as error:  # noqa: BLE001  # of any file system
+            raise OSError(f"{url} cannot be read: {_one_line(error)}") from None
+
+    try:
+        manifest = system.cat_file(f"{root}/manifest.json")
+    except FileNotFoundError:
+        raise ValueError(f"{url} is no trace: it has no manifest.json") from None
+    except Exception as error:  # noqa: BLE001  # of any file system
+        raise OSError(f"{url} cannot be read: {_one_line(error)}") from None
+    (place / "manifest.json").write_bytes(manifest)
+    try:
+        core = _core.Trace.open(place, arriving=True)
+    except ValueError as error:
+        raise ValueError(str(error).replace(str(place), url)) from None
+    return RemoteTrace(core, url, fetch, folder)

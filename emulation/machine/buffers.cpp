@@ -1,0 +1,113 @@
+#include "emulation/machine/buffers.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+
+namespace apscope::detail {
+
+// What stands before a buffer; a line of the cache long, so that buffers begin at one.
+struct alignas(64) BufferPool::Block {
+    std::size_t size;  // of the mapping, this included; 0 where it is the heap's
+};
+
+namespace {
+
+constexpr std::size_t shortest = std::size_t{1} << 14;  // that a pool takes care of
+constexpr std::size_t page = std::size_t{1} << 12, huge_page = std::size_t{1} << 21;
+
+thread_local BufferPool* current = nullptr;
+
+}  // namespace
+
+UsesBuffers::UsesBuffers(BufferPool& pool) : before_(current) { current = &pool; }
+UsesBuffers::~UsesBuffers() { current = before_; }
+
+// Mappings of a huge page or more begin at one.
+BufferPool::Block* BufferPool::map(std::size_t size) {
+    const std::size_t extra = size < huge_page ? 0 : huge_page;
+    void* mapping = ::mmap(nullptr, size + extra, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapping == MAP_FAILED) throw std::bad_alloc();
+    auto* begin = static_cast<std::byte*>(mapping);
+    if (extra != 0) {
+        const std::size_t before = (huge_page - reinterpret_cast<std::uintptr_t>(begin) % huge_page) % huge_page;
+        if (before != 0) ::munmap(begin, before);
+        ::munmap(begin + before + size, extra - before);
+        begin += before;
+#ifdef MADV_HUGEPAGE
+        ::madvise(begin, size, MADV_HUGEPAGE);
+#endif
+    }
+    return new (begin) Block{size};
+}
+
+void BufferPool::unmap(Block* block) noexcept { ::munmap(block, block->size); }
+
+void BufferPool::free_on_heap(Block* block) noexcept { ::operator delete(block, std::align_val_t{alignof(Block)}); }
+
+void BufferPool::trim(std::size_t bytes) {
+    while (!idle_.empty() && held() > bytes) {
+        const auto largest = std::prev(idle_.end());
+        idle_bytes_ -= largest->first;
+        unmap(largest->second);
+        idle_.erase(largest);
+    }
+}
+
+BufferPool::Block* BufferPool::take(std::size_t size) {
+    size = (size + sizeof(Block) + page - 1) / page * page;
+    const auto fits = idle_.lower_bound(size);
+    Block* block = nullptr;
+    if (fits != idle_.end() && fits->first <= size + size / 4) {
+        block = fits->second;
+        idle_bytes_ -= block->size;
+        idle_.erase(fits);
+    } else {
+        const std::size_t most = std::max(most_in_blocks_, in_blocks_ + size);
+        trim(most - size);
+        block = map(size);
+    }
+    in_blocks_ += block->size;
+    most_in_blocks_ = std::max(most_in_blocks_, in_blocks_);
+    return block;
+}
+
+void BufferPool::give(Block* block) noexcept {
+    in_blocks_ -= std::min(in_blocks_, block->size);
+    try {
+        idle_.emplace(block->size, block);
+        idle_bytes_ += block->size;
+    } catch (...) {
+        unmap(block);
+    }
+}
+
+void* take_buffer(std::size_t bytes) {
+    void* buffer = nullptr;
+    if (bytes < shortest) {
+        buffer = ::operator new(bytes);
+    } else {
+        using Block = BufferPool::Block;
+        Block* block =
+            current != nullptr ? current->take(bytes) : new (::operator new(bytes + sizeof(Block), std::align_val_t{alignof(Block)})) Block{0};
+        buffer = block + 1;
+    }
+    if (current != nullptr) current->count(bytes);
+    return buffer;
+}
+
+void give_buffer(void* buffer, std::size_t bytes) noexcept {
+    if (current != nullptr) current->discount(bytes);
+    if (bytes < shortest) {
+        ::operator delete(buffer);
+        return;
+    }
+    auto* block = static_cast<BufferPool::Block*>(buffer) - 1;
+    if (block->size == 0) BufferPool::free_on_heap(block);
+    else if (current != nullptr) current->give(block);
+    else BufferPool::unmap(block);
+}
+
+}  // namespace apscope::detail

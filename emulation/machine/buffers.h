@@ -1,0 +1,88 @@
+// Memory of numbers as long as a tensor. A thread that works on one tensor after another says which pool is its own
+// (UsesBuffers); what it then allocates comes out of that pool and goes back to it, so that in steady state the kernel is
+// asked for nothing. Without a pool, and for what is short, it is the heap's.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <map>
+#include <new>
+#include <vector>
+
+namespace apscope::detail {
+
+// The blocks of one thread at a time. It never holds more than what was in use at once, and huge pages where the system
+// gives them.
+class BufferPool {
+public:
+    BufferPool() = default;
+    BufferPool(const BufferPool&) = delete;
+    BufferPool& operator=(const BufferPool&) = delete;
+    ~BufferPool() { trim(0); }
+
+    std::size_t held() const { return in_blocks_ + idle_bytes_; }  // in bytes, in use or not
+    // Gives idle blocks back, the largest first, until no more than that is held.
+    void trim(std::size_t bytes);
+
+    // What was asked of it, short buffers too: now, and at most since the pool was made.
+    std::size_t used() const { return used_; }
+    std::size_t most_used() const { return most_used_; }
+
+private:
+    friend void* take_buffer(std::size_t);
+    friend void give_buffer(void*, std::size_t) noexcept;
+    struct Block;
+    static Block* map(std::size_t size);
+    static void unmap(Block* block) noexcept;
+    static void free_on_heap(Block* block) noexcept;
+    Block* take(std::size_t size);
+    void give(Block* block) noexcept;
+    void count(std::size_t bytes) {
+        used_ += bytes;
+        if (used_ > most_used_) most_used_ = used_;
+    }
+    // What another pool counted may come back here.
+    void discount(std::size_t bytes) noexcept { used_ -= bytes < used_ ? bytes : used_; }
+
+    std::multimap<std::size_t, Block*> idle_;  // by size
+    std::size_t idle_bytes_ = 0, in_blocks_ = 0, most_in_blocks_ = 0;
+    std::size_t used_ = 0, most_used_ = 0;
+};
+
+// While it lives, the calling thread's buffers are those of the pool.
+class UsesBuffers {
+public:
+    explicit UsesBuffers(BufferPool& pool);
+    ~UsesBuffers();
+    UsesBuffers(const UsesBuffers&) = delete;
+    UsesBuffers& operator=(const UsesBuffers&) = delete;
+
+private:
+    BufferPool* before_;
+};
+
+// Throws std::bad_alloc. A buffer may be given back by any thread.
+void* take_buffer(std::size_t bytes);
+void give_buffer(void* buffer, std::size_t bytes) noexcept;
+
+template <class T>
+struct BufferAllocator {
+    using value_type = T;
+
+    BufferAllocator() = default;
+    template <class U>
+    BufferAllocator(const BufferAllocator<U>&) noexcept {}
+
+    T* allocate(std::size_t count) {
+        if (count > std::numeric_limits<std::size_t>::max() / 2 / sizeof(T)) throw std::bad_array_new_length();
+        return static_cast<T*>(take_buffer(count * sizeof(T)));
+    }
+    void deallocate(T* buffer, std::size_t count) noexcept { give_buffer(buffer, count * sizeof(T)); }
+
+    friend bool operator==(const BufferAllocator&, const BufferAllocator&) { return true; }
+};
+
+template <class T>
+using Buffer = std::vector<T, BufferAllocator<T>>;
+
+}  // namespace apscope::detail

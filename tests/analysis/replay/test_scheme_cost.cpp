@@ -1,0 +1,100 @@
+// What schemes are found to need is what they then allocate: every scheme of the registry on a tensor that is larger than
+// those it was tried on, with more workers, at two steps.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "analysis/replay/item_rows.h"
+#include "analysis/replay/scheme_cost.h"
+#include "emulation/schemes/definition.h"
+
+using namespace apscope;
+using namespace apscope::detail;
+
+namespace {
+
+constexpr std::size_t columns = 96, n = 300 * columns;
+constexpr int workers = 5;
+
+struct Found {
+    std::size_t most = 0, state = 0;
+};
+
+Found allocated(const TensorScheme& scheme, std::span<const Topology> topologies, int draws) {
+    std::mt19937 random(3);
+    std::normal_distribution<float> normal;
+    std::vector<std::vector<float>> rows(workers, std::vector<float>(n));
+    for (auto& row : rows) {
+        for (float& v : row) v = normal(random);
+    }
+    const std::vector<std::span<const float>> gradients(rows.begin(), rows.end());
+    BufferPool pool;
+    const UsesBuffers uses(pool);
+    std::size_t with_state = 0;
+    {
+        State state;
+        for (int number = 0; number < 2; ++number) {
+            const auto key = [&](int draw) { return replay_key(1, "x", number, static_cast<std::uint32_t>(draw)); };
+            TrainingStep step;
+            step.shape = {static_cast<std::int64_t>(n / columns), static_cast<std::int64_t>(columns)};
+            step.number = number;
+            step.index = static_cast<std::size_t>(number);
+            step.workers = workers;
+            step.key = key(0);
+            step.loss = step.learning_rate = 1.0;
+            step.weights = step.full_batch = gradients[0];
+            scheme_rows(scheme, step, state, gradients, {true, true, topologies, draws}, key);
+        }
+        with_state = pool.used();
+    }
+    return {pool.most_used(), with_state - std::min(with_state, pool.used())};
+}
+
+std::vector<std::string> specs() {
+    std::vector<std::string> all{"error_feedback(sign)", "error_feedback(top_k)", "error_feedback(powersgd)", "residual(sign)"};
+    for (const SchemeDefinition& d : scheme_definitions()) {
+        if (d.body == SchemeDefinition::Body::none) all.push_back(std::string(d.name) + (d.takes_format ? ":e4m3" : ""));
+    }
+    return all;
+}
+
+TEST(SchemeCost, IsWhatSchemesAllocate) {
+    const std::vector<Topology> topologies{parse_topology("ring"), parse_topology("tree")};
+    int seen = 0;
+    for (const std::string& spec : specs()) {
+        const Scheme scheme = parse_scheme(spec);
+        const ResolvedScheme resolved{&scheme, 0, spec, {}};
+        if (resolved.whole() == nullptr) continue;
+        ++seen;
+        for (const int draws : {1, 3}) {
+            const SchemeCost cost = cost_of(resolved, topologies, true, draws);
+            const Found found = allocated(*resolved.whole(), topologies, draws);
+            const auto least = [](std::size_t bytes) { return static_cast<double>(bytes); };
+            EXPECT_LE(least(found.most), 1.1 * least(cost.most.of(n, workers)) + 100'000) << spec << ", draws " << draws;
+            EXPECT_GE(2.1 * least(found.most) + 100'000, least(cost.most.of(n, workers))) << spec << ", draws " << draws;
+            EXPECT_LE(least(found.state), 1.1 * least(cost.state.of(n, workers)) + 1000) << spec;
+            EXPECT_GE(2.1 * least(found.state) + 5000, least(cost.state.of(n, workers))) << spec;
+            EXPECT_GT(cost.seconds_a_value, 0.0) << spec;
+        }
+    }
+    EXPECT_GT(seen, 15);
+}
+
+TEST(SchemeCost, StreamedSchemesTakeSomeBlocks) {
+    const Scheme scheme = parse_scheme("aps:e4m3");
+    const SchemeCost cost = cost_of({&scheme, 0, scheme.spec, {}}, {}, true, 1);
+    EXPECT_GT(cost.most.of(1'000'000, 8), 8 * 4096 * sizeof(float));
+    EXPECT_LT(cost.most.of(1'000'000'000, 8), std::size_t{1} << 21);
+    EXPECT_EQ(cost.state.of(1'000'000, 8), 0u);
+}
+
+TEST(SchemeCost, PartsOfACallersOwnAreNotRun) {
+    Scheme scheme = parse_scheme("top_k");
+    auto& own = std::get<TensorScheme>(scheme.kind);
+    own.has_own_parts = true;
+    own.encode = [](const TrainingStep&, const Parameters&, std::span<const double>, int) -> Message { throw std::logic_error("it ran"); };
+    const SchemeCost cost = cost_of({&scheme, 0, scheme.spec, {}}, {}, true, 1);
+    EXPECT_GE(cost.most.of(1000, 4), 1000u * 4 * 6 * sizeof(double));
+}
+
+}  // namespace
