@@ -1,21 +1,63 @@
 // quantize() over one piece of an array that the caches do not hold: rounded in the first level of them, then streamed
-// to memory.
+// to memory a whole line at a time.
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
 
 #include "emulation/cast/quantize_job.h"
+#include "emulation/machine/simd.h"
 #include "emulation/machine/streaming.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 namespace apscope::detail {
 
+namespace {
+
+constexpr std::size_t line_bytes = 64;
+
+#if defined(__x86_64__)
+// copy_streaming() of whole lines, one store each.
+APSCOPE_TARGET_AVX512 void stream_lines_avx512(const void* from, void* to, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; i += line_bytes) {
+        _mm512_stream_si512(reinterpret_cast<__m512i*>(static_cast<unsigned char*>(to) + i),
+                            _mm512_loadu_si512(static_cast<const unsigned char*>(from) + i));
+    }
+}
+#endif
+
+void stream_lines(const void* from, void* to, std::size_t bytes) {
+#if defined(__x86_64__)
+    if (simd_level() == SimdLevel::avx512) return stream_lines_avx512(from, to, bytes);
+#endif
+    copy_streaming(from, to, bytes);
+}
+
+}  // namespace
+
+// Random words are drawn for whole blocks of elements, so that steps end where they end; what is left of a line then
+// waits for the next step.
 template <class Real>
 void streamed_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin, std::size_t count) {
-    constexpr std::size_t step = 2048;
-    alignas(64) Real rounded[step];
-    for (std::size_t i = 0; i < count; i += step) {
-        const std::size_t n = std::min(step, count - i);
-        quantize_piece<Real>(job, in + i, rounded, begin + i, n);
-        copy_streaming(rounded, out + i, n * sizeof(Real));
+    constexpr std::size_t step = 512, line = line_bytes / sizeof(Real);
+    if (count < step) return quantize_piece<Real>(job, in, out, begin, count);
+    alignas(line_bytes) Real rounded[line + step];
+    const std::size_t before = reinterpret_cast<std::uintptr_t>(out) / sizeof(Real) % line;  // places of out's first line that are not its own
+    const std::size_t first = before > 0 ? line - before : 0;  // elements in that line
+    std::size_t held = before, skipped = before + first;
+    for (std::size_t i = 0; i < count;) {
+        const std::size_t n = std::min(step, count - i), filled = held + n, whole = filled - filled % line;
+        quantize_piece<Real>(job, in + i, rounded + held, begin + i, n);
+        if (i == 0) std::memcpy(out, rounded + before, first * sizeof(Real));
+        stream_lines(rounded + skipped, out + (i + skipped - held), (whole - skipped) * sizeof(Real));
+        std::memmove(rounded, rounded + whole, (filled - whole) * sizeof(Real));
+        i += n;
+        held = filled - whole;
+        skipped = 0;
     }
+    std::memcpy(out + (count - held), rounded, held * sizeof(Real));
     finish_streaming();
 }
 template void streamed_piece(const QuantizeJob<float>&, const float*, float*, std::size_t, std::size_t);
