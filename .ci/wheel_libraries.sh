@@ -22,10 +22,9 @@ headers() {  # SHA-256, path in the archive
 headers 8849269320a19da455160476b6feabbdc848d49f4fa80b017324603945039fe1 x/xtensor/libxtensor-dev_0.24.3-1_amd64.deb
 headers a52e21846e50da3beba4b059fce4d99d8dea1971953a2a9d959f7658e27bf188 x/xtl/xtl-dev_0.7.2-2.1_all.deb
 headers ec57940def6b6186c30be0e0ee81d1e58f86d11a54a145b28686a1e3e4aae801 n/nlohmann-json3/nlohmann-json3-dev_3.11.2-2_all.deb
-headers f56cb126d0a01478f066116bb391246967cfd231a785f73323aff63342489974 k/kissfft/libkissfft-dev_131.1.0-4.1~deb12u1_amd64.deb
 headers ba14fe04d7f138f874bd3ab3a20c4fd1e9f654e271449b8f3e48d20f942dbb93 b/boost1.74/libboost1.74-dev_1.74.0+ds1-21_amd64.deb
 mkdir -p "$prefix"/{include,share/cmake,xtensor/lib/cmake}
-cp -r usr/include/{xtensor,xtl,nlohmann,kissfft,boost} "$prefix/include"
+cp -r usr/include/{xtensor,xtl,nlohmann,boost} "$prefix/include"
 cp -r usr/share/cmake/{xtl,nlohmann_json} "$prefix/share/cmake"
 cp -r usr/lib/*/cmake/xtensor "$prefix/xtensor/lib/cmake"  # four folders up is its prefix
 

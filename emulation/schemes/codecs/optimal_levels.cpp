@@ -1,10 +1,9 @@
 #include "emulation/schemes/codecs/optimal_levels.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "emulation/schemes/codecs/level_points.h"
 #include "emulation/schemes/codecs/level_search.h"
@@ -41,25 +40,6 @@ double variance_of(const Row& sorted, const Row& levels) {
     return sum;
 }
 
-Row ascending(std::span<const double> x) {
-    Row sorted(x.begin(), x.end());
-    for (double& v : sorted) v += 0.0;  // -0 and 0 are one element
-    std::sort(sorted.begin(), sorted.end());
-    return sorted;
-}
-
-Row levels_of(const Row& sorted, std::size_t k, LevelSearch search, std::size_t candidates) {
-    if (k < 2) throw std::invalid_argument("k=" + std::to_string(k) + " levels; the ends alone are 2");
-    if (candidates < 2) throw std::invalid_argument("candidates=" + std::to_string(candidates) + "; the ends alone are 2");
-    Row at = sorted;
-    at.erase(std::unique(at.begin(), at.end()), at.end());
-    if (at.size() <= k) return at;
-    if (search == LevelSearch::candidates && at.size() > candidates) at = subset(sorted, candidates);
-    if (at.size() <= k) return at;
-    LevelPoints points(sorted, at);
-    return choose_levels(points, k, search == LevelSearch::exact);
-}
-
 }  // namespace
 
 LevelSearch parse_level_search(std::string_view name) {
@@ -69,13 +49,34 @@ LevelSearch parse_level_search(std::string_view name) {
     throw std::invalid_argument("method '" + std::string(name) + "' is none of exact, fast and candidates");
 }
 
-OptimalLevels optimal_levels(std::span<const double> x, std::size_t k, LevelSearch search, std::size_t candidates) {
-    const Row sorted = ascending(x), levels = levels_of(sorted, k, search, candidates);
-    return {levels, variance_of(sorted, levels)};
+LevelChooser::LevelChooser(std::size_t k, LevelSearch search, std::size_t candidates) : k_(k), search_(search), candidates_(candidates) {
+    if (k < 2) throw std::invalid_argument("k=" + std::to_string(k) + " levels; the ends alone are 2");
+    if (candidates < 2) throw std::invalid_argument("candidates=" + std::to_string(candidates) + "; the ends alone are 2");
 }
 
-Row best_levels(std::span<const double> x, std::size_t k, LevelSearch search, std::size_t candidates) {
-    return levels_of(ascending(x), k, search, candidates);
+Row LevelChooser::levels(std::span<const double> x) {
+    sorter_.sort(x, sorted_);
+    const std::size_t few = search_ == LevelSearch::candidates ? std::max(k_, candidates_) : sorted_.size();
+    distinct_.clear();
+    for (const double v : sorted_) {
+        if (!distinct_.empty() && v == distinct_.back()) continue;
+        if (distinct_.size() > few) break;
+        distinct_.push_back(v);
+    }
+    if (distinct_.size() <= k_) return distinct_;
+    if (search_ == LevelSearch::candidates && distinct_.size() > candidates_) distinct_ = subset(sorted_, candidates_);
+    if (distinct_.size() <= k_) return distinct_;
+    LevelPoints points(sorted_, distinct_);
+    if (search_ != LevelSearch::exact && points.size() < PricedLevels::most_points) {
+        if (auto found = priced_.find(points, k_)) return *std::move(found);
+    }
+    return choose_levels(points, k_, search_ == LevelSearch::exact);
+}
+
+OptimalLevels optimal_levels(std::span<const double> x, std::size_t k, LevelSearch search, std::size_t candidates) {
+    LevelChooser chooser(k, search, candidates);
+    const Row levels = chooser.levels(x);
+    return {levels, variance_of(chooser.sorted(), levels)};
 }
 
 }  // namespace apscope::detail

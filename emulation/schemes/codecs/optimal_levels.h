@@ -13,6 +13,9 @@
 // candidates  points from a subset alone: half of its elements evenly spaced in rank, half in value, both ends
 //             among them. Costs still count every element.
 //
+// The latter two ask a programme without layers first, in which every level has a price (priced_levels.h): it finds the same
+// points many times faster, or says that it cannot.
+//
 // Elements that are equal count as one of that weight. With k or fewer distinct elements the points are
 // these, the variance 0.
 #pragma once
@@ -21,6 +24,8 @@
 #include <span>
 #include <string_view>
 
+#include "emulation/schemes/codecs/ascending.h"
+#include "emulation/schemes/codecs/priced_levels.h"
 #include "emulation/schemes/tensor_scheme.h"
 
 namespace apscope::detail {
@@ -33,10 +38,25 @@ struct OptimalLevels {
     double variance = 0.0;  // the sum above
 };
 
-// x: finite fp32 numbers, in any order; candidates are fp32 numbers too. k >= 2, candidates >= 2.
-OptimalLevels optimal_levels(std::span<const double> x, std::size_t k, LevelSearch search, std::size_t candidates = 512);
+// Of one row after another, in the same buffers.
+class LevelChooser {
+public:
+    // k >= 2, candidates >= 2; throws std::invalid_argument.
+    LevelChooser(std::size_t k, LevelSearch search, std::size_t candidates);
 
-// The levels alone.
-Row best_levels(std::span<const double> x, std::size_t k, LevelSearch search, std::size_t candidates = 512);
+    // x: finite fp32 numbers, in any order; candidates are fp32 numbers too.
+    Row levels(std::span<const double> x);
+    const Row& sorted() const { return sorted_; }  // the last x
+
+private:
+    std::size_t k_;
+    LevelSearch search_;
+    std::size_t candidates_;
+    AscendingSort sorter_;
+    PricedLevels priced_;
+    Row sorted_, distinct_;
+};
+
+OptimalLevels optimal_levels(std::span<const double> x, std::size_t k, LevelSearch search, std::size_t candidates = 512);
 
 }  // namespace apscope::detail

@@ -3,25 +3,53 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <numeric>
 #include <vector>
 
+#include "core/bits.h"
+
 namespace apscope::detail {
 
-// The indices, ascending, of the `count` largest of size(0), ..., size(n - 1); of equals the first.
+// The indices, ascending, of the `count` largest of size(0), ..., size(n - 1), which are at least 0; of equals the first.
+// A histogram of the sizes' leading bits says in which of its bins the last of them lies; that bin alone is searched.
 template <class Size>
 std::vector<std::size_t> largest(std::size_t n, std::size_t count, Size&& size) {
-    std::vector<double> sizes(n);
-    for (std::size_t i = 0; i < n; ++i) sizes[i] = size(i);
-    std::vector<std::size_t> index(n);
-    std::iota(index.begin(), index.end(), std::size_t{0});
-    if (count >= n) return index;
-    const auto before = [&](std::size_t a, std::size_t b) { return sizes[a] != sizes[b] ? sizes[a] > sizes[b] : a < b; };
-    std::nth_element(index.begin(), index.begin() + static_cast<std::ptrdiff_t>(count), index.end(), before);
+    std::vector<std::size_t> index;
+    if (count >= n) {
+        index.resize(n);
+        std::iota(index.begin(), index.end(), std::size_t{0});
+        return index;
+    }
+    if (count == 0) return index;
+    constexpr int shift = 48;  // exponent and four fraction bits are left
+    const auto bin_of = [](double v) { return bits_cast<std::uint64_t>(v + 0.0) >> shift; };
+    std::vector<std::size_t> counts(std::size_t{1} << (63 - shift), 0);
+    for (std::size_t i = 0; i < n; ++i) ++counts[bin_of(size(i))];
+    std::size_t last = counts.size(), left = count;
+    while (counts[--last] < left) left -= counts[last];
+
+    struct Sized {
+        double size;
+        std::size_t index;
+    };
+    std::vector<Sized> searched;
+    searched.reserve(counts[last]);
+    for (std::size_t i = 0; i < n; ++i) {
+        if (const double v = size(i); bin_of(v) == last) searched.push_back({v, i});
+    }
+    const auto end = searched.begin() + static_cast<std::ptrdiff_t>(left - 1);
+    std::nth_element(searched.begin(), end, searched.end(),
+                     [](const Sized& a, const Sized& b) { return a.size != b.size ? a.size > b.size : a.index < b.index; });
+    index.resize(count + 1);  // what is not kept goes where the next one will
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+        const double v = size(i);
+        index[kept] = i;
+        kept += v > end->size || (v == end->size && i <= end->index) ? 1 : 0;
+    }
     index.resize(count);
-    std::sort(index.begin(), index.end());
     return index;
 }
 

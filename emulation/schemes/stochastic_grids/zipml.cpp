@@ -22,23 +22,26 @@ struct Codebooks {
     int random_bits;
 };
 
-void append(Row& row, const Row& more) { row.insert(row.end(), more.begin(), more.end()); }
-
 Message encode_buckets(std::span<const double> x, const Codebooks& books, const RandomStream& stream, bool packs) {
     constexpr double largest = std::numeric_limits<float>::max();
-    Message all;
+    Message all, part;
+    all.prepare(x.size(), true, true);
+    LevelChooser chooser(books.levels, books.search, books.candidates);
+    Row sent;  // what a codebook of fp32 numbers is made for
     const std::size_t bucket = books.bucket == 0 ? std::max<std::size_t>(x.size(), 1) : books.bucket;
     for (std::size_t first = 0; first < x.size(); first += bucket) {
-        const std::span<const double> part = x.subspan(first, std::min(bucket, x.size() - first));
-        Row sent(part.begin(), part.end());  // what a codebook of fp32 numbers is made for
-        for (double& v : sent) v = static_cast<float>(std::clamp(v, -largest, largest));
-        const Row levels = best_levels(sent, books.levels, books.search, books.candidates);
-        const Message m = encode_levels(part, levels, 1.0, LevelRule::stochastic, stream, false, first);
-        append(all.values, m.values);
-        append(all.codes, m.codes);
-        append(all.bias, m.bias);
-        append(all.variance, m.variance);
+        const std::span<const double> given = x.subspan(first, std::min(bucket, x.size() - first));
+        sent.resize(given.size());
+        for (std::size_t i = 0; i < given.size(); ++i) sent[i] = static_cast<float>(std::clamp(given[i], -largest, largest));
+        Message& m = given.size() == x.size() ? all : part;
+        encode_levels(m, given, LevelTable(chooser.levels(sent)), 1.0, LevelRule::stochastic, stream, false, first);
         all.side_bits += 32 * books.levels;
+        if (&m == &all) continue;
+        const auto at = static_cast<std::ptrdiff_t>(first);
+        std::copy(part.values.begin(), part.values.end(), all.values.begin() + at);
+        std::copy(part.codes.begin(), part.codes.end(), all.codes.begin() + at);
+        std::copy(part.bias.begin(), part.bias.end(), all.bias.begin() + at);
+        std::copy(part.variance.begin(), part.variance.end(), all.variance.begin() + at);
     }
     const int width = level_bits(books.levels);
     all.payload_bits = x.size() * static_cast<std::uint64_t>(width);

@@ -4,16 +4,15 @@
 //      F = real FFT of x     keep the largest |F|, of equals the first      real and imaginary parts as
 //      N-bit codes of a window that ends at the largest part (emulation/schemes/codecs/code_window.h)
 //
-// The transform runs on the host in fp64, in one fixed implementation (KissFFT), whatever the device.
+// The transform runs on the host in fp64, in one fixed order of operations (codecs/fourier.h), whatever the device.
 #include <algorithm>
-#include <complex>
-#include <kissfft/kissfft.hh>
+#include <cmath>
 #include <map>
-#include <utility>
 #include <vector>
 
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/codecs/code_window.h"
+#include "emulation/schemes/codecs/fourier.h"
 #include "emulation/schemes/codecs/sparse.h"
 #include "emulation/schemes/codecs/statistics.h"
 #include "emulation/schemes/definition.h"
@@ -22,51 +21,55 @@ namespace apscope::detail {
 
 namespace {
 
-using Complex = std::complex<double>;
+// The tables of a length take longer than its transform, and all workers have that length: a thread keeps those it used
+// last, of 2^16 numbers in all or of one length, up to 2^22 (112 MiB) from one message to the next.
+class Transforms {
+public:
+    static Transforms& of_thread() {
+        thread_local Transforms transforms;
+        return transforms;
+    }
+    RealFourier& of(std::size_t n) {
+        auto found = kept_.find(n);
+        if (found != kept_.end()) return found->second;
+        if (held_ + n > (std::size_t{1} << 16)) clear();
+        held_ += n;
+        return kept_.emplace(n, RealFourier(n)).first->second;
+    }
+    void end_message() {
+        if (held_ > (std::size_t{1} << 22)) clear();
+    }
 
-// A length's roots of unity take longer than its transform, and all workers have that length: a thread keeps those it
-// used last, up to 1 MiB of them.
-std::vector<Complex> transform(const std::vector<Complex>& x, bool inverse) {
-    constexpr std::size_t max = std::size_t{1} << 16;
-    if (x.size() < 2) return x;
-    std::vector<Complex> y(x.size());
-    if (x.size() > max) {
-        kissfft<double>(x.size(), inverse).transform(x.data(), y.data());
-        return y;
+private:
+    void clear() {
+        kept_.clear();
+        held_ = 0;
     }
-    thread_local std::map<std::pair<std::size_t, bool>, kissfft<double>> plans;
-    thread_local std::size_t held = 0;
-    auto plan = plans.find({x.size(), inverse});
-    if (plan == plans.end()) {
-        if (held + x.size() > max) {
-            plans.clear();
-            held = 0;
-        }
-        plan = plans.emplace(std::pair{x.size(), inverse}, kissfft<double>(x.size(), inverse)).first;
-        held += x.size();
-    }
-    plan->second.transform(x.data(), y.data());
-    return y;
-}
+    std::map<std::size_t, RealFourier> kept_;
+    std::size_t held_ = 0;
+};
 
 struct FftSparse {
     double keep;
     int bits, mantissa_bits;
     std::size_t bucket;
 
-    void encode_part(std::span<const double> x, Message& m, BitWriter& payload, bool packs) const {
-        const std::size_t n = x.size(), bins = n / 2 + 1;
+    // values: as many as x.
+    void encode_part(std::span<const double> x, std::span<double> values, Message& m, BitWriter& payload, bool packs) const {
+        const std::size_t n = x.size();
+        RealFourier& fourier = Transforms::of_thread().of(n);
+        const std::size_t bins = fourier.bins();
         const double amax = amax_of(x);
         int exponent = 0;
         if (amax > 0.0) std::frexp(amax * static_cast<double>(n), &exponent);  // coefficients are at most 1 then
-        Row scaled(x.begin(), x.end());
-        multiply_by_power(scaled, -exponent);
-        const std::vector<Complex> signal(scaled.begin(), scaled.end());
-        const std::vector<Complex> f = transform(signal, false);
-        const std::vector<std::size_t> kept = largest(bins, kept_of(bins, keep), [&](std::size_t k) { return std::norm(f[k]); });
+        std::copy(x.begin(), x.end(), values.begin());
+        multiply_by_power(values, -exponent);
+        Row re(bins), im(bins);
+        fourier.forward(values, re, im);
+        const std::vector<std::size_t> kept = largest(bins, kept_of(bins, keep), [&](std::size_t k) { return re[k] * re[k] + im[k] * im[k]; });
 
         float top = 0.0f;
-        for (const std::size_t k : kept) top = std::max({top, static_cast<float>(std::abs(f[k].real())), static_cast<float>(std::abs(f[k].imag()))});
+        for (const std::size_t k : kept) top = std::max({top, static_cast<float>(std::abs(re[k])), static_cast<float>(std::abs(im[k]))});
         const CodeWindow window(top, bits, mantissa_bits);
         const auto part = [&](double v) {
             const auto single = static_cast<float>(v);
@@ -75,7 +78,6 @@ struct FftSparse {
             const double value = window.decode(code);
             return single < 0.0f ? -value : value;
         };
-        std::vector<Complex> decoded(n);
         std::size_t at = 0;
         for (std::size_t k = 0; k < bins && packs; ++k) {
             const bool is_kept = at < kept.size() && kept[at] == k;
@@ -83,26 +85,31 @@ struct FftSparse {
             payload.put(is_kept, 1);
         }
         m.payload_bits += bins;
+        std::size_t next = 0;  // bins before it are done
         for (const std::size_t k : kept) {
+            for (; next < k; ++next) re[next] = im[next] = 0.0;
             const bool real_only = k == 0 || 2 * k == n;
-            const double re = part(f[k].real()), im = real_only ? 0.0 : part(f[k].imag());
+            re[k] = part(re[k]);
+            im[k] = real_only ? 0.0 : part(im[k]);
             m.payload_bits += static_cast<std::uint64_t>(bits) * (real_only ? 1 : 2);
-            decoded[k] = {re, im};
-            if (!real_only) decoded[n - k] = {re, -im};
+            next = k + 1;
         }
-        const std::vector<Complex> back = transform(decoded, true);
-        for (std::size_t i = 0; i < n; ++i) scaled[i] = back[i].real() / static_cast<double>(n);
-        multiply_by_power(scaled, exponent);
-        m.values.insert(m.values.end(), scaled.begin(), scaled.end());
+        for (; next < bins; ++next) re[next] = im[next] = 0.0;
+        fourier.inverse(re, im, values);
+        for (double& v : values) v /= static_cast<double>(n);
+        multiply_by_power(values, exponent);
         m.side_bits += 64;  // the window's base and the exponent
     }
     Message encode(const TrainingStep& step, std::span<const double> x) const {
         const std::size_t unit = bucket == 0 ? std::max<std::size_t>(x.size(), 1) : bucket;
         Message m;
+        m.prepare(x.size(), false, false);
         BitWriter payload;
         for (std::size_t begin = 0; begin < x.size(); begin += unit) {
-            encode_part(x.subspan(begin, std::min(unit, x.size() - begin)), m, payload, step.packs);
+            const std::size_t count = std::min(unit, x.size() - begin);
+            encode_part(x.subspan(begin, count), std::span(m.values).subspan(begin, count), m, payload, step.packs);
         }
+        Transforms::of_thread().end_message();
         if (step.packs) m.payload = payload.take();
         return m;
     }

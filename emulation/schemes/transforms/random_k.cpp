@@ -34,18 +34,19 @@ Message encode(const TrainingStep& step, const std::vector<std::size_t>& places,
     const auto n = static_cast<double>(x.size()), k = static_cast<double>(places.size());
     const double factor = scales ? n / k : 1.0, probability = k / n;
     constexpr double limit = std::numeric_limits<float>::max();
+    const auto sent = [&](double v) -> double { return static_cast<float>(std::clamp(v * factor, -limit, limit)); };
     Message m;
-    m.values.assign(x.size(), 0.0);
-    Row sent;
-    for (const double v : x) {
-        const double y = sent.emplace_back(static_cast<float>(std::clamp(v * factor, -limit, limit)));
-        m.bias.push_back(y * probability - v);
-        m.variance.push_back(y * y * (probability * (1.0 - probability)));
+    m.prepare(x.size(), false, true);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        const double y = sent(x[i]);
+        m.values[i] = 0.0;
+        m.bias[i] = y * probability - x[i];
+        m.variance[i] = y * y * (probability * (1.0 - probability));
     }
     BitWriter bits;
     for (const std::size_t i : places) {
-        m.values.at(i) = sent.at(i);
-        if (step.packs) bits.put(bits_cast<std::uint32_t>(static_cast<float>(sent.at(i))), 32);
+        m.values.at(i) = sent(x[i]);
+        if (step.packs) bits.put(bits_cast<std::uint32_t>(static_cast<float>(m.values[i])), 32);
     }
     m.payload_bits = 32 * places.size();
     m.payload = bits.take();

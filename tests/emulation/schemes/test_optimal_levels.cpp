@@ -6,15 +6,18 @@
 #include <cfloat>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "emulation/schemes/codecs/ascending.h"
 #include "emulation/schemes/codecs/level_points.h"
 #include "emulation/schemes/codecs/level_search.h"
 #include "emulation/schemes/codecs/optimal_levels.h"
 #include "emulation/schemes/codecs/pair_sum.h"
+#include "emulation/schemes/codecs/priced_levels.h"
 #include "tests/support/on_level.h"
 
 namespace apscope::detail {
@@ -155,6 +158,52 @@ TEST_P(OptimalLevels, AmongCandidatesToo) {
                 LevelPoints prepared(d.sorted, points);
                 ASSERT_EQ(choose_levels(prepared, k, false), plain.levels(k, false)) << d.name << ", n=" << n << ", k=" << k;
             }
+        }
+    }
+}
+
+// Without layers: the same points wherever it gives any, and of ordinary data it does.
+TEST_P(OptimalLevels, ByAPrice) {
+    std::mt19937_64 random(10);
+    int asked = 0, found = 0;
+    for (const std::size_t n : {3, 9, 17, 64, 100, 257, 512}) {
+        PricedLevels priced;
+        for (const Data& d : data(n, random)) {
+            const Row points = distinct(d.sorted);
+            const Plain plain(d.sorted, points);
+            for (const std::size_t k : {2, 3, 4, 7, 16, 60}) {
+                if (points.size() <= k) continue;
+                const std::optional<Row> levels = priced.find(LevelPoints(d.sorted, points), k);
+                if (levels) {
+                    ASSERT_EQ(*levels, plain.levels(k, false)) << d.name << ", n=" << n << ", k=" << k;
+                }
+                asked += d.name == "normal";
+                found += levels && d.name == "normal";
+            }
+        }
+    }
+    EXPECT_GE(found, asked - asked / 10);
+}
+
+TEST_P(OptimalLevels, NoPriceTellsEqualsApart) {
+    Row even;
+    for (int i = 0; i < 100; ++i) even.push_back(i);
+    EXPECT_FALSE(PricedLevels().find(LevelPoints(even, even), 8));
+}
+
+TEST_P(OptimalLevels, RowsAreSortedByTheirBits) {
+    std::mt19937_64 random(11);
+    AscendingSort sorter;
+    for (const std::size_t n : {0, 1, 2, 100, 512, 5000}) {
+        for (const Data& d : data(n, random)) {
+            Row x = d.sorted, sorted;
+            std::shuffle(x.begin(), x.end(), random);
+            if (!x.empty()) x.back() = -0.0;
+            sorter.sort(x, sorted);
+            for (double& v : x) v += 0.0;
+            std::sort(x.begin(), x.end());
+            ASSERT_EQ(sorted, x) << d.name << ", n=" << n;
+            ASSERT_TRUE(std::none_of(sorted.begin(), sorted.end(), [](double v) { return v == 0.0 && std::signbit(v); }));
         }
     }
 }
