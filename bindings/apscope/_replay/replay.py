@@ -14,7 +14,7 @@ from .._results.results import Results, frame_of, in_order
 from .._schemes.lists import schemes_of
 from .._schemes.scheme import Scheme
 from .._traces.trace import Trace, open_trace
-from ..record._writer import json_number
+from ..record._manifest import json_number
 from .progress import Bar
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ The adapters import torch, so they are imported by name: ``apscope.record.torch_
 
 from .._traces.roles import guess_role
 from ._convert import Conversion, convert
+from ._recorder import Overhead, Recorder
 from ._writer import TraceWriter
 
-__all__ = ["Conversion", "TraceWriter", "convert", "guess_role"]
+__all__ = ["Conversion", "Overhead", "Recorder", "TraceWriter", "convert", "guess_role"]
