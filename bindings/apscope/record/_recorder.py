@@ -291,7 +291,7 @@ class Recorder:
         if self._closed:
             return
         if self._tap is not None:
-            self._tap.remove()
+            self._tap.remove(whole)
         self._closed = time.perf_counter()
         if self._background is None:
             return

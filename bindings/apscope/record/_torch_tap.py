@@ -98,13 +98,13 @@ class TorchTap:
         self._handles.append(register_optimizer_step_post_hook(lambda optimizer, args, kwargs: after_step(optimizer)))
         _grad_scaler.watch(self)
 
-    def remove(self) -> None:
-        """Takes the hooks away."""
+    def remove(self, whole: bool) -> None:
+        """Takes the hooks away; `whole` unless an exception ends the training."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
         _grad_scaler.unwatch(self)
-        if self._ever and not self._steps and self.recorder.stopped is None:
+        if whole and self._ever and not self._steps and self.recorder.stopped is None:
             logger.warning("apscope: no step was recorded: gradients arrived, but no torch.optim.Optimizer stepped with them; end each step by step()")
 
     def _guarded(self, what: Callable[..., None], *first: Any) -> Callable[..., None]:
