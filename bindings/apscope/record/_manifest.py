@@ -85,6 +85,7 @@ class Manifest:
         self.shapes = {tensor["name"]: tuple(tensor["shape"]) for tensor in old["tensors"]}
         self.metadata = {**old.get("metadata", {}), **self.metadata}
         self._committed = [(step["number"], json.dumps(step)) for step in old["steps"] if step["number"] < first]
+        self._write()  # before any file of a step that is left out is touched
 
     @property
     def steps(self) -> list[int]:
@@ -112,6 +113,9 @@ class Manifest:
                 entry[key] = json_number(float(value))
         entry["files"] = dict(sorted(files.items()))
         self._committed.append((step, json.dumps(entry)))
+        self._write()
+
+    def _write(self) -> None:
         part = self.path / "manifest.json.part"
         part.write_text(self._text(), encoding="utf-8")
         os.replace(part, self.path / "manifest.json")

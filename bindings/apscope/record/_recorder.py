@@ -244,7 +244,7 @@ class Recorder:
         """Worker -> name -> a copy of the values, and the names that had none."""
         leaves = {name: leaf for name, leaf in flatten(gradients) if self._chosen is None or self._chosen(name)}
         arrays = {name: storable(leaf, f"gradient {name!r} of step {self.number}") for name, leaf in leaves.items()}
-        if not arrays:
+        if not arrays and self._names is None:
             raise ValueError(f"step {self.number} has no array to record")
         if self._workers is not None:
             for name, array in arrays.items():

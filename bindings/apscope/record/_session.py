@@ -81,29 +81,35 @@ class Session:
             _put(self._notes / f"hello_{process:04d}.json", self._mark)
 
     def _lead(self, first_step: int, resume: bool, about: dict) -> None:
-        there = (self.path / "manifest.json").exists()
-        if there and not resume:
+        if (self.path / "manifest.json").exists() and not resume:
             raise ValueError(f"{self.path} already holds a trace; record into a new folder, or go on with this one by resume=True")
-        remains = self._notes.exists()
+        remains = (self._notes / "lock").exists()  # which nothing but a recorder makes, and one that ended well removes
         self._notes.mkdir(parents=True, exist_ok=True)
         self._lock = open(self._notes / "lock", "w")  # noqa: SIM115  # held as long as the session lives
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ValueError(f"another process is recording into {self.path}; give every run a folder of its own") from None
-        self.manifest = Manifest(self.path, workers=self.workers, resume_at=first_step if resume else None, **about)
-        if remains:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise ValueError(f"another process is recording into {self.path}; give every run a folder of its own") from None
+            self.manifest = Manifest(self.path, workers=self.workers, resume_at=first_step if resume else None, **about)
+        except BaseException:
+            self._lock.close()
+            raise
+        if remains or resume:
             self._clear(self.manifest.steps)
         self._answer()
 
     def _clear(self, keep: list[int]) -> None:
-        """Removes what a killed run left: files of steps that no manifest lists, notes about them."""
+        """Removes what a killed run left: notes, and the workers' files of steps that the manifest does not list."""
         for path in [*self._notes.glob("step_*"), *self._notes.glob("stopped_*"), self.path / "manifest.json.part"]:
             path.unlink(missing_ok=True)
         for folder in self.path.glob("step_*"):
             number = re.fullmatch(r"step_(\d{8,})", folder.name)
             if number and int(number[1]) not in keep:
-                shutil.rmtree(folder)
+                for path in folder.glob("worker_*.safetensors*"):
+                    path.unlink()
+                with contextlib.suppress(OSError):  # where somebody else's files lie in it
+                    folder.rmdir()
 
     def _answer(self) -> None:
         """Lists the marks of all who have said hello."""
@@ -179,8 +185,8 @@ class Session:
                 return
             step = min(self._own)
             waited = time.monotonic() - self._own[step][1]
-            if waited > (patience or self.patience):
-                missing = next(p for p in range(1, self.processes) if not self._note(step, p).exists())
+            missing = next((p for p in range(1, self.processes) if not self._note(step, p).exists()), None)
+            if missing is not None and waited > (patience or self.patience):
                 raise StopRecording(f"process {missing} has not written step {step} for {waited:.0f} s")
             if not patience:
                 return
