@@ -1,6 +1,5 @@
 """Recorder in two gloo processes: local gradients under DDP, joined shards under fully_shard, and processes that die."""
 
-import json
 import subprocess
 import sys
 
@@ -121,3 +120,58 @@ def test_ddp_records_what_the_all_reduce_is_given(tmp_path):
     assert said[0].count("3 steps of 2 processes recorded") == 5 and "recorded" not in said[1]
     frame = replay(open_trace(tmp_path / "plain"), ["aps:e4m3"], topology=["ring"]).frame
     assert set(frame.topology) >= {"ring", "exact"}
+
+
+FSDP = """
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.device_mesh import init_device_mesh
+
+def train(name, mesh, policy=None, accumulate=1):
+    net, twin = network(), network()
+    model = network()
+    for layer in (model[0], model[2], model):
+        fully_shard(layer, mesh=mesh, mp_policy=policy or MixedPrecisionPolicy())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    gathered, locals_ = [], []
+    with Recorder(f"{folder}/{name}", every=1) as rec:
+        rec.attach(model)
+        for step in range(3):
+            twin.zero_grad()
+            for k in range(accumulate):
+                x = batch()
+                twin(x).square().mean().backward()
+                model.set_requires_gradient_sync(k == accumulate - 1)
+                model(x).square().mean().backward()
+            locals_.append({n: p.grad.clone() for n, p in twin.named_parameters()})
+            gathered.append({n: p.grad.full_tensor().clone() for n, p in model.named_parameters()})
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1e-4)
+            optimizer.step()
+            optimizer.zero_grad()
+    save(name, gathered=gathered, local=locals_)
+
+train("shards", init_device_mesh("cpu", (world,)))
+train("accumulated", init_device_mesh("cpu", (world,)), accumulate=2)
+train("mixed", init_device_mesh("cpu", (world,)), policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32))
+train("replicas", init_device_mesh("cpu", (world, 1), mesh_dim_names=("replicate", "shard")))
+dist.destroy_process_group()
+"""
+
+
+def test_fully_shard_records_the_reduced_gradient_joined_from_shards(tmp_path):
+    """301 rows and 3 over two processes: shards of unequal size."""
+    processes(FSDP, tmp_path)
+    for name in ("shards", "accumulated", "mixed", "replicas"):
+        trace = open_trace(tmp_path / name)
+        check(trace)
+        assert trace.steps == (0, 1, 2) and trace.workers == 1 and trace.manifest.stage == "reduced"
+        assert "fully_shard, 2 processes" in trace.manifest.metadata["recorded_from"]
+        assert trace.shapes == {"0.weight": (301, 4), "0.bias": (301,), "2.weight": (3, 301), "2.bias": (3,)}
+        assert [p.name for p in (tmp_path / name).iterdir() if not p.name.startswith("step_")] == ["manifest.json"]
+        seen = [torch.load(tmp_path / f"{name}.{rank}") for rank in range(2)]
+        for step in trace.steps:
+            for tensor in trace.tensors:
+                found = trace.read(step, tensor)
+                assert np.array_equal(found, seen[0]["gathered"][step][tensor].float().numpy()), (name, step, tensor)
+                if name != "mixed":  # halves are exact, the sum rounds once
+                    mean = seen[0]["local"][step][tensor] / 2 + seen[1]["local"][step][tensor] / 2
+                    assert np.array_equal(found, mean.numpy()), (name, step, tensor)

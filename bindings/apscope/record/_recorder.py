@@ -147,7 +147,7 @@ class Recorder:
         self._began = self._closed = 0.0
         self._names: dict[str, tuple[int, ...]] | None = None
 
-    def attach(self, model: Any, *, loss_scale: float | Callable[[], float] | None = None) -> Recorder:
+    def attach(self, model: Any, *, loss_scale: float | Callable[[], float] | None = None, first_step: int | None = None) -> Recorder:
         """Records a PyTorch model's gradients from here on, each ``optimizer.step()`` being a step.
 
         Plain modules, DistributedDataParallel, models under ``fully_shard`` (FSDP2) and compiled ones are told
@@ -160,6 +160,8 @@ class Recorder:
         loss_scale : float or callable, optional
             The factor that the loss was multiplied with, where something else than GradScaler does that; the
             recorded gradients are divided by it.
+        first_step : int, optional
+            In place of the recorder's, where it is known only now.
 
         Returns
         -------
@@ -176,6 +178,8 @@ class Recorder:
         if self._tap is not None or self._background is not None:
             raise ValueError("this recorder records already; make one for every model")
         tap = TorchTap(self, model, self._chosen, loss_scale)
+        if first_step is not None:
+            self.number = self._first = first_step
         process, processes = (tap.process, tap.processes) if self._process is None else (self._process, self._processes or 1)
         self._about["model"] = self._about["model"] or tap.description
         self._about["roles"] = self._about["roles"] or tap.roles
@@ -277,17 +281,20 @@ class Recorder:
         """Why the recording ended before the training; None where it did not."""
         return self._ended
 
-    def close(self) -> None:
-        """Ends the recording: waits until all is on disk, and says what it cost."""
-        self._close(whole=True)
-
     def __enter__(self) -> Recorder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._close(whole=kind is None)
+        self.close(whole=kind is None)
 
-    def _close(self, whole: bool) -> None:
+    def close(self, whole: bool = True) -> None:
+        """Ends the recording: waits until all is on disk, and says what it cost.
+
+        Parameters
+        ----------
+        whole : bool
+            False, where an exception ends the training, does not wait for other processes' steps.
+        """
         if self._closed:
             return
         if self._tap is not None:
