@@ -31,7 +31,11 @@ def adapter(name, module, monkeypatch, **offers):
 
 def test_hugging_face_trainer_from_a_checkpoint(tmp_path, monkeypatch):
     """Accumulating two batches a step, from step 40 on; on_step_end and the like are the base class's."""
-    base = type("TrainerCallback", (), {f"on_{event}": lambda self, *a, **k: None for event in ("train_begin", "step_begin", "substep_end", "step_end", "log", "train_end")})
+    base = type(
+        "TrainerCallback",
+        (),
+        {f"on_{event}": lambda self, *a, **k: None for event in ("train_begin", "step_begin", "substep_end", "step_end", "log", "train_end")},
+    )
     callback_class = adapter("torch_huggingface", "transformers", monkeypatch, TrainerCallback=base)
     model, data, want = network(), batches(8), {}
     optimizer = torch.optim.AdamW(model.parameters())
@@ -68,7 +72,14 @@ def test_hugging_face_trainer_from_a_checkpoint(tmp_path, monkeypatch):
 
 def test_lightning_trainer(tmp_path, monkeypatch):
     """Automatic optimization: the whole step is the optimizer's closure."""
-    base = type("Callback", (), {f"on_{hook}": lambda self, *a, **k: None for hook in ("train_start", "before_zero_grad", "before_backward", "after_backward", "train_batch_end", "train_end", "exception")})
+    base = type(
+        "Callback",
+        (),
+        {
+            f"on_{hook}": lambda self, *a, **k: None
+            for hook in ("train_start", "before_zero_grad", "before_backward", "after_backward", "train_batch_end", "train_end", "exception")
+        },
+    )
     module = "lightning.pytorch" if importlib.util.find_spec("pytorch_lightning") is None else "pytorch_lightning"
     callback = adapter("torch_lightning", module, monkeypatch, Callback=base)(Recorder(tmp_path / "run", every=2, quiet=True))
     model, data, want = network(), batches(5), {}

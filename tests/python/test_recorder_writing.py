@@ -18,7 +18,10 @@ from apscope.record import Recorder, _session
 
 
 def gradients(step, worker=0):
-    return {"layers": [{"weight": np.full((30, 5), step + worker / 8, np.float32)}, {"weight": np.full(4, -step, np.float16)}], "bias": np.float32([step])}
+    return {
+        "layers": [{"weight": np.full((30, 5), step + worker / 8, np.float32)}, {"weight": np.full(4, -step, np.float16)}],
+        "bias": np.float32([step]),
+    }
 
 
 NAMES = ("layers.0.weight", "layers.1.weight", "bias")
@@ -278,6 +281,9 @@ def test_remains_of_a_run_without_a_whole_step_are_cleared_and_other_files_kept(
 def test_what_is_resumed_must_be_alike(tmp_path):
     with Recorder(tmp_path / "run", every=1, quiet=True) as rec:
         rec.record_pytree(gradients(0))
-    with Recorder(tmp_path / "run", every=1, workers=2, resume=True, quiet=True) as rec, pytest.raises(ValueError, match="a trace with workers 1, not 2"):
+    with (
+        Recorder(tmp_path / "run", every=1, workers=2, resume=True, quiet=True) as rec,
+        pytest.raises(ValueError, match="a trace with workers 1, not 2"),
+    ):
         rec.record_pytree({"w": np.ones((2, 3), np.float32)})
     assert whole(tmp_path / "run", 1).steps == (0,)

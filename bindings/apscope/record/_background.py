@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ._safetensors import code_of, storable
 from ._session import Session, StopRecording
 from ._shards import Part
 
@@ -125,8 +126,6 @@ class Background:
 
 
 def _storable(step: Step) -> Mapping[int, Mapping[str, np.ndarray]]:
-    from ._safetensors import code_of, storable
-
     return {
         worker: {
             name: array if code_of(array.dtype) else storable(array, f"gradient {name!r} of step {step.number}, worker {worker},")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
@@ -19,28 +20,12 @@ class Watcher(Protocol):
 
 
 _watchers: list[Watcher] = []
-_original: Any = None
 
 
 def watch(watcher: Watcher) -> None:
     """Tells `watcher` from here on; the first one puts a function around ``GradScaler.step``."""
-    global _original
     if not _watchers:
-        _original = torch.amp.GradScaler.step
-
-        @functools.wraps(_original)
-        def step(self: Any, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> float | None:
-            told = list(_watchers)
-            for one in told:
-                one.enter_scaler(self)
-            try:
-                return original(self, optimizer, *args, **kwargs)
-            finally:
-                for one in told:
-                    one.leave_scaler(optimizer)
-
-        original = _original
-        torch.amp.GradScaler.step = step  # type: ignore[method-assign]
+        torch.amp.GradScaler.step = _telling(torch.amp.GradScaler.step)
     _watchers.append(watcher)
 
 
@@ -49,4 +34,19 @@ def unwatch(watcher: Watcher) -> None:
     if watcher in _watchers:
         _watchers.remove(watcher)
         if not _watchers:
-            torch.amp.GradScaler.step = _original  # type: ignore[method-assign]
+            torch.amp.GradScaler.step = torch.amp.GradScaler.step.__wrapped__
+
+
+def _telling(original: Callable[..., float | None]) -> Any:
+    @functools.wraps(original)
+    def step(self: Any, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> float | None:
+        told = list(_watchers)
+        for one in told:
+            one.enter_scaler(self)
+        try:
+            return original(self, optimizer, *args, **kwargs)
+        finally:
+            for one in told:
+                one.leave_scaler(optimizer)
+
+    return step

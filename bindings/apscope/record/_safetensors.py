@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -33,6 +33,20 @@ def torch_array(tensor: Any) -> np.ndarray:
     if tensor.dtype == sys.modules["torch"].bfloat16:
         return tensor.contiguous().view(sys.modules["torch"].uint16).numpy().view(BFLOAT16)
     return tensor.numpy()
+
+
+class Storable(Protocol):
+    """An array, or what becomes one by ``numpy.asarray`` when its turn comes."""
+
+    @property
+    def dtype(self) -> np.dtype: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def itemsize(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    def __array__(self) -> np.ndarray: ...
 
 
 def storable(array: object, what: str, round_to_fp32: bool = False, remedy: str = "round it to float32 first") -> np.ndarray:
@@ -63,7 +77,7 @@ def storable(array: object, what: str, round_to_fp32: bool = False, remedy: str 
     return rounded
 
 
-def write_safetensors(path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> dict:
+def write_safetensors(path: Path, tensors: Mapping[str, Storable], metadata: Mapping[str, str]) -> dict:
     """Writes `tensors` to `path` and returns the manifest's entry, ``{"bytes", "sha256"}``.
 
     The file is written beside its place and renamed, so `path` is whole or not there. Wider dtypes
@@ -92,7 +106,7 @@ def write_safetensors(path: Path, tensors: Mapping[str, np.ndarray], metadata: M
     return {"bytes": 8 + len(text) + end, "sha256": digest.hexdigest()}
 
 
-def _chunks(header: bytes, arrays: Sequence[np.ndarray]) -> Iterator[bytes | memoryview]:
+def _chunks(header: bytes, arrays: Sequence[Storable]) -> Iterator[bytes | memoryview]:
     """A file's bytes, one array at a time."""
     yield len(header).to_bytes(8, "little")
     yield header

@@ -117,22 +117,25 @@ class Session:
         _put(self._notes / "leader.json", json.dumps(marks))
         self._welcome = len(marks) >= self.processes - 1
 
-    def write(self, step: int, tensors: Mapping[int, Mapping[str, np.ndarray]], facts: Mapping[str, Any], parts: Mapping[str, Part] | None = None) -> None:
+    def write(
+        self, step: int, tensors: Mapping[int, Mapping[str, np.ndarray]], facts: Mapping[str, Any], parts: Mapping[str, Part] | None = None
+    ) -> None:
         """Writes this process's `tensors` (worker -> name -> values) of a step, and what it says of it."""
         self._wait_for_the_leader()
         about = {"step": str(step)}
-        files, shapes = {}, {}
+        files: dict[str, dict] = {}
+        shapes: Shapes = {}
         if self.joined:
             name = f"step_{step:08d}_{self.process:04d}.safetensors"
             files[name] = write_safetensors(self._notes / name, tensors[0], about)
-            shapes = {n: list(part.whole) for n, part in (parts or {}).items()}
+            shapes = {n: part.whole for n, part in (parts or {}).items()}
         else:
             folder = step_folder(self.path, step)
             folder.mkdir(exist_ok=True)
             for worker, arrays in tensors.items():
                 name = file_name("gradient", worker)
                 files[name] = write_safetensors(folder / name, arrays, about | {"worker": str(worker)})
-                found = {n: list(array.shape) for n, array in arrays.items()}
+                found = {n: array.shape for n, array in arrays.items()}
                 compare_shapes(found, shapes or found, f"worker {worker} at step {step}")
                 shapes = found
         self.bytes += sum(file["bytes"] for file in files.values())
@@ -148,7 +151,7 @@ class Session:
     def _wait_for_the_leader(self) -> None:
         if self.process == 0:
             return
-        deadline = time.monotonic() + self.patience
+        deadline = time.monotonic() + min(self.patience, 30.0)  # all begin together
         while not self._welcome:
             with contextlib.suppress(OSError, ValueError):
                 marks = json.loads((self._notes / "leader.json").read_text())
@@ -211,7 +214,11 @@ class Session:
             folder = step_folder(self.path, step)
             folder.mkdir(exist_ok=True)
             sources = [(self._notes / name, note["offsets"]) for note in notes for name in note["files"]]
-            files = {file_name("gradient", 0): write_safetensors(folder / file_name("gradient", 0), join(shapes, sources), {"step": str(step), "worker": "0"})}
+            files = {
+                file_name("gradient", 0): write_safetensors(
+                    folder / file_name("gradient", 0), join(shapes, sources), {"step": str(step), "worker": "0"}
+                )
+            }
         self.manifest.shapes = self.manifest.shapes or shapes
         facts = notes[0]["facts"]
         losses = [note["facts"]["loss"] for note in notes if note["facts"].get("loss") is not None]
@@ -258,7 +265,7 @@ class Session:
 def _more(text: str, more: str) -> str:
     """`text` with `more` behind it, where its last value is another one."""
     last = text.rsplit(", ", 1)[-1]
-    return text if last.split(" ")[0] == more.split(" ")[0] else ", ".join(filter(None, [text, more]))
+    return text if last.partition(" ")[0] == more.partition(" ")[0] else ", ".join(filter(None, [text, more]))
 
 
 def _run(text: str, step: int, committed: list[int]) -> str:

@@ -77,7 +77,4 @@ def _mapped(path: Path) -> dict[str, np.ndarray]:
         header = json.loads(stream.read(length))
     data = np.memmap(path, np.uint8, mode="r", offset=8 + length) if path.stat().st_size > 8 + length else np.zeros(0, np.uint8)
     header.pop("__metadata__", None)
-    return {
-        name: data[slice(*entry["data_offsets"])].view(dtype_of(entry["dtype"])).reshape(entry["shape"])
-        for name, entry in header.items()
-    }
+    return {name: data[slice(*entry["data_offsets"])].view(dtype_of(entry["dtype"])).reshape(entry["shape"]) for name, entry in header.items()}

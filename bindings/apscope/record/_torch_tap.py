@@ -43,7 +43,9 @@ class TorchTap:
         For the manifest.
     """
 
-    def __init__(self, recorder: Recorder, model: torch.nn.Module, chosen: Callable[[str], bool] | None, loss_scale: float | Callable[[], float] | None):
+    def __init__(
+        self, recorder: Recorder, model: torch.nn.Module, chosen: Callable[[str], bool] | None, loss_scale: float | Callable[[], float] | None
+    ):
         if not isinstance(model, torch.nn.Module):
             raise ValueError(f"attach takes a torch.nn.Module, not {type(model).__name__}; other loops call record_pytree(gradients)")
         self.recorder, self._loss_scale = recorder, loss_scale
@@ -95,7 +97,7 @@ class TorchTap:
             if frozen:
                 p.requires_grad = False
         after_step = self._guarded(self._after_step)
-        self._handles.append(register_optimizer_step_post_hook(lambda optimizer, args, kwargs: after_step(optimizer)))
+        self._handles.append(register_optimizer_step_post_hook(lambda optimizer, *_: after_step(optimizer)))
         _grad_scaler.watch(self)
 
     def remove(self, whole: bool) -> None:
@@ -105,7 +107,9 @@ class TorchTap:
         self._handles = []
         _grad_scaler.unwatch(self)
         if whole and self._ever and not self._steps and self.recorder.stopped is None:
-            logger.warning("apscope: no step was recorded: gradients arrived, but no torch.optim.Optimizer stepped with them; end each step by step()")
+            logger.warning(
+                "apscope: no step was recorded: gradients arrived, but no torch.optim.Optimizer stepped with them; end each step by step()"
+            )
 
     def _guarded(self, what: Callable[..., None], *first: Any) -> Callable[..., None]:
         """`what`, timed; whatever it raises ends the recording alone."""
@@ -222,7 +226,9 @@ class TorchTap:
             parts=None if self.shards is None else {name: shard.part for name, shard in self.shards.items()},
         )
         if late := [name for name, p in self._unpicked.items() if p.grad is not None]:
-            logger.warning("apscope: %d tensors unfrozen after attach() are not recorded, the first %r; Recorder(tensors='.*') records all", len(late), late[0])
+            logger.warning(
+                "apscope: %d tensors unfrozen after attach() are not recorded, the first %r; Recorder(tensors='.*') records all", len(late), late[0]
+            )
             self._unpicked = {}
 
     def _divisor(self) -> float | None:

@@ -14,7 +14,7 @@ from ._recorder import Recorder
 __all__ = ["RecorderCallback"]
 
 
-class RecorderCallback(Callback):
+class RecorderCallback(Callback):  # type: ignore[misc]  # of a package without types here
     """``Trainer(..., callbacks=[RecorderCallback(Recorder("trace", every=100))])``.
 
     Steps are those of the trainer's ``global_step``, from a checkpoint's on where it goes on from one. Hooks see the

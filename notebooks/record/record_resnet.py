@@ -1,0 +1,142 @@
+"""Records traces of real size: ResNet-18 or ResNet-50 on handwritten digits, eight workers. They are not part of this repository.
+
+    python notebooks/record/record_resnet.py resnet18 /tmp/resnet18                       # 11.2 million parameters, 3 steps: 1.1 GB
+    python notebooks/record/record_resnet.py resnet50 /tmp/resnet50 --steps 0:100 --cut 32 # 161 tensors, 100 steps: 2.6 GB
+    python notebooks/record/record_resnet.py resnet50 /tmp/resnet50_whole --steps 0:2      # 25.6 million parameters: 1.6 GB
+
+Data: scikit-learn's copy of the UCI optical recognition of handwritten digits, enlarged from 8 x 8 to 32 x 32, in three equal channels.
+`--cut N` trains the whole model and records of every gradient the first of N parts of its elements, flattened (at least one).
+On the same versions of PyTorch and NumPy and the same kind of CPU a second run writes the same bytes.
+"""
+
+import argparse
+from pathlib import Path
+
+import torch
+from common import about, deterministic, train
+from sklearn.datasets import load_digits
+from torch import nn
+
+from apscope.record import TraceWriter
+from apscope.record.torch_layers import roles
+
+SEED = 20151210
+PIXELS = 32
+#: Blocks of every stage, whether they are bottlenecks, classes of the head (ResNet-50 has ImageNet's), steps that are recorded if none are asked for.
+MODELS = {"resnet18": ((2, 2, 2, 2), False, 10, [0, 5, 20]), "resnet50": ((3, 4, 6, 3), True, 1000, [0, 5, 20])}
+
+
+class Block(nn.Module):
+    """A residual block: two 3 x 3 convolutions, or as a bottleneck 1 x 1, 3 x 3 and 1 x 1 to four times the width."""
+
+    def __init__(self, before, width, stride, bottleneck):
+        super().__init__()
+        self.after = 4 * width if bottleneck else width
+        kernels = [(before, width, 1, 1), (width, width, 3, stride), (width, self.after, 1, 1)] if bottleneck else [
+            (before, width, 3, stride), (width, width, 3, 1),
+        ]  # fmt: skip
+        for i, (come, go, size, step) in enumerate(kernels, 1):
+            self.add_module(f"conv{i}", nn.Conv2d(come, go, size, step, size // 2, bias=False))
+            self.add_module(f"bn{i}", nn.BatchNorm2d(go))
+        self.downsample = None
+        if stride != 1 or before != self.after:
+            self.downsample = nn.Sequential(nn.Conv2d(before, self.after, 1, stride, bias=False), nn.BatchNorm2d(self.after))
+        self.convolutions = len(kernels)
+
+    def forward(self, x):
+        y = x
+        for i in range(1, self.convolutions + 1):
+            y = getattr(self, f"bn{i}")(getattr(self, f"conv{i}")(y))
+            if i < self.convolutions:
+                y = torch.relu(y)
+        return torch.relu(y + (x if self.downsample is None else self.downsample(x)))
+
+
+class ResNet(nn.Module):
+    """Deep residual learning for image recognition (He and others, 2015), with the names that its parameters have in torchvision."""
+
+    def __init__(self, blocks, bottleneck, classes):
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False)
+        self.bn1 = nn.BatchNorm2d(64)
+        before = 64
+        for i, count in enumerate(blocks):
+            stage = []
+            for j in range(count):
+                stage.append(Block(before, 64 << i, 2 if i and not j else 1, bottleneck))
+                before = stage[-1].after
+            self.add_module(f"layer{i + 1}", nn.Sequential(*stage))
+        self.fc = nn.Linear(before, classes)
+
+    def forward(self, images):
+        x = nn.functional.max_pool2d(torch.relu(self.bn1(self.conv1(images))), 3, 2, 1)
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return self.fc(x.mean((2, 3)))
+
+
+class CutWriter(TraceWriter):
+    """Records the first of `cut` parts of every array, flattened."""
+
+    cut = 1
+
+    def add(self, step, worker, name, array, kind="gradient"):
+        super().add(step, worker, name, array if self.cut == 1 else array.reshape(-1)[: max(1, array.size // self.cut)], kind)
+
+
+def loss_function(model, batch):
+    images, labels = batch
+    return nn.functional.cross_entropy(model(images), labels)
+
+
+def record(folder, name, steps, cut=1, workers=8, batch=8):
+    generator = deterministic(SEED)
+    blocks, bottleneck, classes, default = MODELS[name]
+    data = load_digits()
+    small = torch.tensor(data.images, dtype=torch.float32).unsqueeze(1) / 16
+    images = nn.functional.interpolate(small, size=(PIXELS, PIXELS), mode="nearest").expand(-1, 3, -1, -1)
+    labels = torch.tensor(data.target)
+    model = ResNet(blocks, bottleneck, classes)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
+    schedule = torch.optim.lr_scheduler.ConstantLR(optimizer, factor=1.0)
+
+    def batches_at(step):
+        chosen = torch.from_numpy(generator.permutation(len(labels))[: workers * batch])
+        return [(images[part], labels[part]) for part in chosen.split(batch)]
+
+    parameters = sum(p.numel() for p in model.parameters())
+    what = "" if cut == 1 else f", of every gradient the first of {cut} parts"
+    writer = CutWriter(
+        folder,
+        workers=workers,
+        name=folder.name,
+        model=f"{name}, {parameters} parameters{what}",
+        reduction="mean",
+        roles=roles(model),
+        metadata=about(
+            "record_resnet.py",
+            SEED,
+            data=f"scikit-learn load_digits (UCI, 1797 images of 8 x 8), enlarged to {PIXELS} x {PIXELS}",
+            batch_per_worker=str(batch),
+            optimizer="SGD, momentum 0.9, weight decay 1e-4",
+        ),
+    )
+    writer.cut = cut
+    with writer:
+        train(model, optimizer, schedule, loss_function, batches_at, writer, default if steps is None else steps, (), [])
+
+
+def step_numbers(text):
+    first, _, end = text.partition(":")
+    if not (first.isdigit() and end.isdigit() and int(first) < int(end)):
+        raise argparse.ArgumentTypeError(f"'{text}' must be a range A:B of step numbers, such as 0:100")
+    return range(int(first), int(end))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model", choices=list(MODELS))
+    parser.add_argument("folder", type=Path, help="where the trace goes")
+    parser.add_argument("--steps", type=step_numbers, metavar="A:B", help="steps that are recorded; 0, 5 and 20 if none")
+    parser.add_argument("--cut", type=int, default=1, metavar="N", help="record the first of N parts of every gradient")
+    arguments = parser.parse_args()
+    record(arguments.folder, arguments.model, arguments.steps, arguments.cut)
