@@ -312,6 +312,43 @@ def test_optimizers_that_step_within_the_backward_pass(tmp_path, caplog):
         same(trace, step, want[step])
 
 
+def test_weights_layer_inputs_and_activation_gradients(tmp_path, caplog):
+    """Of the step's last micro-batch, AMP's scale taken out; a step in evaluation mode in between is not seen."""
+    model, data, want = network(), batches(6), {}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**9)
+    with recording(tmp_path, model, caplog, every=2, what=["weights", "layer_input", "activation_gradient"]):
+        for step in range(3):
+            before = {name: p.detach().clone() for name, p in model.named_parameters()}
+            for batch in data[2 * step : 2 * step + 2]:
+                x, outputs = batch[0], []
+                inputs = []
+                twin = copy.deepcopy(model)
+                for layer in twin:
+                    inputs.append(x)
+                    x = layer(x)
+                    outputs.append(x)
+                slopes = torch.autograd.grad(torch.nn.functional.cross_entropy(x, batch[1]) * 512.0, outputs)
+                scaler.scale(loss_of(model, batch)).backward()
+                with torch.no_grad():
+                    model(batch[0] + 1)
+            want[step] = before, [x.detach() for x in inputs], [g / 512 for g in slopes]
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+    trace = open_trace(tmp_path / "run")
+    assert trace.steps == (0, 2) and trace.recorded()["weights"] == (0, 2)
+    for step in trace.steps:
+        weights, inputs, slopes = want[step]
+        for name in trace.tensors:
+            assert np.array_equal(trace.read(step, name, kind="weights"), weights[name].numpy())
+        assert trace.names(step, "layer_input") == trace.names(step, "activation_gradient") == ["0", "2", "3"]
+        for layer in (0, 2, 3):
+            assert np.array_equal(bits(trace.read(step, str(layer), kind="layer_input")), bits(inputs[layer].numpy()))
+            assert np.array_equal(bits(trace.read(step, str(layer), kind="activation_gradient")), bits(slopes[layer].numpy()))
+    assert not any(module._forward_hooks for module in model.modules())
+
+
 def test_sparse_gradients_become_dense(tmp_path, caplog):
     model = torch.nn.Embedding(50, 3, sparse=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -366,6 +403,7 @@ def test_what_cannot_be_recorded_is_refused_before_the_training(tmp_path):
     refused("every is 0; it must be an integer, 1 or more", lambda: Recorder(tmp_path / "x", every=0))
     refused("workers is 0", lambda: Recorder(tmp_path / "x", workers=0))
     refused("process 3 of 2", lambda: Recorder(tmp_path / "x", process=3, processes=2))
+    refused("what is 'weights'; it must be some of", lambda: Recorder(tmp_path / "x", what="weights"))
     refused("is no regular expression", lambda: Recorder(tmp_path / "x", tensors="("))
     refused("takes a torch.nn.Module, not dict", lambda: Recorder(tmp_path / "x").attach({}))
     refused("none of the model's 6 parameters is among those chosen", lambda: Recorder(tmp_path / "x", tensors="nothing").attach(network()))

@@ -28,6 +28,7 @@ class Step:
     facts: dict[str, Any]
     parts: dict[str, Part] | None = None
     buffers: dict[str, Any] = field(default_factory=dict)  # given back once written
+    others: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)  # further files of the step
 
 
 class Background:
@@ -111,7 +112,9 @@ class Background:
             self._free.put(step.buffers)
 
     def _write(self, step: Step) -> None:
-        self.session.write(step.number, _storable(step), step.facts, step.parts)
+        gradients = {worker: _storable(f"gradient of step {step.number}, worker {worker},", arrays) for worker, arrays in step.tensors.items()}
+        others = {file: _storable(f"{file} of step {step.number},", arrays) for file, arrays in step.others.items()}
+        self.session.write(step.number, gradients, step.facts, step.parts, others)
         self.session.collect()
 
     def _try(self, what: Callable[..., None], *arguments: Any) -> None:
@@ -125,11 +128,5 @@ class Background:
             self.stop(" ".join(str(error).split()) or type(error).__name__)
 
 
-def _storable(step: Step) -> Mapping[int, Mapping[str, np.ndarray]]:
-    return {
-        worker: {
-            name: array if code_of(array.dtype) else storable(array, f"gradient {name!r} of step {step.number}, worker {worker},")
-            for name, array in arrays.items()
-        }
-        for worker, arrays in step.tensors.items()
-    }
+def _storable(what: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: array if code_of(array.dtype) else storable(array, f"{name!r} in {what}") for name, array in arrays.items()}

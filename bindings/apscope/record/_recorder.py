@@ -69,6 +69,10 @@ class Recorder:
         Regular expression found in the names of the tensors to record, the names, or a function of a
         name. By default those that require a gradient when the model is attached; give ``".*"`` to record a
         model whose layers are unfrozen one after the other.
+    what : collection of str
+        What an attached model's trace holds besides gradients: ``weights`` (before the step's update),
+        ``layer_input`` (of every layer with parameters, at its last call in the step) and
+        ``activation_gradient`` (with respect to that call's output).
     workers : int
         Data-parallel workers whose gradients one call of ``record_pytree`` gives along a leading axis.
     process, processes : int, optional
@@ -108,6 +112,7 @@ class Recorder:
         every: int = 100,
         steps: Collection[int] | None = None,
         tensors: Chosen = None,
+        what: Collection[str] = (),
         workers: int | None = None,
         process: int | None = None,
         processes: int | None = None,
@@ -123,17 +128,19 @@ class Recorder:
         roles: Roles = None,
         metadata: Mapping[str, str] | None = None,
     ):
-        for what, value, lowest in (("every", every, 1), ("places", places, 1), ("first_step", first_step, 0)):
+        for key, value, lowest in (("every", every, 1), ("places", places, 1), ("first_step", first_step, 0)):
             if not isinstance(value, int) or value < lowest:
-                raise ValueError(f"{what} is {value!r}; it must be an integer, {lowest} or more")
+                raise ValueError(f"{key} is {value!r}; it must be an integer, {lowest} or more")
         if workers is not None and workers < 1:
             raise ValueError(f"workers is {workers}; it must be 1 or more")
         if (process is None) != (processes is None) or not 0 <= (process or 0) < (processes or 1):
             raise ValueError(f"process {process} of {processes}: give both, the first one from 0 to the second less one")
+        if isinstance(what, str) or not set(what) <= {"weights", "layer_input", "activation_gradient"}:
+            raise ValueError(f"what is {what!r}; it must be some of 'weights', 'layer_input', 'activation_gradient', in a list")
         self.path = Path(path)
         self.number = first_step  # of the step that is under way
         self._first, self._resume, self._places, self._patience, self._quiet = first_step, resume, places, patience, quiet
-        self._every, self._steps, self._chosen = every, steps, _chooser(tensors)
+        self._every, self._steps, self._chosen, self._what = every, steps, _chooser(tensors), frozenset(what)
         self._workers, self._process, self._processes = workers, process, processes
         self._about: dict[str, Any] = dict(name=name, model=model, reduction=reduction, loss_divided_by_workers=loss_divided_by_workers)
         self._about |= dict(roles=roles, metadata=dict(metadata or {}))
@@ -177,7 +184,7 @@ class Recorder:
 
         if self._tap is not None or self._background is not None:
             raise ValueError("this recorder records already; make one for every model")
-        tap = TorchTap(self, model, self._chosen, loss_scale)
+        tap = TorchTap(self, model, self._chosen, loss_scale, self._what)
         if first_step is not None:
             self.number = self._first = first_step
         process, processes = (tap.process, tap.processes) if self._process is None else (self._process, self._processes or 1)
@@ -332,12 +339,13 @@ class Recorder:
         zeros: list[str],
         divided_by: float | None = None,
         parts: dict[str, Part] | None = None,
+        others: Mapping[str, Mapping[str, np.ndarray]] | None = None,
     ) -> None:
         """Hands the step's gradients to the thread."""
         facts: dict[str, Any] = {k: float(v) for k, v in self._told.items()}
         facts |= {"zeros": zeros, "skipped": self._skipped} | ({} if divided_by is None else {"divided_by": divided_by})
         assert self._background is not None
-        self._background.put(Step(self.number, tensors, facts, parts, buffers))
+        self._background.put(Step(self.number, tensors, facts, parts, buffers, others or {}))
         self._skipped, self._late = [], False
 
     def _skip(self) -> None:

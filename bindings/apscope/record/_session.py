@@ -106,7 +106,7 @@ class Session:
         for folder in self.path.glob("step_*"):
             number = re.fullmatch(r"step_(\d{8,})", folder.name)
             if number and int(number[1]) not in keep:
-                for path in folder.glob("worker_*.safetensors*"):
+                for path in [p for kind in ("worker_*", "activations_worker_*", "weights") for p in folder.glob(f"{kind}.safetensors*")]:
                     path.unlink()
                 with contextlib.suppress(OSError):  # where somebody else's files lie in it
                     folder.rmdir()
@@ -118,9 +118,14 @@ class Session:
         self._welcome = len(marks) >= self.processes - 1
 
     def write(
-        self, step: int, tensors: Mapping[int, Mapping[str, np.ndarray]], facts: Mapping[str, Any], parts: Mapping[str, Part] | None = None
+        self,
+        step: int,
+        tensors: Mapping[int, Mapping[str, np.ndarray]],
+        facts: Mapping[str, Any],
+        parts: Mapping[str, Part] | None = None,
+        others: Mapping[str, Mapping[str, np.ndarray]] | None = None,
     ) -> None:
-        """Writes this process's `tensors` (worker -> name -> values) of a step, and what it says of it."""
+        """Writes this process's `tensors` (worker -> name -> values) of a step and `others` (file -> name -> values), and what it says of it."""
         self._wait_for_the_leader()
         about = {"step": str(step)}
         files: dict[str, dict] = {}
@@ -138,6 +143,8 @@ class Session:
                 found = {n: array.shape for n, array in arrays.items()}
                 compare_shapes(found, shapes or found, f"worker {worker} at step {step}")
                 shapes = found
+            for name, arrays in (others or {}).items():
+                files[name] = write_safetensors(folder / name, arrays, about)
         self.bytes += sum(file["bytes"] for file in files.values())
         self.steps += 1
         note = {"files": files, "shapes": shapes, "facts": dict(facts), "offsets": {n: list(part.offset) for n, part in (parts or {}).items()}}

@@ -9,7 +9,7 @@ every optimizer's step ends the step.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from . import _grad_scaler
 from ._background import logger
 from ._safetensors import torch_array
+from ._torch_extras import Extras
 from ._torch_shards import is_dtensor, refuse_flat, shards_of
 from .torch_layers import roles
 
@@ -44,7 +45,12 @@ class TorchTap:
     """
 
     def __init__(
-        self, recorder: Recorder, model: torch.nn.Module, chosen: Callable[[str], bool] | None, loss_scale: float | Callable[[], float] | None
+        self,
+        recorder: Recorder,
+        model: torch.nn.Module,
+        chosen: Callable[[str], bool] | None,
+        loss_scale: float | Callable[[], float] | None,
+        what: Collection[str] = (),
     ):
         if not isinstance(model, torch.nn.Module):
             raise ValueError(f"attach takes a torch.nn.Module, not {type(model).__name__}; other loops call record_pytree(gradients)")
@@ -69,6 +75,9 @@ class TorchTap:
         self.shards = shards_of(picked)
         if self.joined:
             self.stage, runs_in = "reduced", f"fully_shard, {self.processes} processes, their shards joined"
+        if self.joined and what:
+            raise ValueError(f"what={sorted(what)} cannot be recorded from shards; record them in one process or under DistributedDataParallel")
+        self._inner, self._extras = inner, Extras(what, picked, lambda: recorder.due)
         self.roles = {_plain(name): role for name, role in roles(inner).items()}
         self.description = f"{type(inner).__name__}, {sum(p.numel() for p in named.values())} parameters"
         self.metadata = {"recorded_from": f"PyTorch {torch.__version__}, {runs_in}"}
@@ -96,6 +105,7 @@ class TorchTap:
             self._handles.append(p.register_post_accumulate_grad_hook(self._guarded(self._take, name)))
             if frozen:
                 p.requires_grad = False
+        self._handles += self._extras.hooks(self._inner, self._guarded, _plain)
         after_step = self._guarded(self._after_step)
         self._handles.append(register_optimizer_step_post_hook(lambda optimizer, *_: after_step(optimizer)))
         _grad_scaler.watch(self)
@@ -127,7 +137,7 @@ class TorchTap:
     def _take(self, name: str, p: torch.Tensor) -> None:
         """A gradient has arrived, or more of it: copies what is there now."""
         self._fired = self._ever = True
-        if not self.recorder.due or (self._buffers is None and not self._open()):
+        if not self.recorder.due or (not self._arrived and not self._open()):
             return
         if p.grad is None:
             raise ValueError(f"another hook takes the gradient of {name!r} away; attach the recorder before that hook is registered")
@@ -144,7 +154,10 @@ class TorchTap:
 
     def _open(self) -> bool:
         background = self.recorder._background
-        self._buffers = background.buffers() if background is not None else None
+        if self._buffers is None:  # else they are those of a step that was dropped
+            self._buffers = background.buffers() if background is not None else None
+        if self._buffers is not None:
+            self._extras.begin()
         return self._buffers is not None
 
     def _ours(self, optimizer: torch.optim.Optimizer) -> bool:
@@ -185,14 +198,18 @@ class TorchTap:
 
     def skip_step(self) -> None:
         """The training drops this step."""
-        self._fired, self._arrived = False, set()
+        self._forget()
         self.recorder._skip()
+
+    def _forget(self) -> None:
+        self._fired, self._arrived = False, set()
+        self._extras.drop()
 
     def end_step(self, optimizer: torch.optim.Optimizer | None) -> None:
         """All gradients of a step have arrived: hands them over where it is recorded."""
         if self.recorder.due and self._arrived:
             self._hand_over(optimizer)
-        self._fired, self._arrived = False, set()
+        self._forget()
         self._steps += 1
         self.recorder._advance()
 
@@ -223,6 +240,7 @@ class TorchTap:
             buffers,
             zeros=[name for name in self.parameters if name not in self._arrived],
             divided_by=divisor,
+            others=self._extras.files(self.process, divisor),
             parts=None if self.shards is None else {name: shard.part for name, shard in self.shards.items()},
         )
         if late := [name for name, p in self._unpicked.items() if p.grad is not None]:
