@@ -161,7 +161,7 @@ private:
     void round_elements(BatchRoom<Real>& room, std::size_t first, std::size_t count, std::size_t steps, const BlockScales<Real>& scales) const {
         const std::uint32_t* drawn = nullptr;
         if (job_.draws) {
-            random_words(job_.encoder.settings.stream, first, count, room.drawn);
+            random_words(job_.encoder.settings.stream, job_.encoder.settings.first_element + first, count, room.drawn);
             drawn = room.drawn;
         }
         if constexpr (encodes) {

@@ -80,7 +80,8 @@ void round_block(const Real* in, const BlockPlace& place, const BlockEncoder& e,
         dispatch(e.projection.rounding, [&]<RoundingMode M>() {
             if constexpr (is_stochastic(M)) {
                 for (std::size_t j = 0; j < n; ++j) {
-                    elements[j] = round_to_format<M, double>(elements[j], e.element, e.settings.stream.at(first + j * place.stride));
+                    elements[j] =
+                        round_to_format<M, double>(elements[j], e.element, e.settings.stream.at(e.settings.first_element + first + j * place.stride));
                 }
             } else {
                 is_plain(e.element) ? simd::run<RoundElements<M, true>>(elements, n, &e.element)

@@ -49,11 +49,12 @@ float encode_blocks(std::span<const double> in, std::span<std::uint8_t> codes, s
 
 // What an encoder may be told beside the format. All but `stream` speak of rule ratio.
 struct BlockSettings {
-    RandomStream stream;            // of the words; element i draws word i
+    RandomStream stream;            // of the words; element i draws word first_element + i
     std::optional<float> amax;      // instead of the array's own: agreed with others
     float scale_range = 0;          // the largest block scale the tensor scale aims at; 0: the scale format's largest
     float stretch = 1;              // factor on the block's scale before it is rounded
     bool divides_first = false;     // fl32(fl32(amax / largest) * S_enc), not fl32(amax * fl32(S_enc / largest))
+    std::uint64_t first_element = 0;  // of an array that is a piece of a longer one
 };
 float encode_blocks(std::span<const float> in, std::span<std::uint8_t> codes, std::span<std::uint8_t> scales, BlockShape shape,
                     const BlockFormat& format, const Projection& projection, const BlockSettings& settings, int threads = 1);

@@ -172,6 +172,7 @@ struct TensorScheme {
     bool reduction_draws = false;      // in reduce() too, not in encode() alone
     bool shares_draws = false;         // all messages are drawn by the same words: variances of their sum are not sums of theirs
     bool sees_special = false;         // elements that are not finite do not bypass it
+    bool rounds_turned = false;        // encode() turns what it rounds to another basis, and back
     std::optional<GridLimits> limits;  // of the float grid under the agreed scale that select() names: scale or scales
     Transport transport;               // of its messages
     std::vector<std::string> needs;    // of weights, full_batch, loss, learning_rate

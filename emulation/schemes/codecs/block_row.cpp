@@ -21,7 +21,17 @@ float element_multiplier(double block_scale, float tensor_scale) {
     return std::min(1.0f / (static_cast<float>(block_scale) * (1.0f / tensor_scale)), FLT_MAX);
 }
 
-BlockRow encode_block_row(std::span<const double> x, const BlockFormat& format, const Projection& projection, const BlockSettings& settings) {
+BlockGrid::BlockGrid(const BlockFormat& f, const Projection& p) : format(f), projection(p) {
+    validate(format);
+    validate(projection, format.element);
+    elements = element_values(format);
+    scales = scale_values(format);
+    limits = limits_of(format.element, make_cast<double>(format.element, projection));
+}
+
+BlockRow encode_block_row(std::span<const double> x, const BlockGrid& grid, const BlockSettings& settings) {
+    const BlockFormat& format = grid.format;
+    const Projection& projection = grid.projection;
     const BlockShape shape{1, x.size(), 1};
     BlockRow row{std::vector<std::uint8_t>(x.size()), std::vector<std::uint8_t>(shape.scales(format)), 1.0f, std::vector<float>(x.size())};
     if (format.rule == ScaleRule::ratio) {
@@ -37,18 +47,17 @@ BlockRow encode_block_row(std::span<const double> x, const BlockFormat& format, 
 namespace {
 
 // Elements of a block with scale 0 all are 0 and count in none of grid_use's three.
-void state_use(Message& m, const BlockRow& row, std::span<const double> x, const BlockFormat& format, const Projection& projection) {
-    const std::vector<double> elements = element_values(format), scales = scale_values(format);
-    const GridLimits limits = limits_of(format.element, make_cast<double>(format.element, projection));
+void state_use(Message& m, const BlockRow& row, std::span<const double> x, const BlockGrid& grid) {
+    const BlockFormat& format = grid.format;
     const auto block = static_cast<std::size_t>(format.block_size);
     GridUse use;
     BlockUse blocks;
     for (std::size_t first = 0; first < x.size(); first += block) {
         const std::size_t count = std::min(block, x.size() - first);
-        const double block_scale = scales[row.scales[first / block]];
+        const double block_scale = grid.scales[row.scales[first / block]];
         const double scale = format.rule == ScaleRule::ratio ? element_multiplier(block_scale, row.tensor_scale) : 1.0 / block_scale;
         for (std::size_t i = first; i < first + count && block_scale != 0.0; ++i) {
-            if (use.add(x[i], elements[row.codes[i]], row.values[i], scale, limits)) mark(m.saturated, i, x.size());
+            if (use.add(x[i], grid.elements[row.codes[i]], row.values[i], scale, grid.limits)) mark(m.saturated, i, x.size());
         }
         blocks.add(x, m.saturated, first, count, block_scale / row.tensor_scale);
     }
@@ -58,20 +67,21 @@ void state_use(Message& m, const BlockRow& row, std::span<const double> x, const
 
 }  // namespace
 
-Message block_message(const BlockRow& row, std::span<const double> x, const BlockFormat& format, const Projection& projection, bool packs) {
-    Message m;
-    m.values.assign(row.values.begin(), row.values.end());
-    state_use(m, row, x, format, projection);
-    m.certain = !is_stochastic(projection.rounding);
-    if (!m.certain) state_moments(m, row, x, format, projection);
+void state_blocks(Message& m, const BlockRow& row, std::span<const double> x, std::size_t size, const BlockGrid& grid, bool packs) {
+    const BlockFormat& format = grid.format;
+    const bool draws = is_stochastic(grid.projection.rounding);
+    m.prepare(x.size(), false, draws);
+    std::ranges::copy(row.values, m.values.begin());
+    state_use(m, row, x, grid);
+    m.certain = !draws;
+    if (draws) state_moments(m, row, x, format, grid.projection);
     const int width = format.element.storage_bits();
     m.payload_bits = row.codes.size() * static_cast<std::uint64_t>(width);
-    m.side_bits = row.scales.size() * static_cast<std::uint64_t>(format.scale.storage_bits()) + (format.tensor_scale ? 32 : 0);
-    if (!packs) return m;
+    m.side_bits = BlockShape{1, size, 1}.scales(format) * static_cast<std::uint64_t>(format.scale.storage_bits()) + (format.tensor_scale ? 32 : 0);
+    if (!packs) return;
     BitWriter bits;
     for (const std::uint8_t code : row.codes) bits.put(code, width);
     m.payload = bits.take();
-    return m;
 }
 
 }  // namespace apscope::detail

@@ -22,10 +22,21 @@ std::vector<float> narrow_row(std::span<const double> x);
 // Rule ratio: what an element is multiplied by, in fp32, before it is rounded.
 float element_multiplier(double block_scale, float tensor_scale);
 
-BlockRow encode_block_row(std::span<const double> x, const BlockFormat& format, const Projection& projection, const BlockSettings& settings);
+// A block format, how its elements are rounded, and what that says of all rows.
+struct BlockGrid {
+    BlockFormat format;
+    Projection projection;
+    std::vector<double> elements, scales;  // values of the codes
+    GridLimits limits;
 
-// The row as a message: payload of element codes; the scales, and the tensor's, are side information. If words were
-// drawn, bias and variance follow exactly from each element's two neighbours.
-Message block_message(const BlockRow& row, std::span<const double> x, const BlockFormat& format, const Projection& projection, bool packs);
+    // Throws std::invalid_argument where the two do not go together.
+    BlockGrid(const BlockFormat& f, const Projection& p);
+};
+
+BlockRow encode_block_row(std::span<const double> x, const BlockGrid& grid, const BlockSettings& settings);
+
+// The row as a message, a piece of a tensor of `size` elements: payload of element codes; the tensor's scales are side
+// information. If words were drawn, bias and variance follow exactly from each element's two neighbours.
+void state_blocks(Message& m, const BlockRow& row, std::span<const double> x, std::size_t size, const BlockGrid& grid, bool packs);
 
 }  // namespace apscope::detail

@@ -6,6 +6,7 @@
 // Decoded and added in fp32, as the scales differ between the workers. Everything else is the project's
 // block formats (core/block_format.h): a name of theirs, with / where it has a comma.
 #include <algorithm>
+#include <utility>
 
 #include "emulation/schemes/codecs/block_row.h"
 #include "emulation/schemes/definition.h"
@@ -31,18 +32,22 @@ SchemeDefinition mx_definition() {
         if (format.rule == ScaleRule::ratio) {
             throw std::invalid_argument("block_format=" + name + " has scales that are ratios; mx takes powers of two (see nvfp4)");
         }
-        validate(format);
         const Projection projection{parse_rounding(arguments.text("rounding")), Overflow::saturate,
                                     static_cast<int>(arguments.integer("random_bits", 1, 64))};
         require_counted(projection.rounding, "schemes");
-        validate(projection, format.element);
+        const BlockGrid grid(format, projection);
         TensorScheme t;
         t.grid = format.name();
         t.draws = is_stochastic(projection.rounding);
-        t.encode = [=](const TrainingStep& step, const Parameters&, std::span<const double> x, int worker) {
-            const BlockRow row = encode_block_row(x, format, projection, {step.stream(worker, projection.random_bits), {}});
-            return block_message(row, x, format, projection, step.packs);
+        BlockPart part;
+        part.run = static_cast<std::size_t>(format.block_size);
+        part.encode = [grid](const TrainingStep& step, const Parameters&, std::span<const double>, const Place& place, std::span<const double> x,
+                             int worker, Message& m) {
+            BlockSettings settings{step.stream(worker, grid.projection.random_bits), {}};
+            settings.first_element = place.first;
+            state_blocks(m, encode_block_row(x, grid, settings), x, place.size, grid, step.packs);
         };
+        t.set_blocks(std::move(part));
         return t;
     }};
 }

@@ -23,47 +23,41 @@ namespace {
 constexpr std::size_t group = 16;
 constexpr std::array<double, group> signs{1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1};
 
-void multiply_signs(Row& whole_groups) {
+void multiply_signs(std::span<double> whole_groups) {
     for (std::size_t first = 0; first < whole_groups.size(); first += group) {
         for (std::size_t l = 0; l < group; ++l) whole_groups[first + l] *= signs[l];
     }
 }
 
-Row turn(const Row& x) {
-    Row turned = x;
+// A piece of a row that begins with a group.
+Row turn(std::span<const double> x) {
+    Row turned(x.begin(), x.end());
     turned.resize((x.size() + group - 1) / group * group, 0.0);
     multiply_signs(turned);
     hadamard(turned, group);
     return turned;
 }
 
-Row turn_back(const TrainingStep& step, const Row& turned) {
-    Row x = turned;
-    hadamard(x, group);
-    multiply_signs(x);
-    x.resize(elements_of(step));
-    return x;
+void turn_back(Row& turned, std::size_t size) {
+    hadamard(turned, group);
+    multiply_signs(turned);
+    turned.resize(size);
 }
 
 // Every turned element is a sum of its group's 16, each times 1/4 or -1/4.
-Row turn_back_variance(const TrainingStep& step, const Row& turned) {
-    Row variance = turned;
+void turn_back_variance(Row& variance, std::size_t size) {
     for (std::size_t first = 0; first < variance.size(); first += group) {
         double sum = 0.0;
-        for (std::size_t l = 0; l < group; ++l) sum += turned[first + l];
+        for (std::size_t l = 0; l < group; ++l) sum += variance[first + l];
         std::fill_n(variance.begin() + static_cast<std::ptrdiff_t>(first), group, sum / static_cast<double>(group));
     }
-    variance.resize(elements_of(step));
-    return variance;
+    variance.resize(size);
 }
 
-// The fp32 sum, in rank order, of what receivers read after turning back; in the turned basis, as a sum is expected.
-Row gather_back(const TrainingStep& step, const std::vector<Message>& sent) {
-    std::vector<Message> back(sent.size());
-    for (std::size_t w = 0; w < sent.size(); ++w) back[w].values = turn_back(step, sent[w].values);
-    Row sum;
-    gathered_sum(back, sum);
-    return turn(sum);
+double amax_of_turned(const RowReader& row) {
+    double amax = 0.0;
+    for_runs(row, sum_block, [&](std::size_t, std::span<const double> part) { amax = std::max(amax, amax_of(turn(part))); });
+    return amax;
 }
 
 struct Agreed {
@@ -94,23 +88,24 @@ BlockRow better(BlockRow six, const BlockRow& four, std::span<const double> x, b
     return six;
 }
 
-Message encode(std::span<const double> x, double amax, const BlockFormat& format, const Projection& projection, FourOverSix metric,
-               const RandomStream& stream, bool packs) {
-    BlockSettings settings{stream, {}};
-    settings.amax = narrow_row(Row{amax})[0];
-    if (metric == FourOverSix::off) return block_message(encode_block_row(x, format, projection, settings), x, format, projection, packs);
-    settings.scale_range = 256.0f;
-    settings.divides_first = true;
-    BlockRow row = encode_block_row(x, format, projection, settings);
-    settings.stretch = 1.5f;
-    row = better(std::move(row), encode_block_row(x, format, projection, settings), x, metric == FourOverSix::mse);
-    Message m = block_message(row, x, format, projection, packs);
-    if (is_stochastic(projection.rounding)) {  // which scale was kept follows from the words themselves
-        m.bias.assign(x.size(), std::nan(""));
-        m.variance.assign(x.size(), std::nan(""));
+// What the scheme does to a piece of a row, in the basis in which it is rounded.
+struct Encoder {
+    BlockGrid grid;
+    FourOverSix metric;
+
+    void operator()(Message& m, std::span<const double> x, std::size_t size, BlockSettings settings, bool packs) const {
+        const auto rounded = [&] { return encode_block_row(x, grid, settings); };
+        if (metric == FourOverSix::off) return state_blocks(m, rounded(), x, size, grid, packs);
+        settings.scale_range = 256.0f;
+        settings.divides_first = true;
+        BlockRow six = rounded();
+        settings.stretch = 1.5f;
+        state_blocks(m, better(std::move(six), rounded(), x, metric == FourOverSix::mse), x, size, grid, packs);
+        // Which scale was kept follows from the words themselves.
+        std::ranges::fill(m.bias, std::nan(""));
+        std::ranges::fill(m.variance, std::nan(""));
     }
-    return m;
-}
+};
 
 }  // namespace
 
@@ -127,38 +122,41 @@ SchemeDefinition nvfp4_definition() {
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
         constexpr std::array<std::string_view, 2> agreements{"max", "local"};
         constexpr std::array<std::string_view, 3> metrics{"false", "mse", "mae"};  // as in FourOverSix
-        const BlockFormat format = parse_block_format("nvfp4");
         const Projection projection{parse_rounding(arguments.text("rounding")), Overflow::saturate,
                                     static_cast<int>(arguments.integer("random_bits", 1, 64))};
         require_counted(projection.rounding, "schemes");
-        validate(projection, format.element);
-        const bool agrees = arguments.choice("agree", agreements) == "max";
+        const Encoder encode{{parse_block_format("nvfp4"), projection}, arguments.one_of<FourOverSix>("four_over_six", metrics)};
+        const bool agrees = arguments.choice("agree", agreements) == "max", turns = arguments.flag("rht");
         TensorScheme t;
-        t.grid = format.name();
+        t.grid = encode.grid.format.name();
         t.draws = is_stochastic(projection.rounding);
+        t.rounds_turned = turns;
         t.transport.agreed_bits = agrees ? 32 : 0;  // the tensor's amax; block scales are each worker's own
-        if (arguments.flag("rht")) {
-            t.forward = [](const TrainingStep&, const State&, const Rows& rows) {
-                Rows turned;
-                for (const Row& row : rows) turned.push_back(turn(row));
-                return turned;
+        const auto amax = [turns](const RowReader& row) { return turns ? amax_of_turned(row) : amax_of(row); };
+        BlockPart part;
+        part.run = group;
+        if (agrees) {
+            part.select = [amax](const TrainingStep&, State&, std::span<const RowReader> rows) {
+                Parameters theta;
+                for (const RowReader& row : rows) theta.own.of<Agreed>().amax = std::max(theta.own.of<Agreed>().amax, amax(row));
+                return theta;
             };
-            t.inverse = [](const TrainingStep& step, const State&, const Row& row) { return turn_back(step, row); };
-            t.inverse_variance = [](const TrainingStep& step, const State&, const Row& row) { return turn_back_variance(step, row); };
-            t.reduce = [](const TrainingStep& step, State&, const Parameters&, const std::vector<Message>& sent, const Topology&) {
-                return gather_back(step, sent);
-            };
+        } else {
+            part.measure = [amax](const TrainingStep&, const Parameters&, const RowReader& row) { return Row{amax(row)}; };
         }
-        t.select = [](const TrainingStep&, State&, const Rows& rows) {
-            Parameters theta;
-            theta.own.of<Agreed>().amax = amax_of(rows);
-            return theta;
+        part.encode = [=](const TrainingStep& step, const Parameters& theta, std::span<const double> own, const Place& place,
+                          std::span<const double> x, int worker, Message& m) {
+            BlockSettings settings{step.stream(worker, projection.random_bits), {}};
+            settings.amax = narrow_row(Row{agrees ? theta.of<Agreed>().amax : own[0]})[0];
+            settings.first_element = place.first;
+            if (!turns) return encode(m, x, place.size, settings, step.packs);
+            encode(m, turn(x), place.size, settings, step.packs);
+            turn_back(m.values, x.size());
+            if (m.certain) return;
+            turn_back(m.bias, x.size());
+            turn_back_variance(m.variance, x.size());
         };
-        t.encode = [=, metric = arguments.one_of<FourOverSix>("four_over_six", metrics)](const TrainingStep& step, const Parameters& theta,
-                                                                                         std::span<const double> x, int worker) {
-            return encode(x, agrees ? theta.of<Agreed>().amax : amax_of(x), format, projection, metric, step.stream(worker, projection.random_bits),
-                          step.packs);
-        };
+        t.set_blocks(std::move(part));
         return t;
     }};
 }

@@ -213,7 +213,9 @@ TEST(Streaming, LargeResultsAreThoseOfSmallOnes) {
             std::ranges::fill(out, 7.0f);
             quantize(std::span<const float>(in).subspan(offset, count), std::span<float>(out).subspan(offset, count), f, p, {}, 2);
             for (std::size_t i = 0; i < out.size(); ++i) {
-                if (i < offset || i >= offset + count) ASSERT_EQ(out[i], 7.0f) << i;  // what is not its own
+                if (i < offset || i >= offset + count) {  // what is not its own
+                    ASSERT_EQ(out[i], 7.0f) << i;
+                }
             }
             for (std::size_t begin = 0; begin < count; begin += 4096) {
                 const std::size_t n = std::min<std::size_t>(4096, count - begin);

@@ -104,8 +104,9 @@ TEST_P(SchemeLoops, MomentsOfBlocks) {
                 const Projection projection{mode, Overflow::saturate, random_bits};
                 for (const double size : {1.0, 1e-39, 1e36}) {
                     const Row x = numbers(600, random, size);
-                    const BlockRow row = encode_block_row(x, format, projection, {{{1, 2}, 0, 1u << 28, random_bits}, {}});
-                    const Message m = block_message(row, x, format, projection, false);
+                    const BlockRow row = encode_block_row(x, {format, projection}, {{{1, 2}, 0, 1u << 28, random_bits}, {}});
+                    Message m;
+                    state_blocks(m, row, x, x.size(), {format, projection}, false);
                     Row bias, variance;
                     plain_moments(row, x, format, projection, bias, variance);
                     expect_bits(m.bias, bias, std::string(name) + ", bias");
