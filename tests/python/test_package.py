@@ -21,7 +21,7 @@ NAMED = re.findall(r"(?<!`)`([\w.]+)`(?!`)", apscope.__doc__)
 PUBLIC = {
     *(f"apscope.{name}" for name in apscope._MODULES),
     *(f"apscope.studies.{name}" for name in apscope.studies.__all__),
-    *(f"apscope.record.torch_{name}" for name in ("ddp", "layers", "optimizer", "workers")),
+    *(ADAPTERS := {f"apscope.record.torch_{name}" for name in ("ddp", "huggingface", "layers", "lightning", "optimizer", "workers")}),
 }
 
 
@@ -51,7 +51,7 @@ def test_what_is_not_in_the_list_of_public_modules_begins_with_an_underscore():
     assert set(modules()) - {"apscope"} == PUBLIC
 
 
-@pytest.mark.parametrize("name", ["apscope", *sorted(PUBLIC - {f"apscope.record.torch_{n}" for n in ("ddp", "layers", "optimizer", "workers")})])
+@pytest.mark.parametrize("name", ["apscope", *sorted(PUBLIC - ADAPTERS)])
 def test_a_public_module_says_what_it_is_and_offers_what_it_names(name):
     module = importlib.import_module(name)
     assert module.__doc__ and isinstance(module, types.ModuleType)

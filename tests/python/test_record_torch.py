@@ -113,6 +113,37 @@ def test_the_optimizer_hook_sees_what_the_update_uses(tmp_path, model, batches):
         assert np.array_equal(trace.read(step, "fc1.weight"), clipped[step])
 
 
+def test_the_optimizer_hook_goes_on_when_layers_are_unfrozen_and_frozen(tmp_path, model, batches):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.25)
+    for frozen in (False, True):
+        model.embedding.requires_grad_(False)
+        writer = TraceWriter(tmp_path / str(frozen), workers=1, stage="reduced")
+        handle = record_optimizer(optimizer, model, writer, frozen=frozen)
+        for step in range(3):
+            model.embedding.requires_grad_(step == 1)
+            optimizer.zero_grad()
+            loss_function(model, batches[0]).backward()
+            optimizer.step()
+        handle.remove()
+        trace = open_trace(tmp_path / str(frozen))
+        assert trace.steps == (0, 1, 2) and ("embedding.weight" in trace.tensors) == frozen
+        if frozen:
+            assert [bool(trace.read(step, "embedding.weight").any()) for step in trace.steps] == [False, True, False]
+
+
+def test_the_writer_takes_tensors_as_they_are(tmp_path):
+    """bfloat16 by its bits, sparse ones dense, those that require a gradient."""
+    sparse = torch.sparse_coo_tensor([[1, 1, 3]], [1.0, 2.0, 4.0], (5,), check_invariants=True)
+    with TraceWriter(tmp_path / "run", workers=1) as writer:
+        writer.add(0, 0, "bf16", torch.tensor([[1.0, -0.0], [2.0**-130, 3.140625]], dtype=torch.bfloat16).t())
+        writer.add(0, 0, "sparse", sparse)
+        writer.add(0, 0, "grad", torch.ones(3, requires_grad=True))
+        writer.end_step(0)
+    trace = open_trace(tmp_path / "run")
+    assert trace.read(0, "bf16").tolist() == [[1.0, 2.0**-130], [-0.0, 3.140625]] and np.signbit(trace.read(0, "bf16")[1, 0])
+    assert trace.read(0, "sparse").tolist() == [0, 3, 0, 4, 0] and trace.read(0, "grad").tolist() == [1, 1, 1]
+
+
 def test_bfloat16_gradients_are_recorded_exactly():
     values = torch.tensor([1.0, -0.0, 2.0**-130, 3.140625], dtype=torch.bfloat16)
     assert to_numpy(values).tolist() == values.tolist()

@@ -18,7 +18,7 @@ from .._traces.opening import open_trace
 from .._traces.order import warn_of_guessed_order
 from .._traces.selection import parse_steps
 from .._traces.trace import Trace
-from ..record._writer import json_number
+from ..record._manifest import json_number
 from .memory import memory_bytes
 from .progress import Bar
 

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from .._traces.roles import guess_role
+from ._recorder import Overhead, Recorder
 from ._writer import TraceWriter
 
 if _TYPE_CHECKING:
     from .._dumps.conversion import Conversion, convert
 
-__all__ = ["Conversion", "TraceWriter", "convert", "guess_role"]
+__all__ = ["Conversion", "Overhead", "Recorder", "TraceWriter", "convert", "guess_role"]
 
 
 def __getattr__(name: str) -> _Any:

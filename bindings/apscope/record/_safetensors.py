@@ -5,19 +5,48 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 
 _DTYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
-#: bfloat16 by its bits: NumPy has no such dtype without ml_dtypes.
+#: bfloat16 by its bits, for PyTorch's: NumPy has no such dtype without ml_dtypes.
 BFLOAT16 = np.dtype([("bfloat16", "<u2")])
 
 
 def code_of(dtype: np.dtype) -> str | None:
     """What a safetensors header calls the dtype; None for one that a trace does not hold as it is."""
     return "BF16" if dtype == BFLOAT16 else _DTYPES.get(dtype.name)
+
+
+def dtype_of(code: str) -> np.dtype:
+    """The dtype that a safetensors header calls `code`; the inverse of :func:`code_of`."""
+    return BFLOAT16 if code == "BF16" else np.dtype({"F32": "<f4", "F16": "<f2"}[code])
+
+
+def torch_array(tensor: Any) -> np.ndarray:
+    """A PyTorch tensor's values in the host's memory, without a copy where they are there; sparse ones made dense."""
+    tensor = (tensor if tensor.layout is sys.modules["torch"].strided else tensor.to_dense()).detach().cpu()
+    if tensor.dtype == sys.modules["torch"].bfloat16:
+        return tensor.contiguous().view(sys.modules["torch"].uint16).numpy().view(BFLOAT16)
+    return tensor.numpy()
+
+
+class Storable(Protocol):
+    """An array, or what becomes one by ``numpy.asarray`` when its turn comes."""
+
+    @property
+    def dtype(self) -> np.dtype: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def itemsize(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    def __array__(self) -> np.ndarray: ...
 
 
 def storable(array: object, what: str, round_to_fp32: bool = False, remedy: str = "round it to float32 first") -> np.ndarray:
@@ -27,7 +56,8 @@ def storable(array: object, what: str, round_to_fp32: bool = False, remedy: str 
     fp32 values, and token numbers below 2^24, pass) or where `round_to_fp32` allows to round float64,
     ties to even. Raises ValueError, beginning with `what` and ending with `remedy`, where it is not.
     """
-    values = np.asarray(array)
+    torch = sys.modules.get("torch")
+    values = torch_array(array) if torch is not None and isinstance(array, torch.Tensor) else np.asarray(array)
     if code_of(values.dtype):
         return np.array(values, order="C", copy=True)
     if values.dtype.kind not in "fiub":
@@ -47,7 +77,7 @@ def storable(array: object, what: str, round_to_fp32: bool = False, remedy: str 
     return rounded
 
 
-def write_safetensors(path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> dict:
+def write_safetensors(path: Path, tensors: Mapping[str, Storable], metadata: Mapping[str, str]) -> dict:
     """Writes `tensors` to `path` and returns the manifest's entry, ``{"bytes", "sha256"}``.
 
     The file is written beside its place and renamed, so `path` is whole or not there. Wider dtypes
@@ -64,15 +94,22 @@ def write_safetensors(path: Path, tensors: Mapping[str, np.ndarray], metadata: M
 
     digest = hashlib.sha256()
     part = path.with_name(path.name + ".part")
-    with open(part, "wb") as stream:
-        chunks: list[bytes | memoryview] = [len(text).to_bytes(8, "little"), text, *(_bytes(array) for _, array in ordered)]
-        for chunk in chunks:
-            stream.write(chunk)
-            digest.update(chunk)
-    os.replace(part, path)
+    try:
+        with open(part, "wb") as stream:
+            for chunk in _chunks(text, [array for _, array in ordered]):
+                stream.write(chunk)
+                digest.update(chunk)
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
     return {"bytes": 8 + len(text) + end, "sha256": digest.hexdigest()}
 
 
-def _bytes(array: np.ndarray) -> memoryview:
-    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
-    return np.ascontiguousarray(little).view(np.uint8).ravel().data if array.size else memoryview(b"")
+def _chunks(header: bytes, arrays: Sequence[Storable]) -> Iterator[bytes | memoryview]:
+    """A file's bytes, one array at a time."""
+    yield len(header).to_bytes(8, "little")
+    yield header
+    for array in map(np.asarray, arrays):
+        little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        yield np.ascontiguousarray(little).view(np.uint8).ravel().data if array.size else b""

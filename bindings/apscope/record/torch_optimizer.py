@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from ._writer import TraceWriter
-from .torch_layers import to_numpy
 
 
 def record_optimizer(
@@ -18,6 +17,7 @@ def record_optimizer(
     *,
     steps: Container[int] | None = None,
     loss: Callable[[], float | None] = lambda: None,
+    frozen: bool = False,
 ) -> Any:
     """Records ``.grad`` just before every ``optimizer.step()``.
 
@@ -31,6 +31,9 @@ def record_optimizer(
         The steps to record, counting this optimizer's steps from 0; all where it is not given.
     loss : callable
         Returns the current step's loss, or None.
+    frozen : bool
+        Record every parameter, so that one may be unfrozen later; by default those that require a gradient at
+        the first recorded step. One without a gradient is recorded as zeros.
 
     Returns
     -------
@@ -38,15 +41,17 @@ def record_optimizer(
         ``handle.remove()`` ends the recording.
     """
     count = -1
+    recorded: dict[str, torch.nn.Parameter] = {}
 
     def before_step(*_: Any) -> None:
         nonlocal count
         count += 1
         if steps is not None and count not in steps:
             return
-        for name, p in model.named_parameters():
-            if p.grad is not None:
-                writer.add(count, 0, name, to_numpy(p.grad))
+        if not recorded:
+            recorded.update((name, p) for name, p in model.named_parameters() if frozen or p.requires_grad)
+        for name, p in recorded.items():
+            writer.add(count, 0, name, torch.zeros_like(p) if p.grad is None else p.grad)
         writer.end_step(count, loss=loss(), learning_rate=float(optimizer.param_groups[0]["lr"]))
 
     return optimizer.register_step_pre_hook(before_step)

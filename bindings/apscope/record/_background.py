@@ -1,0 +1,132 @@
+"""Writing beside the training: a thread of its own, a bounded number of steps in memory, one warning where it ends early."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ._safetensors import code_of, storable
+from ._session import Session, StopRecording
+from ._shards import Part
+
+logger = logging.getLogger("apscope.record")
+
+
+@dataclass
+class Step:
+    """One step's gradients on their way to the disk."""
+
+    number: int
+    tensors: dict[int, dict[str, np.ndarray]]  # worker -> name -> values
+    facts: dict[str, Any]
+    parts: dict[str, Part] | None = None
+    buffers: dict[str, Any] = field(default_factory=dict)  # given back once written
+    others: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)  # further files of the step
+
+
+class Background:
+    """Takes steps from the training and writes them by a :class:`Session`.
+
+    The training waits only where `places` steps are under way; after `patience` seconds of that the
+    recording ends. Whatever fails ends the recording with one warning; nothing is raised in the training.
+
+    Parameters
+    ----------
+    session : Session
+        Used by the thread alone from here on.
+    places : int
+        Steps that may be in memory at a time.
+    patience : float
+        Seconds.
+    warn : callable
+        Told the reason, once.
+    """
+
+    def __init__(self, session: Session, places: int, patience: float, warn: Callable[[str], None]):
+        self.session, self.patience, self.warn = session, patience, warn
+        self.waited = 0.0  # seconds that the training waited for a free place
+        self.stopped = False
+        self._free: queue.Queue[dict[str, Any]] = queue.Queue()
+        for _ in range(places):
+            self._free.put({})
+        self._steps: queue.Queue[Step | bool] = queue.Queue()  # a bool: the end, and whether it is a regular one
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="apscope-record", daemon=True)
+        self._thread.start()
+
+    def buffers(self) -> dict[str, Any] | None:
+        """A free place for a step: the buffers of an earlier one, or an empty dict. None where the recording has ended."""
+        start = time.perf_counter()
+        try:
+            return None if self.stopped else self._free.get(timeout=self.patience)
+        except queue.Empty:
+            self.stop(f"the disk has taken no step for {self.patience:g} s")
+            return None
+        finally:
+            self.waited += time.perf_counter() - start
+
+    def give_back(self, buffers: dict[str, Any]) -> None:
+        """A place that was taken for nothing."""
+        self._free.put(buffers)
+
+    def put(self, step: Step) -> None:
+        """Hands over a step, which nothing else changes any more."""
+        self._steps.put(step)
+
+    def stop(self, reason: str) -> None:
+        """Ends the recording; the steps committed so far are a trace."""
+        with self._lock:
+            first, self.stopped = not self.stopped, True
+        if first:
+            self.warn(reason)
+            self.session.stop(reason)
+
+    def finish(self, whole: bool) -> None:
+        """Waits for what is under way; `whole` False, after an exception, does not wait for other processes."""
+        self._steps.put(whole)
+        self._thread.join(2 * self.patience)
+        if self._thread.is_alive():
+            self.stop(f"the disk has taken no step for {2 * self.patience:g} s")
+
+    def _run(self) -> None:
+        while True:
+            try:
+                step = self._steps.get(timeout=0.2 if self.session.waiting and not self.stopped else None)
+            except queue.Empty:
+                self._try(self.session.collect)
+                continue
+            if isinstance(step, bool):
+                if not self.stopped:
+                    self._try(self.session.finish, step)
+                self.session.close()
+                return
+            if not self.stopped:
+                self._try(self._write, step)
+            self._free.put(step.buffers)
+
+    def _write(self, step: Step) -> None:
+        gradients = {worker: _storable(f"gradient of step {step.number}, worker {worker},", arrays) for worker, arrays in step.tensors.items()}
+        others = {file: _storable(f"{file} of step {step.number},", arrays) for file, arrays in step.others.items()}
+        self.session.write(step.number, gradients, step.facts, step.parts, others)
+        self.session.collect()
+
+    def _try(self, what: Callable[..., None], *arguments: Any) -> None:
+        try:
+            what(*arguments)
+        except StopRecording as error:
+            self.stop(str(error))
+        except OSError as error:
+            self.stop(f"{error.filename or self.session.path}: {error.strerror or error}")
+        except Exception as error:  # noqa: BLE001  # recording may fail in any way; training goes on
+            self.stop(" ".join(str(error).split()) or type(error).__name__)
+
+
+def _storable(what: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: array if code_of(array.dtype) else storable(array, f"{name!r} in {what}") for name, array in arrays.items()}

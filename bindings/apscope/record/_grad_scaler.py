@@ -1,0 +1,52 @@
+"""Noticing ``torch.amp.GradScaler`` wherever a training loop uses it: its step tells whoever watches."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+
+
+class Watcher(Protocol):
+    """What is told; must not raise."""
+
+    def enter_scaler(self, scaler: Any) -> None:
+        """Its step begins."""
+
+    def leave_scaler(self, optimizer: torch.optim.Optimizer) -> None:
+        """Its step ends, whether the optimizer has stepped or not."""
+
+
+_watchers: list[Watcher] = []
+
+
+def watch(watcher: Watcher) -> None:
+    """Tells `watcher` from here on; the first one puts a function around ``GradScaler.step``."""
+    if not _watchers:
+        torch.amp.GradScaler.step = _telling(torch.amp.GradScaler.step)
+    _watchers.append(watcher)
+
+
+def unwatch(watcher: Watcher) -> None:
+    """Tells it no more; the last one puts ``GradScaler.step`` back."""
+    if watcher in _watchers:
+        _watchers.remove(watcher)
+        if not _watchers:
+            torch.amp.GradScaler.step = torch.amp.GradScaler.step.__wrapped__
+
+
+def _telling(original: Callable[..., float | None]) -> Any:
+    @functools.wraps(original)
+    def step(self: Any, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> float | None:
+        told = list(_watchers)
+        for one in told:
+            one.enter_scaler(self)
+        try:
+            return original(self, optimizer, *args, **kwargs)
+        finally:
+            for one in told:
+                one.leave_scaler(optimizer)
+
+    return step

@@ -1,0 +1,381 @@
+"""Recorder: records the gradients of any training loop beside it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._background import Background, Step, logger
+from ._manifest import Roles
+from ._pytree import flatten
+from ._safetensors import storable
+from ._session import Session
+from ._shards import Part
+
+Chosen = str | Collection[str] | Callable[[str], bool] | None
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """What recording cost the training, measured in its own thread.
+
+    Attributes
+    ----------
+    seconds : float
+        Time spent taking gradients and waiting for a free place, from the first step on.
+    waited : float
+        The part of it that was spent waiting for the disk.
+    total : float
+        Time from the beginning of the recording until now, or until its end.
+    """
+
+    seconds: float
+    waited: float
+    total: float
+
+    @property
+    def share(self) -> float:
+        """The part of all the time that recording took."""
+        return self.seconds / self.total if self.total else 0.0
+
+
+class Recorder:
+    """Records every so many steps of a training run into a trace, and never stops the training.
+
+    ``attach(model)`` finds out what a PyTorch model runs in, takes its gradients as they arrive in ``.grad``
+    (before an all-reduce, before unscaling and clipping) and ends a step with each ``optimizer.step()``. Other
+    loops call ``record_pytree(gradients)`` once a step. Files are written by a thread of its own;
+    a full disk, a folder that cannot be written or a process that is gone end the recording with one
+    warning (logger ``apscope.record``), and what was committed until then is a trace.
+
+    Parameters
+    ----------
+    path : path-like
+        The trace's folder, shared by all processes; it must hold no trace yet (see `resume`). What a killed
+        recording left in it without committing is removed.
+    every : int
+        Records the steps 0, every, 2 every, ...
+    steps : collection of int, optional
+        The steps to record, in place of `every`.
+    tensors : str, collection of str, or callable, optional
+        Regular expression found in the names of the tensors to record, the names, or a function of a
+        name. By default those that require a gradient when the model is attached; give ``".*"`` to record a
+        model whose layers are unfrozen one after the other.
+    what : collection of str
+        What an attached model's trace holds besides gradients: ``weights`` (before the step's update),
+        ``layer_input`` (of every layer with parameters, at its last call in the step) and
+        ``activation_gradient`` (with respect to that call's output).
+    workers : int
+        Data-parallel workers whose gradients one call of ``record_pytree`` gives along a leading axis.
+    process, processes : int, optional
+        This process's number and how many there are; taken from ``torch.distributed`` by default.
+    first_step : int
+        The number of the first step, for a run that goes on from a checkpoint.
+    resume : bool
+        Go on with the trace in `path`; its steps from `first_step` on are recorded anew.
+    places : int
+        Steps in memory at a time, 1 or more, each as large as the recorded gradients.
+    patience : float
+        Seconds to wait for the disk or for another process before the recording ends.
+    quiet : bool
+        Do not print what was recorded, and what it cost, at the end.
+    name, model, reduction, loss_divided_by_workers, roles, metadata
+        As for :class:`TraceWriter`; model and roles are taken from an attached model by default.
+
+    Raises
+    ------
+    ValueError
+        An argument is out of its range.
+
+    Examples
+    --------
+    >>> with Recorder("trace", every=100) as rec:   # doctest: +SKIP
+    ...     rec.attach(model)
+    ...     for x, y in batches:
+    ...         optimizer.zero_grad()
+    ...         loss_function(model(x), y).backward()
+    ...         optimizer.step()
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        *,
+        every: int = 100,
+        steps: Collection[int] | None = None,
+        tensors: Chosen = None,
+        what: Collection[str] = (),
+        workers: int | None = None,
+        process: int | None = None,
+        processes: int | None = None,
+        first_step: int = 0,
+        resume: bool = False,
+        places: int = 2,
+        patience: float = 120.0,
+        quiet: bool = False,
+        name: str | None = None,
+        model: str = "",
+        reduction: str = "mean",
+        loss_divided_by_workers: bool = False,
+        roles: Roles = None,
+        metadata: Mapping[str, str] | None = None,
+    ):
+        for key, value, lowest in (("every", every, 1), ("places", places, 1), ("first_step", first_step, 0)):
+            if not isinstance(value, int) or value < lowest:
+                raise ValueError(f"{key} is {value!r}; it must be an integer, {lowest} or more")
+        if workers is not None and workers < 1:
+            raise ValueError(f"workers is {workers}; it must be 1 or more")
+        if (process is None) != (processes is None) or not 0 <= (process or 0) < (processes or 1):
+            raise ValueError(f"process {process} of {processes}: give both, the first one from 0 to the second less one")
+        if isinstance(what, str) or not set(what) <= {"weights", "layer_input", "activation_gradient"}:
+            raise ValueError(f"what is {what!r}; it must be some of 'weights', 'layer_input', 'activation_gradient', in a list")
+        self.path = Path(path)
+        self.number = first_step  # of the step that is under way
+        self._first, self._resume, self._places, self._patience, self._quiet = first_step, resume, places, patience, quiet
+        self._every, self._steps, self._chosen, self._what = every, steps, _chooser(tensors), frozenset(what)
+        self._workers, self._process, self._processes = workers, process, processes
+        self._about: dict[str, Any] = dict(name=name, model=model, reduction=reduction, loss_divided_by_workers=loss_divided_by_workers)
+        self._about |= dict(roles=roles, metadata=dict(metadata or {}))
+        self._background: Background | None = None
+        self._tap: Any = None
+        self._told: dict[str, Any] = {}
+        self._skipped: list[int] = []
+        self._late = False  # a step that was due could not be recorded: the next one takes its place
+        self._ended: str | None = None  # why, where it was early
+        self._spent = 0.0
+        self._began = self._closed = 0.0
+        self._names: dict[str, tuple[int, ...]] | None = None
+
+    def attach(self, model: Any, *, loss_scale: float | Callable[[], float] | None = None, first_step: int | None = None) -> Recorder:
+        """Records a PyTorch model's gradients from here on, each ``optimizer.step()`` being a step.
+
+        Plain modules, DistributedDataParallel, models under ``fully_shard`` (FSDP2) and compiled ones are told
+        apart; ``torch.amp.GradScaler`` is noticed as it is used. Under DDP every process attaches.
+
+        Parameters
+        ----------
+        model : torch.nn.Module
+            As it is trained.
+        loss_scale : float or callable, optional
+            The factor that the loss was multiplied with, where something else than GradScaler does that; the
+            recorded gradients are divided by it.
+        first_step : int, optional
+            In place of the recorder's, where it is known only now.
+
+        Returns
+        -------
+        Recorder
+            Itself.
+
+        Raises
+        ------
+        ValueError
+            The model is of a kind whose gradients belong to no layer, or a model is attached already; or `path` holds a trace.
+        """
+        from ._torch_tap import TorchTap
+
+        if self._tap is not None or self._background is not None:
+            raise ValueError("this recorder records already; make one for every model")
+        tap = TorchTap(self, model, self._chosen, loss_scale, self._what)
+        if first_step is not None:
+            self.number = self._first = first_step
+        process, processes = (tap.process, tap.processes) if self._process is None else (self._process, self._processes or 1)
+        self._about["model"] = self._about["model"] or tap.description
+        self._about["roles"] = self._about["roles"] or tap.roles
+        self._about["metadata"] = {**tap.metadata, **self._about["metadata"]}
+        self._open(process, processes, joined=tap.joined, stage=tap.stage)
+        if self._background:
+            tap.begin()
+            self._tap = tap
+        return self
+
+    def log(self, *, loss: Any = None, learning_rate: float | None = None) -> None:
+        """Says the loss and the learning rate of the step that is under way; a tensor is read at recorded steps alone.
+
+        Parameters
+        ----------
+        loss : float or one-element array, optional
+            This process's mean loss; the trace holds the mean over the processes.
+        learning_rate : float, optional
+            By default the one of the optimizer's first group.
+        """
+        if self.due:
+            told = {"loss": loss.detach() if hasattr(loss, "detach") else loss, "learning_rate": learning_rate}
+            self._told |= {key: value for key, value in told.items() if value is not None}
+
+    def step(self) -> None:
+        """Ends the step that is under way, for a loop in which no ``torch.optim.Optimizer`` does."""
+        if self._tap is not None:
+            self._tap.step()
+
+    def record_pytree(self, gradients: Any, *, loss: Any = None, learning_rate: float | None = None) -> None:
+        """Records one step's gradients: JAX's, or any nesting of dicts, lists, tuples and dataclasses with arrays in it.
+
+        Call it once a step with what the step computed, before the average over the workers; steps that are
+        not to be recorded cost next to nothing. Names are the keys on the way, joined by dots.
+
+        Parameters
+        ----------
+        gradients : pytree of arrays
+            One worker's, which is this process; where the recorder has `workers`, every array holds theirs along
+            its first axis. A tensor that is None, or missing, after it was there is recorded as zeros.
+        loss, learning_rate : float, optional
+            As for :meth:`log`.
+        """
+        start = time.perf_counter()
+        try:
+            if self._background is None and self._ended is None:
+                self._open(self._process or 0, self._processes or 1, joined=False, stage="local")
+            self.log(loss=loss, learning_rate=learning_rate)
+            if self.due and self._background and (buffers := self._background.buffers()) is not None:
+                try:
+                    tensors, zeros = self._arrays(gradients)
+                except BaseException:
+                    self._background.give_back(buffers)
+                    raise
+                self._deliver(tensors, buffers, zeros=zeros)
+        except ValueError as error:
+            if self._background is None:  # nothing is recorded yet: the caller's mistake
+                raise
+            self._stop(str(error))
+        except OSError as error:
+            self._stop(f"{error.filename or self.path}: {error.strerror or error}")
+        self._advance()
+        self._spent += time.perf_counter() - start
+
+    def _arrays(self, gradients: Any) -> tuple[dict[int, dict[str, np.ndarray]], list[str]]:
+        """Worker -> name -> a copy of the values, and the names that had none."""
+        leaves = {name: leaf for name, leaf in flatten(gradients) if self._chosen is None or self._chosen(name)}
+        arrays = {name: storable(leaf, f"gradient {name!r} of step {self.number}") for name, leaf in leaves.items()}
+        if not arrays and self._names is None:
+            raise ValueError(f"step {self.number} has no array to record")
+        if self._workers is not None:
+            for name, array in arrays.items():
+                if array.shape[:1] != (self._workers,):
+                    raise ValueError(f"gradient {name!r} has shape {array.shape}; its first axis must be the {self._workers} workers")
+        if self._names is None:
+            self._names = {name: array.shape for name, array in arrays.items()}
+        zeros = [name for name in self._names if name not in arrays]
+        whole = {name: arrays.pop(name) if name in arrays else np.zeros(shape, np.float32) for name, shape in self._names.items()} | arrays
+        if self._workers is None:
+            return {self._process or 0: whole}, zeros
+        return {worker: {name: array[worker] for name, array in whole.items()} for worker in range(self._workers)}, zeros
+
+    @property
+    def due(self) -> bool:
+        """Whether the step that is under way is to be recorded."""
+        if self._ended is not None or self._closed:
+            return False
+        return self._late or (self.number in self._steps if self._steps is not None else self.number % self._every == 0)
+
+    @property
+    def overhead(self) -> Overhead:
+        """What recording has cost the training until now."""
+        until = self._closed or time.perf_counter()
+        waited = self._background.waited if self._background else 0.0
+        return Overhead(self._spent, waited, until - self._began if self._began else 0.0)
+
+    @property
+    def stopped(self) -> str | None:
+        """Why the recording ended before the training; None where it did not."""
+        return self._ended
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close(whole=kind is None)
+
+    def close(self, whole: bool = True) -> None:
+        """Ends the recording: waits until all is on disk, and says what it cost.
+
+        Parameters
+        ----------
+        whole : bool
+            False, where an exception ends the training, does not wait for other processes' steps.
+        """
+        if self._closed:
+            return
+        if self._tap is not None:
+            self._tap.remove(whole)
+        self._closed = time.perf_counter()
+        if self._background is None:
+            return
+        self._background.finish(whole)
+        session, cost = self._background.session, self.overhead
+        if session.process == 0 and not self._quiet:
+            of = f" of {session.processes} processes" if session.processes > 1 else ""
+            print(
+                f"apscope: {session.steps} steps{of} recorded in {self.path}, {session.bytes / 1e6:.1f} MB by this process; recording took "
+                f"{cost.seconds:.2f} s of {cost.total:.2f} s ({100 * cost.share:.1f} %), {cost.waited:.2f} s of them waiting for the disk",
+                file=sys.stderr,
+            )
+
+    def _open(self, process: int, processes: int, *, joined: bool, stage: str) -> None:
+        about = self._about | dict(stage=stage) | ({"workers": self._workers} if self._workers else {})
+        self._began = time.perf_counter()
+        try:
+            session = Session(
+                self.path, process, processes, joined=joined, first_step=self._first, resume=self._resume, patience=self._patience, **about
+            )
+        except OSError as error:
+            self._stop(f"{error.filename or self.path}: {error.strerror or error}")
+            return
+        self._background = Background(session, self._places, self._patience, self._warn)
+
+    def _deliver(
+        self,
+        tensors: dict[int, dict[str, np.ndarray]],
+        buffers: dict[str, Any],
+        *,
+        zeros: list[str],
+        divided_by: float | None = None,
+        parts: dict[str, Part] | None = None,
+        others: Mapping[str, Mapping[str, np.ndarray]] | None = None,
+    ) -> None:
+        """Hands the step's gradients to the thread."""
+        facts: dict[str, Any] = {k: float(v) for k, v in self._told.items()}
+        facts |= {"zeros": zeros, "skipped": self._skipped} | ({} if divided_by is None else {"divided_by": divided_by})
+        assert self._background is not None
+        self._background.put(Step(self.number, tensors, facts, parts, buffers, others or {}))
+        self._skipped, self._late = [], False
+
+    def _skip(self) -> None:
+        """The step that is under way was dropped by the training: it is left out, and the next one takes its place."""
+        if self.due:
+            self._skipped, self._late = [*self._skipped, self.number], True
+        self._advance()
+
+    def _advance(self) -> None:
+        self.number += 1
+        self._told = {}
+
+    def _stop(self, reason: str) -> None:
+        if self._background is not None:
+            self._background.stop(reason)
+        elif self._ended is None:
+            self._warn(reason)
+
+    def _warn(self, reason: str) -> None:
+        self._ended = reason
+        logger.warning("apscope records no more, training goes on: %s", reason)
+
+
+def _chooser(tensors: Chosen) -> Callable[[str], bool] | None:
+    if tensors is None or callable(tensors):
+        return tensors
+    if isinstance(tensors, str):
+        try:
+            pattern = re.compile(tensors)
+        except re.error as error:
+            raise ValueError(f"tensors {tensors!r} is no regular expression: {error}") from None
+        return lambda name: pattern.search(name) is not None
+    return frozenset(tensors).__contains__

@@ -1,0 +1,263 @@
+"""A PyTorch model's gradients, taken as they arrive in ``.grad``, and what the model runs in.
+
+A hook on each parameter runs once autograd has added to ``.grad`` and before anything else sees it: before
+DDP's reducer copies it into a bucket (so the user's own communication hook stays free), before GradScaler unscales
+and the user clips it. Under ``fully_shard`` it runs when the reduced shard is there. A hook behind
+every optimizer's step ends the step.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from . import _grad_scaler
+from ._background import logger
+from ._safetensors import torch_array
+from ._torch_extras import Extras
+from ._torch_shards import is_dtensor, refuse_flat, shards_of
+from .torch_layers import roles
+
+if TYPE_CHECKING:
+    from ._recorder import Recorder
+
+#: What wrappers put into the names of parameters.
+_WRAPPERS = ("_orig_mod.", "_checkpoint_wrapped_module.")
+
+
+class TorchTap:
+    """What a recorder knows of the model that it is attached to.
+
+    Attributes
+    ----------
+    process, processes : int
+        Among the data-parallel ones.
+    stage : str
+        ``local``, or ``reduced`` where gradients arrive so.
+    description, roles, metadata
+        For the manifest.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        model: torch.nn.Module,
+        chosen: Callable[[str], bool] | None,
+        loss_scale: float | Callable[[], float] | None,
+        what: Collection[str] = (),
+    ):
+        if not isinstance(model, torch.nn.Module):
+            raise ValueError(f"attach takes a torch.nn.Module, not {type(model).__name__}; other loops call record_pytree(gradients)")
+        self.recorder, self._loss_scale = recorder, loss_scale
+        self.process, self.processes, self.stage, runs_in = 0, 1, "local", "one process"
+        inner = model
+        if dist.is_available() and dist.is_initialized():
+            group = getattr(model, "process_group", None) if isinstance(model, torch.nn.parallel.DistributedDataParallel) else None
+            self.process, self.processes = dist.get_rank(group), dist.get_world_size(group)
+            runs_in = f"{self.processes} processes"
+        if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+            inner, runs_in = model.module, f"DistributedDataParallel, {self.processes} processes"
+        elif isinstance(model, torch.nn.DataParallel):
+            inner, self.stage, runs_in = model.module, "reduced", "DataParallel, the sum over the devices"
+        refuse_flat(model)
+        named = {_plain(name): p for name, p in inner.named_parameters()}
+        picked = {name: p for name, p in named.items() if p.is_floating_point() and (p.requires_grad if chosen is None else chosen(name))}
+        if not picked:
+            what = "requires a gradient" if chosen is None else "is among those chosen by tensors="
+            raise ValueError(f"none of the model's {len(named)} parameters {what}; the first is {next(iter(named), 'not there')!r}")
+        self.parameters = picked
+        self.shards = shards_of(picked)
+        if self.joined:
+            self.stage, runs_in = "reduced", f"fully_shard, {self.processes} processes, their shards joined"
+        if self.joined and what:
+            raise ValueError(f"what={sorted(what)} cannot be recorded from shards; record them in one process or under DistributedDataParallel")
+        self._inner, self._extras = inner, Extras(what, picked, lambda: recorder.due)
+        self.roles = {_plain(name): role for name, role in roles(inner).items()}
+        self.description = f"{type(inner).__name__}, {sum(p.numel() for p in named.values())} parameters"
+        self.metadata = {"recorded_from": f"PyTorch {torch.__version__}, {runs_in}"}
+        self._names = {id(p): name for name, p in named.items()}
+        self._unpicked = {name: p for name, p in named.items() if name not in picked and chosen is None}
+        self._handles: list[Any] = []
+        self._buffers: dict[str, torch.Tensor] | None = None
+        self._arrived: set[str] = set()  # names whose gradient of this step is in the buffers
+        self._fired = self._in_backward = self._on_gpu = False
+        self._steps = 0  # that optimizers took with our gradients
+        self._ever = False  # whether a gradient has arrived
+        self._scaler: Any = None  # while one's step runs
+        self._stepped = False
+
+    @property
+    def joined(self) -> bool:
+        """Whether the processes hold shards of the same tensors."""
+        return self.shards is not None
+
+    def begin(self) -> None:
+        """Puts the hooks in their places."""
+        for name, p in self.parameters.items():
+            # One that is frozen now takes the hook all the same: it may be unfrozen.
+            frozen, p.requires_grad = not p.requires_grad, True
+            self._handles.append(p.register_post_accumulate_grad_hook(self._guarded(self._take, name)))
+            if frozen:
+                p.requires_grad = False
+        self._handles += self._extras.hooks(self._inner, self._guarded, _plain)
+        after_step = self._guarded(self._after_step)
+        self._handles.append(register_optimizer_step_post_hook(lambda optimizer, *_: after_step(optimizer)))
+        _grad_scaler.watch(self)
+
+    def remove(self, whole: bool) -> None:
+        """Takes the hooks away; `whole` unless an exception ends the training."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        _grad_scaler.unwatch(self)
+        if whole and self._ever and not self._steps and self.recorder.stopped is None:
+            logger.warning(
+                "apscope: no step was recorded: gradients arrived, but no torch.optim.Optimizer stepped with them; end each step by step()"
+            )
+
+    def _guarded(self, what: Callable[..., None], *first: Any) -> Callable[..., None]:
+        """`what`, timed; whatever it raises ends the recording alone."""
+
+        def call(*arguments: Any) -> None:
+            start = time.perf_counter()
+            try:
+                what(*first, *arguments)
+            except Exception as error:  # noqa: BLE001  # never into the training
+                self.recorder._stop(" ".join(str(error).split()) or type(error).__name__)
+            self.recorder._spent += time.perf_counter() - start
+
+        return call
+
+    def _take(self, name: str, p: torch.Tensor) -> None:
+        """A gradient has arrived, or more of it: copies what is there now."""
+        self._fired = self._ever = True
+        if not self.recorder.due or (not self._arrived and not self._open()):
+            return
+        if p.grad is None:
+            raise ValueError(f"another hook takes the gradient of {name!r} away; attach the recorder before that hook is registered")
+        grad = p.grad.to_local() if is_dtensor(p.grad) else p.grad
+        if grad.layout is not torch.strided:
+            grad = grad.to_dense()
+        assert self._buffers is not None
+        buffer = self._buffers.get(name)
+        if buffer is None or buffer.shape != grad.shape or buffer.dtype != grad.dtype:
+            buffer = self._buffers[name] = torch.empty(grad.shape, dtype=grad.dtype, pin_memory=grad.is_cuda)
+            self._on_gpu |= grad.is_cuda
+        buffer.copy_(grad.detach(), non_blocking=grad.is_cuda)
+        self._arrived.add(name)
+
+    def _open(self) -> bool:
+        background = self.recorder._background
+        if self._buffers is None:  # else they are those of a step that was dropped
+            self._buffers = background.buffers() if background is not None else None
+        if self._buffers is not None:
+            self._extras.begin()
+        return self._buffers is not None
+
+    def _ours(self, optimizer: torch.optim.Optimizer) -> bool:
+        return any(id(p) in self._names for group in optimizer.param_groups for p in group["params"])
+
+    def _after_step(self, optimizer: torch.optim.Optimizer) -> None:
+        if not self._fired:
+            if not self._ever and self._ours(optimizer):
+                raise ValueError("the optimizer steps with gradients that did not come through backward(); give them to record_pytree(gradients)")
+            return
+        if not self._ours(optimizer):
+            return
+        if torch._C._current_graph_task_id() != -1:  # an optimizer that steps within backward(), parameter by parameter
+            if not self._in_backward:
+                self._in_backward = True
+                torch.autograd.Variable._execution_engine.queue_callback(lambda: self._guarded(self._after_backward)(optimizer))
+            return
+        self._stepped = True
+        found = getattr(optimizer, "found_inf", None)  # a fused optimizer skips by itself
+        if self._scaler is not None and found is not None and float(found):
+            self.skip_step()
+        else:
+            self.end_step(optimizer)
+
+    def _after_backward(self, optimizer: torch.optim.Optimizer) -> None:
+        self._in_backward = False
+        self.end_step(optimizer)
+
+    def enter_scaler(self, scaler: Any) -> None:
+        """GradScaler's step begins."""
+        self._scaler, self._stepped = (scaler if scaler.is_enabled() else None), False
+
+    def leave_scaler(self, optimizer: torch.optim.Optimizer) -> None:
+        """GradScaler's step ends; where it has not let the optimizer step, the step is left out."""
+        if self._scaler is not None and not self._stepped and self._fired and self._ours(optimizer):
+            self.skip_step()
+        self._scaler = None
+
+    def skip_step(self) -> None:
+        """The training drops this step."""
+        self._forget()
+        self.recorder._skip()
+
+    def _forget(self) -> None:
+        self._fired, self._arrived = False, set()
+        self._extras.drop()
+
+    def end_step(self, optimizer: torch.optim.Optimizer | None) -> None:
+        """All gradients of a step have arrived: hands them over where it is recorded."""
+        if self.recorder.due and self._arrived:
+            self._hand_over(optimizer)
+        self._forget()
+        self._steps += 1
+        self.recorder._advance()
+
+    def step(self) -> None:
+        """The caller ends a step, where an optimizer has not done so."""
+        if self._fired:
+            self._guarded(self.end_step)(None)
+
+    def _hand_over(self, optimizer: torch.optim.Optimizer | None) -> None:
+        recorder, buffers = self.recorder, self._buffers
+        assert buffers is not None
+        if self._on_gpu:
+            torch.cuda.synchronize()  # the copies are under way
+        divisor = self._divisor()
+        arrays: dict[str, np.ndarray] = {}
+        for name, p in self.parameters.items():
+            if name not in self._arrived:
+                buffers[name] = torch.zeros_like(p.to_local() if is_dtensor(p) else p, device="cpu")
+            elif divisor is not None:  # as GradScaler does it: a product with the fp32 reciprocal
+                buffers[name].mul_(float(np.float32(1 / divisor)))
+            if self.shards is None or self.shards[name].recorded:
+                arrays[name] = torch_array(buffers[name])
+        if optimizer is not None:
+            recorder._told.setdefault("learning_rate", optimizer.param_groups[0]["lr"])
+        self._buffers = None
+        recorder._deliver(
+            {0 if self.joined else self.process: arrays},
+            buffers,
+            zeros=[name for name in self.parameters if name not in self._arrived],
+            divided_by=divisor,
+            others=self._extras.files(self.process, divisor),
+            parts=None if self.shards is None else {name: shard.part for name, shard in self.shards.items()},
+        )
+        if late := [name for name, p in self._unpicked.items() if p.grad is not None]:
+            logger.warning(
+                "apscope: %d tensors unfrozen after attach() are not recorded, the first %r; Recorder(tensors='.*') records all", len(late), late[0]
+            )
+            self._unpicked = {}
+
+    def _divisor(self) -> float | None:
+        if self._scaler is not None:
+            return float(self._scaler.get_scale())
+        given = self._loss_scale() if callable(self._loss_scale) else self._loss_scale
+        return None if given is None else float(given)
+
+
+def _plain(name: str) -> str:
+    """A parameter's name without what wrappers put into it."""
+    for wrapper in _WRAPPERS:
+        name = name.replace(wrapper, "")
+    return name

@@ -1,0 +1,30 @@
+"""Recording under Hugging Face's Trainer: a callback that attaches a recorder when training begins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from transformers import TrainerCallback
+
+from ._recorder import Recorder
+
+__all__ = ["RecorderCallback"]
+
+
+class RecorderCallback(TrainerCallback):  # type: ignore[misc]  # of a package without types here
+    """``Trainer(..., callbacks=[RecorderCallback(Recorder("trace", every=100))])``.
+
+    Steps are those of the trainer's ``global_step``, from a checkpoint's on where it goes on from one. Callbacks
+    do not see a step's loss: call ``recorder.log(loss=loss)`` in ``compute_loss`` to have it in the trace.
+    """
+
+    def __init__(self, recorder: Recorder):
+        self.recorder = recorder
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:  # noqa: ARG002
+        """Attaches the recorder to the model."""
+        self.recorder.attach(model, first_step=state.global_step or None)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
+        """Ends the recording."""
+        self.recorder.close()

@@ -1,0 +1,95 @@
+"""What recording every tenth step costs a training of ResNet-18: python docs/recording_cost.py docs/performance.md
+
+Trains the network of notebooks/record/record_resnet.py (11.2 million parameters) on random images of 32 x 32, some tens of
+steps without a recorder and as many with one, in turn, and takes the middle one of the pairs' ratios, of wall time and of processor
+time (of all threads, the writing one too; it says more where other programs run beside). What is recorded holds all
+that a recorder does: attaching, taking the gradients of every tenth step, writing and hashing them beside
+the next nine, closing. Writes the lines between the markers of the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import page
+import torch
+
+from apscope import open_trace
+from apscope.record import Overhead, Recorder
+
+sys.path.append(str(Path(__file__).parents[1] / "notebooks/record"))
+from record_resnet import MODELS, ResNet, loss_function
+
+EVERY = 10
+BEGIN, END = "<!-- recording: written by docs/recording_cost.py -->", "<!-- end of recording -->"
+
+
+def train(
+    model: torch.nn.Module, optimizer: torch.optim.Optimizer, batch: tuple, steps: int, folder: Path | None
+) -> tuple[float, float, Overhead | None]:
+    """Seconds and processor seconds of `steps` steps, and what the recorder says itself."""
+    begin, begin_processor = time.perf_counter(), time.process_time()
+    recorder = None if folder is None else Recorder(folder, every=EVERY, quiet=True).attach(model)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss_function(model, batch).backward()
+        optimizer.step()
+    if recorder is not None:
+        recorder.close()
+    return time.perf_counter() - begin, time.process_time() - begin_processor, recorder and recorder.overhead
+
+
+def measure(pairs: int, steps: int, size: int, work: Path) -> list[str]:
+    torch.manual_seed(0)
+    blocks, bottleneck, classes, _ = MODELS["resnet18"]
+    model = ResNet(blocks, bottleneck, classes)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    batch = torch.randn(size, 3, 32, 32), torch.randint(classes, (size,))
+    train(model, optimizer, batch, 2, None)
+    plain, recorded = [], []
+    for pair in range(pairs):
+        for recording in (False, True) if pair % 2 else (True, False):  # a machine that slows down slows both
+            (recorded if recording else plain).append(train(model, optimizer, batch, steps, work / str(pair) if recording else None))
+        assert open_trace(work / str(pair)).steps == tuple(range(0, steps, EVERY))
+    said = [overhead.share for _, _, overhead in recorded]
+    megabytes = sum(p.numel() for p in model.parameters()) * 4 / 1e6
+    return [
+        f"{page.machine()}, PyTorch {torch.__version__} on {torch.get_num_threads()} threads; {megabytes:.1f} MB of gradients a recorded step, "
+        f"batches of {size} images; {pairs} pairs of {steps} steps, in turn.",
+        "",
+        f"| | {steps} steps without, s | with every tenth recorded, s | longer by, median | quarter to three quarters of the pairs |",
+        "|---|---|---|---|---|",
+        *(row(what, [p[i] for p in plain], [r[i] for r in recorded]) for i, what in enumerate(("wall time", "processor time"))),
+        "",
+        f"The training's own thread spent {100 * statistics.median(said):.1f} % of its time on taking gradients and waiting for the disk, says the recorder.",
+    ]
+
+
+def row(what: str, plain: list[float], recorded: list[float]) -> str:
+    ratios = sorted(100 * (b / a - 1) for a, b in zip(plain, recorded, strict=True))
+    low, high = ratios[len(ratios) // 4], ratios[(3 * len(ratios) - 1) // 4]
+    return f"| {what} | {statistics.median(plain):.2f} | {statistics.median(recorded):.2f} | {statistics.median(ratios):.1f} % | {low:.1f} to {high:.1f} % |"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("page", type=Path, help="page with the markers")
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=3 * EVERY, help="of each way in a pair")
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="of PyTorch")
+    given = parser.parse_args(arguments)
+    torch.set_num_threads(given.threads)
+    with tempfile.TemporaryDirectory() as work:
+        lines = measure(given.pairs, given.steps, given.batch, Path(work))
+    page.replace_between(given.page, BEGIN, END, lines)
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,426 @@
+"""Recorder under PyTorch in one process: what it records equals, bit for bit, gradients computed apart from it."""
+
+import contextlib
+import copy
+import logging
+
+import numpy as np
+import pytest
+
+from apscope import open_trace
+from apscope._traces.trace_info import check
+
+torch = pytest.importorskip("torch")
+from apscope.record import Recorder  # noqa: E402
+
+
+def network(dtype=torch.float32):
+    torch.manual_seed(3)
+    return torch.nn.Sequential(torch.nn.Linear(4, 20), torch.nn.ReLU(), torch.nn.LayerNorm(20), torch.nn.Linear(20, 3)).to(dtype)
+
+
+def batches(count, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(4)
+    return [(torch.randn(6, 4, generator=generator).to(dtype), torch.randint(3, (6,), generator=generator)) for _ in range(count)]
+
+
+def loss_of(model, batch):
+    return torch.nn.functional.cross_entropy(model(batch[0]), batch[1])
+
+
+def apart(model, *some, scale=1.0):
+    """The sum of the losses' gradients, of a copy that no hook knows."""
+    twin = copy.deepcopy(model)
+    for p in twin.parameters():
+        p.grad = None
+    for batch in some:
+        (loss_of(twin, batch) * scale).backward()
+    return {name: None if p.grad is None else p.grad.clone() for name, p in twin.named_parameters()}
+
+
+def bits(values):
+    return np.asarray(values, np.float32).view(np.uint32)
+
+
+def same(trace, step, gradients, worker=0):
+    for name in trace.tensors:
+        want = gradients[name]
+        want = np.zeros(trace.shapes[name], np.float32) if want is None else want.float().numpy()
+        assert np.array_equal(bits(trace.read(step, name, worker)), bits(want)), (step, name)
+
+
+@contextlib.contextmanager
+def recording(tmp_path, model, caplog, **keys):
+    with Recorder(tmp_path / "run", quiet=True, **{"every": 1} | keys) as rec:
+        yield rec.attach(model)
+    assert rec.stopped is None and not caplog.records
+    assert sorted(p.name for p in (tmp_path / "run").iterdir() if not p.name.startswith("step_")) == ["manifest.json"]
+    check(open_trace(tmp_path / "run"))
+
+
+def test_plain_training_every_third_step_before_the_clip(tmp_path, caplog):
+    model, data, want, losses = network(), batches(8), {}, {}
+    plain = copy.deepcopy(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.25, momentum=0.9)
+    other = torch.optim.SGD(plain.parameters(), lr=0.25, momentum=0.9)
+    with recording(tmp_path, model, caplog, every=3) as rec:
+        for step, batch in enumerate(data):
+            want[step] = apart(model, batch)
+            optimizer.zero_grad()
+            loss = loss_of(model, batch)
+            rec.log(loss=loss)
+            losses[step] = loss.item()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 0.01)
+            optimizer.step()
+    trace = open_trace(tmp_path / "run")
+    assert trace.steps == (0, 3, 6) and trace.workers == 1 and trace.manifest.stage == "local"
+    assert [s.loss for s in trace.manifest.steps] == [losses[s] for s in trace.steps]
+    assert {s.learning_rate for s in trace.manifest.steps} == {0.25}
+    assert trace.roles["0.weight"] == "linear" and trace.roles["2.weight"] == "norm"
+    assert trace.manifest.model.startswith("Sequential, ") and "PyTorch" in trace.manifest.metadata["recorded_from"]
+    for step in trace.steps:
+        same(trace, step, want[step])
+        assert not np.array_equal(trace.read(step, "0.weight"), np.zeros((20, 4)))
+    # Recording changes nothing of the training, and leaves nothing behind.
+    for batch in data:
+        other.zero_grad()
+        loss_of(plain, batch).backward()
+        torch.nn.utils.clip_grad_norm_(plain.parameters(), 0.01)
+        other.step()
+    assert all(torch.equal(p, q) for p, q in zip(model.parameters(), plain.parameters(), strict=True))
+    assert not any(p._post_accumulate_grad_hooks for p in model.parameters())
+    assert 0 < rec.overhead.seconds < rec.overhead.total and 0 < rec.overhead.share < 1
+
+
+def test_gradient_accumulation_records_the_sum(tmp_path, caplog):
+    model, data, want = network(), batches(6), []
+    optimizer = torch.optim.AdamW(model.parameters())
+    with recording(tmp_path, model, caplog):
+        for step in range(2):
+            micro = data[3 * step : 3 * step + 3]
+            want.append(apart(model, *micro, scale=1 / 3))
+            for batch in micro:
+                (loss_of(model, batch) * (1 / 3)).backward()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=step == 0)
+    trace = open_trace(tmp_path / "run")
+    assert trace.steps == (0, 1)
+    for step in trace.steps:
+        same(trace, step, want[step])
+
+
+@pytest.mark.parametrize("unscale", [False, True])
+@pytest.mark.parametrize("fused", [False, True])
+def test_amp_is_unscaled_and_a_step_with_inf_left_out(tmp_path, caplog, unscale, fused):
+    """The scale, 2^20 and then a half of it, is in the metadata; the step that the scaler skipped is no part of the trace."""
+    model, data, want = network(), batches(5), {}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=fused)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**20, growth_interval=1000)
+    with recording(tmp_path, model, caplog, every=2):
+        for step, (x, y) in enumerate(data):
+            x = x * torch.inf if step == 2 else x
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                twin = copy.deepcopy(model)
+                (loss_of(twin, (x, y)) * scaler.get_scale()).backward()
+                loss = loss_of(model, (x, y))
+            want[step] = {n: p.grad * (1 / scaler.get_scale()) for n, p in twin.named_parameters()}
+            scaler.scale(loss).backward()
+            if unscale:
+                scaler.unscale_(optimizer)
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+    trace = open_trace(tmp_path / "run")
+    assert trace.steps == (0, 3, 4)  # 3 in place of 2
+    about = trace.manifest.metadata
+    assert about["divided_by_loss_scale"] == f"{2.0**20:g} from step 0, {2.0**19:g} from step 3"
+    assert about["left_out_for_inf_or_nan"] == "2"
+    assert all(step.loss_scale is None for step in trace.manifest.steps)  # the recorded gradients carry none
+    for step in trace.steps:
+        same(trace, step, want[step])
+    assert torch.amp.GradScaler.step.__name__ == "step" and not hasattr(torch.amp.GradScaler.step, "__wrapped__")
+
+
+def test_a_disabled_scaler_is_none(tmp_path, caplog):
+    model, data = network(), batches(1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", enabled=False)
+    with recording(tmp_path, model, caplog):
+        want = apart(model, data[0])
+        scaler.scale(loss_of(model, data[0])).backward()
+        scaler.step(optimizer)
+    trace = open_trace(tmp_path / "run")
+    same(trace, 0, want)
+    assert set(trace.manifest.metadata) == {"recorded_from"}
+
+
+def test_a_loss_scaled_by_hand(tmp_path):
+    model, data = network(), batches(2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    want, scale = [], 64.0
+    with Recorder(tmp_path / "run", every=1, quiet=True) as rec:
+        rec.attach(model, loss_scale=lambda: scale)
+        for batch in data:
+            want.append(apart(model, batch, scale=scale))
+            (loss_of(model, batch) * scale).backward()
+            for p in model.parameters():
+                p.grad /= scale
+            optimizer.step()
+            optimizer.zero_grad()
+            scale *= 2
+    trace = open_trace(tmp_path / "run")
+    for step in trace.steps:
+        same(trace, step, {name: g / (64 * 2**step) for name, g in want[step].items()})
+
+
+def test_freezing_and_unfreezing_in_mid_run(tmp_path, caplog):
+    """The first layer frozen at steps 0, 1 and 4: zeros there, and the metadata says where."""
+    model, data, want = network(), batches(5), {}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with recording(tmp_path, model, caplog, tensors=".*"):
+        for step, batch in enumerate(data):
+            model[0].requires_grad_(step in (2, 3))
+            optimizer.zero_grad(set_to_none=False)  # what is frozen keeps a .grad
+            want[step] = apart(model, batch)
+            loss_of(model, batch).backward()
+            optimizer.step()
+    trace = open_trace(tmp_path / "run")
+    assert trace.steps == (0, 1, 2, 3, 4)
+    for step in trace.steps:
+        same(trace, step, want[step])
+        assert trace.read(step, "0.weight").any() == (step in (2, 3))
+    assert trace.manifest.metadata["no_gradient_so_zeros: 0.bias"] == "0-1, 4"
+    assert not any(p.requires_grad for p in model[0].parameters())
+
+
+def test_what_is_frozen_at_first_is_not_recorded_and_that_is_said(tmp_path, caplog):
+    model, data = network(), batches(2)
+    model[0].requires_grad_(False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with Recorder(tmp_path / "run", every=1, quiet=True) as rec:
+        rec.attach(model)
+        for step, batch in enumerate(data):
+            model[0].requires_grad_(step == 1)
+            loss_of(model, batch).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    trace = open_trace(tmp_path / "run")
+    assert trace.steps == (0, 1) and trace.tensors == ("2.weight", "2.bias", "3.weight", "3.bias")
+    assert [r.getMessage() for r in caplog.records] == [
+        "apscope: 2 tensors unfrozen after attach() are not recorded, the first '0.weight'; Recorder(tensors='.*') records all"
+    ]
+
+
+def test_a_parameter_that_no_step_uses_is_zeros(tmp_path, caplog):
+    model, data = network(), batches(2)
+    model.register_parameter("spare", torch.nn.Parameter(torch.ones(5)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with recording(tmp_path, model, caplog):
+        for batch in data:
+            loss_of(model, batch).backward()
+            optimizer.step()
+    trace = open_trace(tmp_path / "run")
+    assert not trace.read(1, "spare").any() and trace.shapes["spare"] == (5,)
+    assert trace.manifest.metadata["no_gradient_so_zeros: spare"] == "0-1"
+
+
+def test_bfloat16_gradients_are_stored_as_they_are(tmp_path, caplog):
+    model, data = network(torch.bfloat16), batches(1, torch.bfloat16)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with recording(tmp_path, model, caplog):
+        want = apart(model, data[0])
+        loss_of(model, data[0]).backward()
+        optimizer.step()
+    same(open_trace(tmp_path / "run"), 0, want)
+    assert b'"dtype":"BF16"' in (tmp_path / "run/step_00000000/worker_0000.safetensors").read_bytes()
+
+
+def test_a_choice_of_tensors_and_of_steps(tmp_path, caplog):
+    for keys in (dict(tensors=r"\.weight$"), dict(tensors=["0.weight", "2.weight", "3.weight"]), dict(tensors=lambda name: "weight" in name)):
+        model, data = network(), batches(5)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        with recording(folder, model, caplog, steps={101, 104}, first_step=100, **keys):
+            for batch in data:
+                loss_of(model, batch).backward()
+                optimizer.step()
+        trace = open_trace(folder / "run")
+        assert trace.steps == (101, 104) and trace.tensors == ("0.weight", "2.weight", "3.weight")
+
+
+def test_two_optimizers_of_one_model_are_one_step_and_another_model_is_none(tmp_path, caplog):
+    model, other, data, want = network(), network(), batches(3), []
+    matrices = [p for p in model.parameters() if p.ndim == 2]
+    optimizers = [torch.optim.SGD(matrices, lr=0.1), torch.optim.AdamW([p for p in model.parameters() if p.ndim != 2])]
+    stranger = torch.optim.SGD(other.parameters(), lr=0.1)
+    with recording(tmp_path, model, caplog):
+        for batch in data:
+            loss_of(other, batch).backward()
+            stranger.step()
+            want.append(apart(model, batch))
+            loss_of(model, batch).backward()
+            stranger.step()
+            for optimizer in optimizers:
+                optimizer.step()
+                optimizer.zero_grad()
+    trace = open_trace(tmp_path / "run")
+    assert trace.steps == (0, 1, 2)
+    for step in trace.steps:
+        same(trace, step, want[step])
+
+
+def test_an_optimizer_that_runs_the_backward_pass_itself(tmp_path, caplog):
+    model, data, want = network(), batches(3), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with recording(tmp_path, model, caplog):
+        for batch in data:
+            want.append(apart(model, batch))
+
+            def closure(batch=batch):
+                optimizer.zero_grad()
+                loss = loss_of(model, batch)
+                loss.backward()
+                return loss
+
+            optimizer.step(closure)
+    trace = open_trace(tmp_path / "run")
+    assert trace.steps == (0, 1, 2)
+    for step in trace.steps:
+        same(trace, step, want[step])
+
+
+def test_optimizers_that_step_within_the_backward_pass(tmp_path, caplog):
+    """Each parameter's own optimizer takes its gradient as soon as it is there."""
+    model, data, want = network(), batches(3), []
+    own = {p: torch.optim.SGD([p], lr=0.1) for p in model.parameters()}
+
+    def step_now(p):
+        own[p].step()
+        own[p].zero_grad()
+
+    with recording(tmp_path, model, caplog):
+        for p in model.parameters():
+            p.register_post_accumulate_grad_hook(step_now)
+        for batch in data:
+            want.append(apart(model, batch))
+            loss_of(model, batch).backward()
+    trace = open_trace(tmp_path / "run")
+    assert trace.steps == (0, 1, 2)
+    for step in trace.steps:
+        same(trace, step, want[step])
+
+
+def test_weights_layer_inputs_and_activation_gradients(tmp_path, caplog):
+    """Of the step's last micro-batch, AMP's scale taken out; a step in evaluation mode in between is not seen."""
+    model, data, want = network(), batches(6), {}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**9)
+    with recording(tmp_path, model, caplog, every=2, what=["weights", "layer_input", "activation_gradient"]):
+        for step in range(3):
+            before = {name: p.detach().clone() for name, p in model.named_parameters()}
+            for batch in data[2 * step : 2 * step + 2]:
+                x, outputs = batch[0], []
+                inputs = []
+                twin = copy.deepcopy(model)
+                for layer in twin:
+                    inputs.append(x)
+                    x = layer(x)
+                    outputs.append(x)
+                slopes = torch.autograd.grad(torch.nn.functional.cross_entropy(x, batch[1]) * 512.0, outputs)
+                scaler.scale(loss_of(model, batch)).backward()
+                with torch.no_grad():
+                    model(batch[0] + 1)
+            want[step] = before, [x.detach() for x in inputs], [g / 512 for g in slopes]
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+    trace = open_trace(tmp_path / "run")
+    assert trace.steps == (0, 2) and trace.recorded()["weights"] == (0, 2)
+    for step in trace.steps:
+        weights, inputs, slopes = want[step]
+        for name in trace.tensors:
+            assert np.array_equal(trace.read(step, name, kind="weights"), weights[name].numpy())
+        assert trace.names(step, "layer_input") == trace.names(step, "activation_gradient") == ["0", "2", "3"]
+        for layer in (0, 2, 3):
+            assert np.array_equal(bits(trace.read(step, str(layer), kind="layer_input")), bits(inputs[layer].numpy()))
+            assert np.array_equal(bits(trace.read(step, str(layer), kind="activation_gradient")), bits(slopes[layer].numpy()))
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_sparse_gradients_become_dense(tmp_path, caplog):
+    model = torch.nn.Embedding(50, 3, sparse=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with recording(tmp_path, model, caplog):
+        model(torch.tensor([4, 7, 4])).square().sum().backward()
+        want = model.weight.grad.to_dense().clone()
+        optimizer.step()
+    assert np.array_equal(open_trace(tmp_path / "run").read(0, "weight"), want.numpy())
+
+
+def test_a_loop_without_an_optimizer_ends_its_steps_itself(tmp_path, caplog):
+    model, data, want = network(), batches(3), []
+    with recording(tmp_path, model, caplog) as rec:
+        for batch in data:
+            want.append(apart(model, batch))
+            loss_of(model, batch).backward()
+            rec.log(learning_rate=0.5)
+            rec.step()
+            rec.step()  # nothing has arrived since: no step
+            with torch.no_grad():
+                for p in model.parameters():
+                    p -= 0.5 * p.grad
+                    p.grad = None
+    trace = open_trace(tmp_path / "run")
+    assert trace.steps == (0, 1, 2) and {s.learning_rate for s in trace.manifest.steps} == {0.5}
+    for step in trace.steps:
+        same(trace, step, want[step])
+
+
+def test_loops_that_show_it_nothing_are_told(tmp_path, caplog):
+    model, data = network(), batches(1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with Recorder(tmp_path / "a", every=1, quiet=True) as rec:
+        rec.attach(model)
+        for p, g in zip(model.parameters(), torch.autograd.grad(loss_of(model, data[0]), list(model.parameters())), strict=True):
+            p.grad = g
+        optimizer.step()
+    assert "did not come through backward()" in rec.stopped
+    caplog.clear()
+    with Recorder(tmp_path / "b", every=1, quiet=True) as rec:
+        rec.attach(model)
+        loss_of(model, data[0]).backward()
+    assert rec.stopped is None and "end each step by step()" in caplog.text
+
+
+def refused(words, call):
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+def test_what_cannot_be_recorded_is_refused_before_the_training(tmp_path):
+    refused("every is 0; it must be an integer, 1 or more", lambda: Recorder(tmp_path / "x", every=0))
+    refused("workers is 0", lambda: Recorder(tmp_path / "x", workers=0))
+    refused("process 3 of 2", lambda: Recorder(tmp_path / "x", process=3, processes=2))
+    refused("what is 'weights'; it must be some of", lambda: Recorder(tmp_path / "x", what="weights"))
+    refused("is no regular expression", lambda: Recorder(tmp_path / "x", tensors="("))
+    refused("takes a torch.nn.Module, not dict", lambda: Recorder(tmp_path / "x").attach({}))
+    refused("none of the model's 6 parameters is among those chosen", lambda: Recorder(tmp_path / "x", tensors="nothing").attach(network()))
+    refused("none of the model's 6 parameters requires a gradient", lambda: Recorder(tmp_path / "x").attach(network().requires_grad_(False)))
+    assert not (tmp_path / "x").exists()
+    with Recorder(tmp_path / "x", quiet=True) as rec:
+        rec.attach(network())
+        refused("records already", lambda: rec.attach(network()))
+
+
+def test_float64_gradients_end_the_recording_and_nothing_else(tmp_path, caplog):
+    caplog.set_level(logging.WARNING)
+    model, data = network(torch.float64), batches(2, torch.float64)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with Recorder(tmp_path / "run", every=1, quiet=True) as rec:
+        rec.attach(model)
+        for batch in data:
+            loss_of(model, batch).backward()
+            optimizer.step()
+    assert "has dtype float64 and its element" in rec.stopped and len(caplog.records) == 1

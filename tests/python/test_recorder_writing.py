@@ -1,0 +1,289 @@
+"""What Recorder writes beside any loop: bounded, in the background, and never at the cost of the training."""
+
+import collections
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from apscope import open_trace
+from apscope._traces.trace_info import check
+from apscope.record import Recorder, _session
+
+
+def gradients(step, worker=0):
+    return {
+        "layers": [{"weight": np.full((30, 5), step + worker / 8, np.float32)}, {"weight": np.full(4, -step, np.float16)}],
+        "bias": np.float32([step]),
+    }
+
+
+NAMES = ("layers.0.weight", "layers.1.weight", "bias")
+
+
+def holds(trace, step, worker=0):
+    values = gradients(step, worker)
+    want = (values["layers"][0]["weight"], values["layers"][1]["weight"], values["bias"])
+    return all(np.array_equal(trace.read(step, name, worker), w) for name, w in zip(NAMES, want, strict=True))
+
+
+def test_nested_gradients_of_any_loop(tmp_path, capsys):
+    with Recorder(tmp_path / "run", every=5, model="any") as rec:
+        for step in range(12):
+            rec.record_pytree(gradients(step), loss=np.float32(step), learning_rate=0.5)
+    trace = open_trace(tmp_path / "run")
+    check(trace)
+    assert trace.steps == (0, 5, 10) and trace.tensors == NAMES and trace.manifest.model == "any"
+    assert all(holds(trace, step) for step in trace.steps)
+    assert [s.loss for s in trace.manifest.steps] == [0, 5, 10] and {s.learning_rate for s in trace.manifest.steps} == {0.5}
+    assert "apscope: 3 steps recorded in " in (said := capsys.readouterr().err) and "waiting for the disk" in said
+
+
+def test_workers_along_the_first_axis_and_containers_of_all_kinds(tmp_path):
+    Pair = collections.namedtuple("Pair", "a b")
+    values = np.arange(24, dtype=np.float32).reshape(4, 3, 2)
+    with Recorder(tmp_path / "run", every=1, workers=4, tensors="a", quiet=True) as rec:
+        rec.record_pytree(Pair({"x": values}, values))
+        rec.record_pytree(Pair({"x": None}, values))  # a tensor without a gradient
+    trace = open_trace(tmp_path / "run")
+    assert trace.workers == 4 and trace.tensors == ("a.x",)
+    for worker in range(4):
+        assert np.array_equal(trace.read(0, "a.x", worker), values[worker]) and not trace.read(1, "a.x", worker).any()
+    assert trace.manifest.metadata == {"no_gradient_so_zeros: a.x": "1"}
+
+
+def test_jax_says_how_its_containers_open(tmp_path, monkeypatch):
+    """Where JAX is loaded its own function flattens; here one with its key types and its order of keys."""
+    jax = pytest.importorskip("jax", reason="the order of JAX's own keys")
+    tree = {"b": jax.numpy.ones((2, 3)), "a": [jax.numpy.zeros(4, jax.numpy.bfloat16)]}
+    with Recorder(tmp_path / "run", every=1, quiet=True) as rec:
+        rec.record_pytree(tree)
+    assert open_trace(tmp_path / "run").tensors == ("a.0", "b")
+
+
+def slow(monkeypatch, seconds):
+    write = _session.write_safetensors
+
+    def late(*arguments):
+        time.sleep(seconds)
+        return write(*arguments)
+
+    monkeypatch.setattr(_session, "write_safetensors", late)
+
+
+def test_writing_is_beside_the_loop_and_the_steps_in_memory_are_bounded(tmp_path, monkeypatch):
+    slow(monkeypatch, 0.2)
+    took = []
+    with Recorder(tmp_path / "run", every=1, places=2, quiet=True) as rec:
+        for step in range(5):
+            start = time.perf_counter()
+            rec.record_pytree(gradients(step))
+            took.append(time.perf_counter() - start)
+    assert max(took[:2]) < 0.15 < max(took[2:])  # two places are free at first; then one a write
+    assert 0.3 < rec.overhead.waited <= rec.overhead.seconds < sum(took) + 0.1
+    assert open_trace(tmp_path / "run").steps == (0, 1, 2, 3, 4)
+    assert not any(thread.name == "apscope-record" for thread in threading.enumerate())
+
+
+def test_a_disk_that_hangs_ends_the_recording_not_the_loop(tmp_path, monkeypatch, caplog):
+    slow(monkeypatch, 1.5)
+    start = time.perf_counter()
+    with Recorder(tmp_path / "run", every=1, places=1, patience=0.3, quiet=True) as rec:
+        for step in range(50):
+            rec.record_pytree(gradients(step))
+        assert time.perf_counter() - start < 1.4
+    assert len(caplog.records) == 1 and "the disk has taken no step for 0.3 s" in rec.stopped
+
+
+FULL = """
+import logging, resource, sys, numpy as np
+from apscope.record import Recorder
+logging.basicConfig(format="%(message)s")
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+with Recorder(sys.argv[1], every=1) as rec:
+    for step in range(40):
+        rec.record_pytree({"w": np.ones(50_000, np.float32)})
+print("trained")
+"""
+
+
+def test_a_file_that_cannot_be_written_ends_the_recording_with_one_warning(tmp_path):
+    run = subprocess.run([sys.executable, "-c", FULL, str(tmp_path / "run")], capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0 and run.stdout == "trained\n"
+    assert run.stderr.count("apscope records no more, training goes on") == 1 and "File too large" in run.stderr
+    assert not list((tmp_path / "run").rglob("*.safetensors*"))
+
+
+@pytest.mark.parametrize("number, words", [(28, "No space left on device"), (5, "Input/output error"), (13, "Permission denied")])
+def test_an_error_of_the_disk_leaves_the_steps_before_it(tmp_path, monkeypatch, caplog, number, words):
+    write, count = _session.write_safetensors, [0]
+
+    def failing(path, *arguments):
+        count[0] += 1
+        if count[0] > 2:
+            raise OSError(number, os.strerror(number), str(path))
+        return write(path, *arguments)
+
+    monkeypatch.setattr(_session, "write_safetensors", failing)
+    with Recorder(tmp_path / "run", every=1, quiet=True) as rec:
+        for step in range(10):
+            rec.record_pytree(gradients(step))
+    assert words in rec.stopped and "worker_0000.safetensors" in rec.stopped and len(caplog.records) == 1
+    trace = open_trace(tmp_path / "run")
+    check(trace)
+    assert trace.steps == (0, 1) and holds(trace, 1)
+
+
+def test_a_folder_that_cannot_be_made_is_one_warning(tmp_path, caplog):
+    (tmp_path / "file").write_text("")
+    with Recorder(tmp_path / "file/run", every=1) as rec:
+        for step in range(3):
+            rec.record_pytree(gradients(step))
+    assert "Not a directory" in rec.stopped and len(caplog.records) == 1
+    assert rec.number == 3
+
+
+def test_shapes_that_change_end_the_recording(tmp_path, caplog):
+    with Recorder(tmp_path / "run", every=1, quiet=True) as rec:
+        rec.record_pytree({"w": np.ones(3, np.float32)})
+        rec.record_pytree({"w": np.ones(4, np.float32)})
+        rec.record_pytree({"w": np.ones(3, np.float32)})
+    assert "tensor 'w' has shape (4,), before it was (3,)" in rec.stopped and len(caplog.records) == 1
+    assert open_trace(tmp_path / "run").steps == (0,)
+
+
+def test_an_exception_of_the_loop_keeps_what_was_recorded(tmp_path):
+    with pytest.raises(ZeroDivisionError), Recorder(tmp_path / "run", every=1, quiet=True) as rec:
+        for step in range(4):
+            rec.record_pytree(gradients(step))
+        1 / 0
+    assert open_trace(tmp_path / "run").steps == (0, 1, 2, 3)
+
+
+LOOP = """
+import logging, sys, time, numpy as np
+from apscope.record import Recorder
+logging.basicConfig(format="%(message)s")
+folder, process, processes, keys = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), eval(sys.argv[4])
+count = keys.pop("count", 10**6)
+def gradients(step, worker):
+    return {"layers": [{"weight": np.full((30, 5), step + worker / 8, np.float32)}, {"weight": np.full(4, -step, np.float16)}], "bias": np.float32([step])}
+with Recorder(folder, every=1, process=process, processes=processes, **keys) as rec:
+    while rec.number < count and not rec.stopped:
+        rec.record_pytree(gradients(rec.number, process))
+        time.sleep(0.005)
+print("stopped at", rec.number)
+"""
+
+
+def start(folder, process, processes=1, **keys):
+    return subprocess.Popen(
+        [sys.executable, "-c", LOOP, str(folder), str(process), str(processes), repr(keys)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def committed(folder):
+    path = folder / "manifest.json"
+    return len(json.loads(path.read_text())["steps"]) if path.exists() else 0
+
+
+def whole(folder, workers):
+    trace = open_trace(folder)
+    check(trace)
+    assert trace.workers == workers and trace.tensors == NAMES
+    assert all(holds(trace, step, worker) for step in trace.steps for worker in range(workers))
+    return trace
+
+
+def test_three_processes_record_one_trace(tmp_path):
+    running = [start(tmp_path / "run", process, 3, count=6) for process in (2, 1, 0)]
+    said = [process.communicate(timeout=60) for process in running]
+    assert [process.returncode for process in running] == [0, 0, 0], said
+    assert whole(tmp_path / "run", 3).steps == tuple(range(6))
+    assert sum("steps of 3 processes recorded" in err for _, err in said) == 1
+    assert not (tmp_path / "run/.recording").exists()
+
+
+@pytest.mark.parametrize("dead", [0, 1])
+def test_a_process_that_dies_ends_the_recording_of_the_other_with_one_warning(tmp_path, dead):
+    running = [start(tmp_path / "run", process, 2, patience=1.0) for process in range(2)]
+    wait_for(lambda: committed(tmp_path / "run") >= 3)
+    running[dead].send_signal(signal.SIGKILL)
+    out, err = running[1 - dead].communicate(timeout=60)
+    running[dead].communicate()
+    assert running[1 - dead].returncode == 0 and out.startswith("stopped at")
+    assert err.count("apscope records no more, training goes on") == 1
+    assert ("process 1 has not written step" if dead == 1 else "process 0 has not taken step") in err
+    assert len(whole(tmp_path / "run", 2).steps) >= 3
+
+
+def test_a_process_that_stops_tells_the_others(tmp_path):
+    running = [start(tmp_path / "run", 0, 2, patience=20.0), start(tmp_path / "run", 1, 2, patience=20.0, tensors="bias")]
+    said = [process.communicate(timeout=60) for process in running]
+    assert "process 1 at step 0 lacks the tensor 'layers.0.weight'" in said[0][1]
+    assert "process 0 stopped: process 1 at step 0 lacks" in said[1][1]
+
+
+@pytest.mark.parametrize("wait", [0.0, 0.004, 0.011])
+def test_a_kill_leaves_every_whole_step_and_the_next_run_clears_the_remains(tmp_path, wait):
+    folder = tmp_path / "run"
+    running = [start(folder, process, 2) for process in range(2)]
+    wait_for(lambda: committed(folder) >= 4)
+    time.sleep(wait)
+    for process in running:
+        process.send_signal(signal.SIGKILL)
+    for process in running:
+        process.communicate()
+    steps = whole(folder, 2).steps
+    assert steps == tuple(range(len(steps))) and (folder / ".recording").is_dir()
+
+    with Recorder(folder, every=1, quiet=True) as rec, pytest.raises(ValueError, match="already holds a trace; record into a new folder, or go on"):
+        rec.record_pytree(gradients(0))
+    again = [start(folder, process, 2, first_step=3, resume=True, count=len(steps) + 5) for process in range(2)]
+    assert [process.wait(timeout=60) for process in again] == [0, 0], [p.stderr.read() for p in again]
+    for process in again:
+        process.communicate()
+    assert whole(folder, 2).steps == tuple(range(len(steps) + 5))
+    assert sorted(p.name for p in folder.iterdir()) == ["manifest.json", *(f"step_{n:08d}" for n in range(len(steps) + 5))]
+    assert {p.name for p in folder.rglob("*.*")} == {"manifest.json", "worker_0000.safetensors", "worker_0001.safetensors"}
+
+
+def test_remains_of_a_run_without_a_whole_step_are_cleared_and_other_files_kept(tmp_path):
+    folder = tmp_path / "run"
+    alone = start(folder, 0, 2)  # the second process never comes
+    wait_for((folder / "step_00000000/worker_0000.safetensors").exists)
+    with Recorder(folder, every=1, quiet=True) as rec, pytest.raises(ValueError, match="another process is recording into"):
+        rec.record_pytree(gradients(0))
+    alone.send_signal(signal.SIGKILL)
+    alone.communicate()
+    (folder / "step_00000077").mkdir()
+    (folder / "step_00000077/mine.txt").write_text("kept")
+    with Recorder(folder, steps=[2], quiet=True) as rec:
+        for step in range(4):
+            rec.record_pytree(gradients(step))
+    assert whole(folder, 1).steps == (2,)
+    assert sorted(p.name for p in folder.iterdir()) == ["manifest.json", "step_00000002", "step_00000077"]
+
+
+def test_what_is_resumed_must_be_alike(tmp_path):
+    with Recorder(tmp_path / "run", every=1, quiet=True) as rec:
+        rec.record_pytree(gradients(0))
+    with (
+        Recorder(tmp_path / "run", every=1, workers=2, resume=True, quiet=True) as rec,
+        pytest.raises(ValueError, match="a trace with workers 1, not 2"),
+    ):
+        rec.record_pytree({"w": np.ones((2, 3), np.float32)})
+    assert whole(tmp_path / "run", 1).steps == (0,)
