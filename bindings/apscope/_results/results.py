@@ -31,11 +31,6 @@ class Results:
 
     Attributes
     ----------
-    frame : pandas.DataFrame
-        One row per trace, step, tensor, scheme, stage and topology; the columns of
-        docs/definitions.md, section 3, in that order. Empty integers are ``<NA>``, empty floats NaN.
-    histograms : pandas.DataFrame
-        Exponent histograms: trace, step, tensor, role, kind, exponent, count.
     provenance : dict
         Command, seed, version, schemes, topologies, traces with their hashes, shard.
     states : dict
@@ -68,7 +63,10 @@ class Results:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The table of the replay."""
+        """The table: one row per trace, step, tensor, scheme, stage and topology; the columns of docs/definitions.md, section 3, in that order.
+
+        Empty integers are ``<NA>``, empty floats NaN. Made at its first use.
+        """
         return self._as_frame("frame")
 
     @frame.setter
@@ -77,7 +75,7 @@ class Results:
 
     @property
     def histograms(self) -> pd.DataFrame:
-        """The exponent histograms."""
+        """Exponent histograms: trace, step, tensor, role, kind, exponent, count."""
         return self._as_frame("histograms")
 
     @histograms.setter
