@@ -29,9 +29,16 @@ def dump(tmp_path_factory):
     return folder
 
 
+def slow_and_interruptible():
+    """It must not be done before it is looked at, and job control may have its parent ignore Ctrl-C."""
+    os.nice(10)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def interrupted(dump, out, how):
     """Starts a conversion and ends it after some steps are written."""
-    process = subprocess.Popen([*COMMAND, dump, out, "--reduction", "mean"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    words = [*COMMAND, dump, out, "--reduction", "mean"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=slow_and_interruptible)
     trace = out.parent / f".{out.name}.part" / "trace"
     end = time.monotonic() + 60
     while time.monotonic() < end and not (trace / "step_00000003" / "worker_0001.safetensors").exists():
