@@ -33,10 +33,6 @@ class Results:
     ----------
     provenance : dict
         Command, seed, version, schemes, topologies, traces with their hashes, shard.
-    states : dict
-        What stateful schemes remember after the last step: by trace, then by scheme (and tensor), arrays by
-        name; `replay(..., states=)` goes on from there. Of a replay that was asked to keep them (``keep_states=True``);
-        not saved. ValueError for other results.
     """
 
     def __init__(self, frame: pd.DataFrame | Columns, histograms: pd.DataFrame | Columns, provenance: dict[str, Any]) -> None:
@@ -46,6 +42,15 @@ class Results:
 
     @property
     def states(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """What stateful schemes remember after the last step: by trace, then by scheme (and tensor), arrays by name.
+
+        `replay(..., states=)` goes on from there. Not saved.
+
+        Raises
+        ------
+        ValueError
+            The replay was not asked to keep them (``keep_states=True``), or the results were read from files.
+        """
         if self._states is None:
             raise ValueError("these results have no states to go on from; replay with keep_states=True")
         return self._states

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable
@@ -45,12 +46,11 @@ def _one_line(error: BaseException) -> str:
 class RemoteTrace(Trace):
     """A trace elsewhere: a `Trace` whose files come when they are read, and stay until it is gone."""
 
-    def __init__(self, core: _core.Trace, url: str, fetch: Callable[[list[str]], None], folder: tempfile.TemporaryDirectory) -> None:
+    def __init__(self, core: _core.Trace, url: str, fetch: Callable[[list[str]], None], folder: str) -> None:
         super().__init__(core)
         self.source = url
         self._fetch, self._here = fetch, set[str]()
-        self._folder = folder  # removed with the trace
-        weakref.finalize(self, folder.cleanup)
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
     def require(self, steps: Iterable[int] | None = None, ranks: Iterable[int] | None = None, kinds: Iterable[str] = KINDS) -> None:
         files = {"activations" if kind in ("activation_gradient", "layer_input") else "worker" if kind == "gradient" else kind for kind in kinds}
@@ -105,8 +105,16 @@ def open_remote(url: str) -> RemoteTrace:
     """
     system, root = _file_system(url)
     url = url.rstrip("/")
-    folder = tempfile.TemporaryDirectory(prefix="apscope-")
-    place = Path(folder.name) / (PurePosixPath(root).name or "trace")
+    folder = tempfile.mkdtemp(prefix="apscope-")
+    try:
+        return _opened(system, root, url, folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _opened(system: Any, root: str, url: str, folder: str) -> RemoteTrace:
+    place = Path(folder) / (PurePosixPath(root).name or "trace")
     place.mkdir()
 
     def fetch(names: list[str]) -> None:
