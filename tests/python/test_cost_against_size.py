@@ -1,6 +1,7 @@
 """The scripts that measure replays and write docs/performance.md, at tiny sizes."""
 
 import json
+import re
 import runpy
 import shutil
 
@@ -78,3 +79,13 @@ def test_perf_reports_are_read(docs):
     report = "\n    55.61%  _core.so     \n     7.60%  [kernel.kallsyms]\n"
     assert script["parse_shares"](report) == [("_core.so", 55.61), ("[kernel.kallsyms]", 7.6)]
     assert script["parse_shares"]("    28.82%  [.] apscope::fill   \n") == [("apscope::fill", 28.82)]
+
+
+def test_recording_cost_measures_and_writes(docs, tmp_path):
+    for module in ("torch", "sklearn"):
+        pytest.importorskip(module)
+    script = runpy.run_path(str(docs / "recording_cost.py"))
+    script["main"]([str(tmp_path / "performance.md"), "--pairs", "1", "--steps", "1", "--batch", "2", "--threads", "1"])
+    text = (tmp_path / "performance.md").read_text()
+    assert "44.7 MB of gradients a recorded step, batches of 2 images; 1 pairs of 1 steps" in text
+    assert re.search(r"^\| processor time \| [\d.]+ \| [\d.]+ \| -?[\d.]+ % \|", text, re.MULTILINE) and "says the recorder" in text
