@@ -1,6 +1,7 @@
 """The scripts that measure replays and write docs/performance.md, at tiny sizes."""
 
 import json
+import re
 import runpy
 import shutil
 
@@ -107,3 +108,13 @@ def test_a_scheme_too_large_for_the_memory_is_left_out(docs, tmp_path):
     found = {1000: {"sign": {"ns": 5.0, "bytes": 4.0}, "top_k": {"ns": 50.0, "bytes": 20.0}}, 10**6: {"sign": {"ns": 3.0, "bytes": 4.0}}}
     lines = script["lines_of"](found, 4, "a machine", 0.0)
     assert "| `top_k` | 50.0 | too large | too large |" in lines and lines[-1] == "Above 40 ns a value at 1e+06 elements: none."
+
+
+def test_recording_cost_measures_and_writes(docs, tmp_path):
+    for module in ("torch", "sklearn"):
+        pytest.importorskip(module)
+    script = runpy.run_path(str(docs / "recording_cost.py"))
+    script["main"]([str(tmp_path / "performance.md"), "--pairs", "1", "--steps", "1", "--batch", "2", "--threads", "1"])
+    text = (tmp_path / "performance.md").read_text()
+    assert "44.7 MB of gradients a recorded step, batches of 2 images; 1 pairs of 1 steps" in text
+    assert re.search(r"^\| processor time \| [\d.]+ \| [\d.]+ \| -?[\d.]+ % \|", text, re.MULTILINE) and "says the recorder" in text

@@ -47,7 +47,7 @@ def processes(program, folder, world=2, codes=None):
 
 
 DDP = """
-def train(name, accumulate=1, zero=True, scaled=False, **keys):
+def train(name, accumulate=1, zero=True, scaled=False, what=(), **keys):
     net = network()
     if keys.get("find_unused_parameters"):
         net.register_parameter("spare", torch.nn.Parameter(torch.ones(5)))
@@ -62,7 +62,7 @@ def train(name, accumulate=1, zero=True, scaled=False, **keys):
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10, enabled=scaled)
     locals_, sents = [], []
-    with Recorder(f"{folder}/{name}", every=2) as rec:
+    with Recorder(f"{folder}/{name}", every=2, what=what) as rec:
         rec.attach(model)
         for step in range(5):
             twin = copy.deepcopy(net)
@@ -84,7 +84,7 @@ def train(name, accumulate=1, zero=True, scaled=False, **keys):
             optimizer.zero_grad(set_to_none=zero)
     save(name, local=locals_, sent=sents)
 
-train("plain")
+train("plain", what=["weights", "layer_input", "activation_gradient"])
 train("views", zero=False, gradient_as_bucket_view=True)
 train("accumulated", accumulate=3)
 train("unused", find_unused_parameters=True)
@@ -118,6 +118,11 @@ def test_ddp_records_what_the_all_reduce_is_given(tmp_path):
     assert open_trace(tmp_path / "unused").manifest.metadata["no_gradient_so_zeros: spare"] == "0-4"
     assert open_trace(tmp_path / "scaled").manifest.metadata["divided_by_loss_scale"] == "1024 from step 0"
     assert said[0].count("3 steps of 2 processes recorded") == 5 and "recorded" not in said[1]
+    rich = open_trace(tmp_path / "plain")
+    assert {kind: len(steps) for kind, steps in rich.recorded().items()} == dict(gradient=3, weights=3, full_batch=0, activation_gradient=3, layer_input=3)
+    for worker in range(2):  # a linear layer's gradient is the product of its activation gradient and its input
+        slope, x = (rich.read(2, "2", worker, kind) for kind in ("activation_gradient", "layer_input"))
+        assert np.allclose(slope.T @ x, rich.read(2, "2.weight", worker), atol=1e-6) and slope.any()
     frame = replay(open_trace(tmp_path / "plain"), ["aps:e4m3"], topology=["ring"]).frame
     assert set(frame.topology) >= {"ring", "exact"}
 
