@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cfloat>
 
+#include "core/fixed_shape_sum.h"
 #include "emulation/blocks/block_rule.h"
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/codecs/block_moments.h"
+#include "emulation/schemes/codecs/row_use.h"
 
 namespace apscope::detail {
 
@@ -52,14 +54,22 @@ void state_use(Message& m, const BlockRow& row, std::span<const double> x, const
     const auto block = static_cast<std::size_t>(format.block_size);
     GridUse use;
     BlockUse blocks;
-    for (std::size_t first = 0; first < x.size(); first += block) {
-        const std::size_t count = std::min(block, x.size() - first);
-        const double block_scale = grid.scales[row.scales[first / block]];
-        const double scale = format.rule == ScaleRule::ratio ? element_multiplier(block_scale, row.tensor_scale) : 1.0 / block_scale;
-        for (std::size_t i = first; i < first + count && block_scale != 0.0; ++i) {
-            if (use.add(x[i], grid.elements[row.codes[i]], row.values[i], scale, grid.limits)) mark(m.saturated, i, x.size());
+    double codes[sum_block], each[sum_block];
+    for (std::size_t begin = 0; begin < x.size(); begin += sum_block) {
+        const std::size_t count = std::min(sum_block, x.size() - begin);
+        for (std::size_t i = 0; i < count;) {
+            const std::size_t at = (begin + i) / block, end = std::min((at + 1) * block - begin, count);
+            const double block_scale = grid.scales[row.scales[at]];
+            const double scale = format.rule == ScaleRule::ratio ? element_multiplier(block_scale, row.tensor_scale) : 1.0 / block_scale;
+            for (; i < end; ++i) {
+                each[i] = block_scale == 0.0 ? 0.0 : scale;
+                codes[i] = grid.elements[row.codes[begin + i]];
+            }
         }
-        blocks.add(x, m.saturated, first, count, block_scale / row.tensor_scale);
+        add_row(use, x.subspan(begin, count), codes, m.values.data() + begin, each, grid.limits, m.saturated, begin, x.size());
+    }
+    for (std::size_t first = 0; first < x.size(); first += block) {
+        blocks.add(x, m.saturated, first, std::min(block, x.size() - first), grid.scales[row.scales[first / block]] / row.tensor_scale);
     }
     m.grid_use = use;
     m.block_use = blocks;

@@ -5,9 +5,14 @@
 #include <limits>
 
 #include "core/codec.h"
+#include "core/fixed_shape_sum.h"
 #include "core/stochastic_moments.h"
+#include "emulation/cast/quantize.h"
+#include "emulation/cast/row_moments.h"
 #include "emulation/draws/random_words.h"
+#include "emulation/machine/simd.h"
 #include "emulation/schemes/codecs/bits.h"
+#include "emulation/schemes/codecs/row_use.h"
 
 namespace apscope::detail {
 
@@ -20,6 +25,41 @@ std::vector<std::uint8_t> pack_float_codes(std::span<const double> codes, const 
 
 namespace {
 
+struct ScaleRow {
+    static APSCOPE_INLINE void run(const double* x, const double* scale, std::size_t count, double* scaled) {
+        for (std::size_t i = 0; i < count; ++i) scaled[i] = x[i] * scale[i];
+    }
+};
+struct Unscale {
+    static APSCOPE_INLINE void run(const double* codes, const double* scale, std::size_t count, double* values) {
+        for (std::size_t i = 0; i < count; ++i) values[i] = codes[i] / scale[i];
+    }
+};
+template <RoundingMode M>
+struct RoundDrawn {
+    static APSCOPE_INLINE void run(double* v, const std::uint64_t* words, std::size_t count, const Cast<double>* given) {
+        const Cast<double> cast = *given;
+        for (std::size_t i = 0; i < count; ++i) v[i] = round_to_format<M, double>(v[i], cast, words[i]);
+    }
+};
+void round_drawn(std::span<double> v, const std::uint64_t* words, const Cast<double>& cast) {
+    dispatch(cast.rounding, [&]<RoundingMode M>() {
+        if constexpr (is_stochastic(M)) simd::run<RoundDrawn<M>>(v.data(), words, v.size(), &cast);
+    });
+}
+
+// What rounding does on average, of numbers that were scaled, in the row's own units; NaN where a draw can overflow.
+void state_moments(std::span<const double> scaled, const double* scale, const Cast<double>& cast, double* bias, double* variance) {
+    std::fill_n(bias, scaled.size(), 0.0);
+    std::fill_n(variance, scaled.size(), 0.0);
+    const bool defined = add_moments<double>(scaled.data(), scaled.size(), 1.0, cast, bias, variance);
+    for (std::size_t i = 0; i < scaled.size(); ++i) {
+        const bool known = defined || stochastic_moments(scaled[i], cast).defined;
+        bias[i] = known ? bias[i] / scale[i] : std::nan("");
+        variance[i] = known ? variance[i] / scale[i] / scale[i] : std::nan("");
+    }
+}
+
 // in_blocks: runs are blocks with scales of their own.
 void encode_runs(Message& m, std::span<const double> x, std::span<const double> scales, std::size_t run, bool in_blocks, const FloatGrid& grid,
                  const RandomStream& stream, bool packs, const Place& place) {
@@ -30,31 +70,40 @@ void encode_runs(Message& m, std::span<const double> x, std::span<const double> 
     m.prepare(n, true, drawn);
     m.certain = !drawn;
     GridUse use;
-    BlockUse blocks;
     const GridLimits limits = limits_of(grid.format, cast);
-    std::uint64_t words[random_group];
-    for (std::size_t begin = 0; begin < n;) {
-        const std::size_t at = (first + begin) / run, left = run - (first + begin) % run, end = begin + std::min(left, n - begin);
-        const double scale = scales[at];
-        for (std::size_t i = begin; i < end; ++i) {
-            if (drawn && i % random_group == 0) random_words(stream, first + i, std::min(random_group, n - i), words);
-            const double scaled = x[i] * scale;
-            m.codes[i] = round_one<double>(scaled, cast, drawn ? words[i % random_group] : 0);
-            m.values[i] = m.codes[i] / scale;
-            if (std::isfinite(x[i]) && use.add(x[i], m.codes[i], m.values[i], scale, limits)) mark(m.saturated, i, n);
-            if (!drawn) continue;
-            const RoundingMoments moments = stochastic_moments(scaled, cast);
-            m.bias[i] = moments.defined ? moments.bias / scale : std::nan("");
-            m.variance[i] = moments.defined ? moments.variance / scale / scale : std::nan("");
+    double scale[sum_block];
+    std::uint64_t words[sum_block];
+    for (std::size_t begin = 0; begin < n; begin += sum_block) {
+        const std::size_t count = std::min(sum_block, n - begin);
+        for (std::size_t i = 0; i < count;) {
+            const std::size_t at = (first + begin + i) / run, left = run - (first + begin + i) % run, part = std::min(left, count - i);
+            std::fill_n(scale + i, part, scales[at]);
+            i += part;
         }
-        if (in_blocks) {
-            blocks.add(x, m.saturated, begin, end - begin, 1.0 / scale, (first + begin) % run == 0,
-                       (first + end) % run == 0 || first + end == place.size);
+        const double *part = x.data() + begin, *under = scale;
+        double *codes = m.codes.data() + begin, *values = m.values.data() + begin;
+        simd::run<ScaleRow>(part, under, count, codes);
+        const std::span<double> rounded(codes, count);
+        if (drawn) {
+            state_moments(rounded, scale, cast, m.bias.data() + begin, m.variance.data() + begin);
+            random_words(stream, first + begin, count, words);
+            round_drawn(rounded, words, cast);
+        } else {
+            quantize(rounded, rounded, grid.format, grid.projection);
         }
-        begin = end;
+        simd::run<Unscale>(static_cast<const double*>(codes), under, count, values);
+        add_row(use, x.subspan(begin, count), codes, values, scale, limits, m.saturated, begin, n);
     }
     m.grid_use = use;
-    if (in_blocks) m.block_use = blocks;
+    if (in_blocks) {
+        BlockUse blocks;
+        for (std::size_t begin = 0, end = 0; begin < n; begin = end) {
+            end = begin + std::min(run - (first + begin) % run, n - begin);
+            blocks.add(x, m.saturated, begin, end - begin, 1.0 / scales[(first + begin) / run], (first + begin) % run == 0,
+                       (first + end) % run == 0 || first + end == place.size);
+        }
+        m.block_use = blocks;
+    }
     m.payload_bits = payload_bits(grid, n);
     if (packs) m.payload = pack_float_codes(m.codes, grid.format);
 }

@@ -11,6 +11,7 @@ namespace apscope::detail {
 namespace {
 
 constexpr std::size_t lanes = 16;  // rows that are transformed side by side
+constexpr std::size_t gap = 8;     // between rows that lie in memory: at distances of a power of two they would share few lines of a cache
 
 // 4 as often as it goes, then the smallest prime factors.
 std::vector<std::size_t> radices_of(std::size_t n) {
@@ -170,13 +171,13 @@ struct StoreRows {
         }
     }
 };
-// `count` rows of `length` become the lanes of `length` rows, a line of the cache at a time.
-void load_columns(const double* from, std::size_t length, std::size_t count, double* to) {
+// `count` rows of `length`, `stride` apart, become the lanes of `length` rows, a line of the cache at a time.
+void load_columns(const double* from, std::size_t stride, std::size_t length, std::size_t count, double* to) {
     constexpr std::size_t line = 8;
     for (std::size_t i = 0; i < length; i += line) {
         const std::size_t end = std::min(i + line, length);
         for (std::size_t l = 0; l < lanes; ++l) {
-            for (std::size_t k = i; k < end; ++k) to[k * lanes + l] = l < count ? from[l * length + k] : 0.0;
+            for (std::size_t k = i; k < end; ++k) to[k * lanes + l] = l < count ? from[l * stride + k] : 0.0;
         }
     }
 }
@@ -194,7 +195,7 @@ RealFourier::Passes::Passes(std::size_t n) : length(n), radices(radices_of(n)), 
 
 RealFourier::RealFourier(std::size_t n)
     : n_(n), complex_(n % 2 == 0 ? n / 2 : n), first_(divisor_near_root(complex_)), second_(complex_ / first_.length), re_(complex_), im_(complex_),
-      other_re_(complex_), other_im_(complex_), tile_(4 * lanes * second_.length) {
+      other_re_(first_.length * (second_.length + gap)), other_im_(other_re_.size()), tile_(4 * lanes * second_.length) {
     const RootsOfUnity roots(n);
     const std::size_t stride = n / complex_;
     turn_re_.reserve(complex_);
@@ -214,7 +215,7 @@ RealFourier::RealFourier(std::size_t n)
 }
 
 void RealFourier::complex_transform(double* re, double* im) {
-    const std::size_t a = first_.length, b = second_.length, part = lanes * b;
+    const std::size_t a = first_.length, b = second_.length, part = lanes * b, stride = b + gap;
     Tile t{tile_.data(), tile_.data() + part, tile_.data() + 2 * part, tile_.data() + 3 * part};
     for (std::size_t column = 0; column < b; column += lanes) {
         const std::size_t count = std::min(lanes, b - column);
@@ -222,13 +223,13 @@ void RealFourier::complex_transform(double* re, double* im) {
         simd::run<LoadRows>(static_cast<const double*>(im + column), b, a, count, t.im);
         transform_tile(first_, t);
         simd::run<TurnTile>(t.re, t.im, turn_re_.data() + column, turn_im_.data() + column, a, b, count);
-        simd::run<StoreRows>(t.re, a, count, other_re_.data() + column, b);
-        simd::run<StoreRows>(t.im, a, count, other_im_.data() + column, b);
+        simd::run<StoreRows>(t.re, a, count, other_re_.data() + column, stride);
+        simd::run<StoreRows>(t.im, a, count, other_im_.data() + column, stride);
     }
     for (std::size_t row = 0; row < a; row += lanes) {
         const std::size_t count = std::min(lanes, a - row);
-        load_columns(other_re_.data() + row * b, b, count, t.re);
-        load_columns(other_im_.data() + row * b, b, count, t.im);
+        load_columns(other_re_.data() + row * stride, stride, b, count, t.re);
+        load_columns(other_im_.data() + row * stride, stride, b, count, t.im);
         transform_tile(second_, t);
         simd::run<StoreRows>(t.re, b, count, re + row, a);
         simd::run<StoreRows>(t.im, b, count, im + row, a);

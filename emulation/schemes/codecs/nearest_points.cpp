@@ -14,23 +14,44 @@ namespace {
 constexpr std::size_t group = 256;
 static_assert(sum_block % group == 0 && group % sum_lanes == 0);
 
-// z of a group, and how many elements lie so near to the middle of two levels that the roundings of encode_levels
-// decide. Elsewhere the nearest integer to u largest is what counts.
-struct NearestLevels {
-    // Levels are (k + offset) / largest: k whole, offset 0 or 1/2.
-    static APSCOPE_INLINE void run(const double* r, double unit, double largest, double offset, std::size_t count, double* z, std::int64_t* near) {
+// What a group adds to the sums, and how many of its elements lie so near to the middle of two levels that the roundings of
+// encode_levels decide. Elsewhere the nearest integer to u largest is what counts.
+struct AddNearest {
+    // Levels are (k + offset) / largest: k whole, offset 0 or 1/2. inverse: of the unit; reciprocal: of largest.
+    struct Levels {
+        double inverse, largest, offset, reciprocal;
+    };
+    static APSCOPE_INLINE void run(const double* r, const Levels* given, std::size_t count, double* along, double* length, std::int64_t* near) {
         constexpr double integers = 0x1.8p52;  // added and subtracted, it rounds to an integer
         constexpr double doubt = 0x1p-30;      // more than the roundings, some 2^-52 largest
-        std::int64_t doubtful = 0;
-        for (std::size_t i = 0; i < count; ++i) {
-            const double u = r[i] / unit;
-            const double above = u < -1.0 ? -1.0 : u, inside = above > 1.0 ? 1.0 : above;
-            const double v = inside * largest;
-            const double nearest = (((v - offset) + integers) - integers) + offset;
-            z[i] = nearest / largest;
-            doubtful += std::abs(v - nearest) > 0.5 - doubt ? 1 : 0;
+        const Levels at = *given;
+        double a[sum_lanes], l[sum_lanes];
+        std::int64_t doubtful[sum_lanes] = {};
+        for (std::size_t k = 0; k < sum_lanes; ++k) {
+            a[k] = along[k];
+            l[k] = length[k];
         }
-        *near = doubtful;
+        for (std::size_t i = 0; i < count; i += sum_lanes) {
+#pragma GCC ivdep  // the lanes are arrays of their own
+#pragma GCC unroll 1
+            for (std::size_t k = 0; k < sum_lanes; ++k) {
+                const double u = r[i + k] * at.inverse;
+                const double above = u < -1.0 ? -1.0 : u, inside = above > 1.0 ? 1.0 : above;
+                const double v = inside * at.largest;
+                const double nearest = (((v - at.offset) + integers) - integers) + at.offset;
+                const double z = quotient(nearest, at.largest, at.reciprocal);
+                a[k] += r[i + k] * z;
+                l[k] += z * z;
+                doubtful[k] += std::abs(v - nearest) > 0.5 - doubt ? 1 : 0;
+            }
+        }
+        std::int64_t found = 0;
+        for (std::size_t k = 0; k < sum_lanes; ++k) found += doubtful[k];
+        *near = found;
+        for (std::size_t k = 0; k < sum_lanes && found == 0; ++k) {
+            along[k] = a[k];
+            length[k] = l[k];
+        }
     }
 };
 
@@ -61,31 +82,37 @@ Row offset_levels(int count) {
     return levels;
 }
 
-PointProducts nearest_point_products(std::span<const double> r, std::span<const double> levels, double unit) {
-    const double largest = static_cast<double>(levels.size() - 1) / 2.0, offset = largest - std::floor(largest), divisor = unit == 0.0 ? 1.0 : unit;
+std::vector<PointProducts> nearest_point_products(std::span<const double> r, std::span<const double> levels, std::span<const double> units) {
+    const double largest = static_cast<double>(levels.size() - 1) / 2.0, offset = largest - std::floor(largest);
     double z[group], last[group];
-    PointProducts products{0.0, 0.0};
+    std::vector<PointProducts> products(units.size(), {0.0, 0.0});
     for (std::size_t block = 0; block < r.size(); block += sum_block) {
-        LaneSums<2> sums;
         const std::size_t end = std::min(r.size(), block + sum_block);
-        for (std::size_t first = block; first < end; first += group) {
-            const std::size_t given = std::min(group, end - first);
-            std::size_t count = given;
-            const double* part = r.data() + first;
-            if (count % sum_lanes != 0) {
-                std::copy(part, part + count, last);
-                for (; count % sum_lanes != 0; ++count) last[count] = 0.0;
-                part = last;
+        for (std::size_t u = 0; u < units.size(); ++u) {
+            const double unit = units[u] == 0.0 ? 1.0 : units[u];
+            const AddNearest::Levels at{1.0 / unit, largest, offset, 1.0 / largest};
+            LaneSums<2> sums;
+            for (std::size_t first = block; first < end; first += group) {
+                const std::size_t given = std::min(group, end - first), whole = given / sum_lanes * sum_lanes;
+                const double* part = r.data() + first;
+                std::int64_t near = 1;
+                if (whole == given && std::isfinite(at.inverse)) {
+                    simd::run<AddNearest>(part, &at, given, static_cast<double*>(sums.lane[0]), static_cast<double*>(sums.lane[1]), &near);
+                }
+                if (near == 0) continue;
+                std::size_t count = given;
+                for (std::size_t i = 0; i < given; ++i) z[i] = levels[nearest_level(part[i] / unit, levels)];
+                if (whole != given) {
+                    std::copy(part, part + given, last);
+                    part = last;
+                    for (; count % sum_lanes != 0; ++count) last[count] = z[count] = 0.0;  // what is not there adds nothing
+                }
+                simd::run<AddProducts>(part, static_cast<const double*>(z), count, static_cast<double*>(sums.lane[0]),
+                                       static_cast<double*>(sums.lane[1]));
             }
-            std::int64_t near = 0;
-            simd::run<NearestLevels>(part, divisor, largest, offset, count, static_cast<double*>(z), &near);
-            for (std::size_t i = 0; i < count && near > 0; ++i) z[i] = levels[nearest_level(part[i] / divisor, levels)];
-            std::fill(z + given, z + count, 0.0);  // what is not there adds nothing
-            simd::run<AddProducts>(part, static_cast<const double*>(z), count, static_cast<double*>(sums.lane[0]),
-                                   static_cast<double*>(sums.lane[1]));
+            products[u].along += sums.join(0);
+            products[u].length += sums.join(1);
         }
-        products.along += sums.join(0);
-        products.length += sums.join(1);
     }
     return products;
 }

@@ -1,8 +1,12 @@
 // The point of a uniform grid that is nearest to a row, as multipoint's line search sees it: two inner products.
 #pragma once
 
+#include <cstdint>
 #include <span>
+#include <vector>
 
+#include "core/bits.h"
+#include "emulation/machine/simd.h"
 #include "emulation/schemes/tensor_scheme.h"
 
 namespace apscope::detail {
@@ -17,8 +21,18 @@ struct PointProducts {
     double along, length;  // <r, z> and <z, z>, sums of fixed shape (core/fixed_shape_sum.h)
 };
 
-// z[i] = the level that encode_levels (levels.h) gives r[i] / unit with LevelRule::nearest. r finite, unit finite;
+// Of each unit: z[i] = the level that encode_levels (levels.h) gives r[i] / unit with LevelRule::nearest. r finite, units finite;
 // 0 counts as 1. levels: uniform_levels(largest), 1 <= largest <= 2^16, or offset_levels(count), count <= 2^16.
-PointProducts nearest_point_products(std::span<const double> r, std::span<const double> levels, double unit);
+std::vector<PointProducts> nearest_point_products(std::span<const double> r, std::span<const double> levels, std::span<const double> units);
+
+// fl(k / largest) of integers and halves of odd ones, |k| <= largest <= 2^16, without a division; reciprocal = fl(1 / largest).
+// The product is off by at most two units in its last place, which what is left of k tells: q high has so few bits that
+// its product is exact, and so is that of the rest. No such quotient lies near the middle of two numbers.
+APSCOPE_INLINE double quotient(double k, double largest, double reciprocal) {
+    const double q = k * reciprocal;
+    const double high = bits_cast<double>(bits_cast<std::uint64_t>(q) & ~((std::uint64_t{1} << 26) - 1));
+    const double left = (k - high * largest) - (q - high) * largest;
+    return q + left * reciprocal;
+}
 
 }  // namespace apscope::detail

@@ -12,6 +12,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "emulation/schemes/codecs/levels.h"
 #include "emulation/schemes/codecs/nearest_points.h"
@@ -45,13 +46,15 @@ Choice best_choice(std::span<const double> r, const Row& levels, long search) {
     const double amax = amax_of(r);
     double best = -1.0;
     Choice kept{0.0, 0.0};
-    for (long i = search; i >= 1; --i) {
-        const double a = amax / static_cast<double>(search) * static_cast<double>(i);
-        const auto [along, length] = nearest_point_products(r, levels, a);
+    Row units;
+    for (long i = search; i >= 1; --i) units.push_back(amax / static_cast<double>(search) * static_cast<double>(i));
+    const std::vector<PointProducts> products = nearest_point_products(r, levels, units);
+    for (std::size_t i = 0; i < units.size(); ++i) {
+        const auto [along, length] = products[i];
         const double gain = length == 0.0 ? 0.0 : along * along / length;  // |r|^2 - |r - s z|^2
         if (gain <= best) continue;
         best = gain;
-        kept = {a, length == 0.0 ? 0.0 : along / length};
+        kept = {units[i], length == 0.0 ? 0.0 : along / length};
     }
     kept.scale = static_cast<float>(std::min(kept.scale, static_cast<double>(std::numeric_limits<float>::max())));
     return kept;

@@ -37,8 +37,11 @@ public:
         return kept_.emplace(n, RealFourier(n)).first->second;
     }
     void end_message() {
-        if (held_ > (std::size_t{1} << 22)) clear();
+        if (held_ <= std::size_t{1} << 22) return;
+        clear();
+        re = im = Row();
     }
+    Row re, im;  // of the coefficients at hand
 
 private:
     void clear() {
@@ -57,14 +60,17 @@ struct FftSparse {
     // values: as many as x.
     void encode_part(std::span<const double> x, std::span<double> values, Message& m, BitWriter& payload, bool packs) const {
         const std::size_t n = x.size();
-        RealFourier& fourier = Transforms::of_thread().of(n);
+        Transforms& transforms = Transforms::of_thread();
+        RealFourier& fourier = transforms.of(n);
         const std::size_t bins = fourier.bins();
         const double amax = amax_of(x);
         int exponent = 0;
         if (amax > 0.0) std::frexp(amax * static_cast<double>(n), &exponent);  // coefficients are at most 1 then
         std::copy(x.begin(), x.end(), values.begin());
         multiply_by_power(values, -exponent);
-        Row re(bins), im(bins);
+        Row &re = transforms.re, &im = transforms.im;
+        re.resize(bins);
+        im.resize(bins);
         fourier.forward(values, re, im);
         const std::vector<std::size_t> kept = largest(bins, kept_of(bins, keep), [&](std::size_t k) { return re[k] * re[k] + im[k] * im[k]; });
 

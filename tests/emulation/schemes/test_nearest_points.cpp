@@ -61,7 +61,7 @@ TEST_P(NearestPoints, AreThePlainOnes) {
                         r.push_back(value(random, largest, unit == 0.0 ? 1.0 : unit, kind));
                         z.push_back(levels[plain_code(r[i] / (unit == 0.0 ? 1.0 : unit), levels)]);
                     }
-                    const PointProducts found = nearest_point_products(r, levels, unit);
+                    const PointProducts found = nearest_point_products(r, levels, std::vector{0.7, unit}).at(1);
                     ASSERT_EQ(std::bit_cast<std::uint64_t>(found.along), std::bit_cast<std::uint64_t>(product(r, z)))
                         << largest << ", " << unit << ", " << n;
                     ASSERT_EQ(std::bit_cast<std::uint64_t>(found.length), std::bit_cast<std::uint64_t>(product(z, z)))
@@ -83,6 +83,18 @@ TEST_P(NearestPoints, AreTheCodesOfEncodeLevels) {
             ASSERT_EQ(m.codes[i], static_cast<double>(plain_code(r[i] / 0.3, levels))) << r[i];
             ASSERT_EQ(nearest_level(r[i] / 0.3, levels), plain_code(r[i] / 0.3, levels)) << r[i];
         }
+    }
+}
+
+TEST(LevelQuotients, NeedNoDivision) {
+    std::mt19937_64 random(5);
+    const auto check = [](double k, double largest) { ASSERT_EQ(quotient(k, largest, 1.0 / largest), k / largest) << k << " / " << largest; };
+    for (int twice = 2; twice <= 1200; ++twice) {
+        for (int k = -twice; k <= twice; k += 2) check(k / 2.0, twice / 2.0);
+    }
+    for (int i = 0; i < 1000000; ++i) {
+        const auto twice = static_cast<int>(random() % 131071) + 2;
+        check((twice - 2 * static_cast<int>(random() % static_cast<std::uint64_t>(twice + 1))) / 2.0, twice / 2.0);
     }
 }
 

@@ -43,7 +43,7 @@ Row numbers(std::size_t n, std::mt19937_64& random, double size = 1.0) {
 
 TEST_P(SchemeLoops, Hadamard) {
     std::mt19937_64 random(1);
-    for (const std::size_t length : {1, 2, 4, 8, 16, 32, 1024}) {
+    for (const std::size_t length : {1, 2, 4, 8, 16, 32, 1024, 2048, 4096, 65536}) {
         for (const std::size_t runs : {0, 1, 3}) {
             Row x = numbers(length * runs, random), y = x;
             hadamard(x, length);

@@ -1,0 +1,68 @@
+#include "emulation/schemes/codecs/row_use.h"
+
+#include <algorithm>
+
+#include "emulation/machine/simd.h"
+
+namespace apscope::detail {
+
+namespace {
+
+struct Found {
+    std::uint64_t subnormal, saturated;
+    double max_ulp;
+};
+
+struct Look {
+    static APSCOPE_INLINE void run(const double* x, const double* codes, const double* values, const double* scales, std::size_t count,
+                                   const GridLimits* given, Found* found) {
+        constexpr std::size_t lanes = 16;
+        const GridLimits grid = *given;
+        const UlpScale ulps = ulp_scale(grid.emin, grid.mantissa_bits, 1.0, 1.0);
+        const double infinite = bits_cast<double>(infinity_bits<double>);
+        std::uint64_t subnormal[lanes] = {}, saturated[lanes] = {};
+        double most[lanes] = {};
+        const auto look = [&](std::size_t i, std::size_t l) __attribute__((always_inline)) {
+            const double size = absolute(x[i]), scaled = absolute(x[i] * scales[i]);
+            const bool finite = size < infinite;
+            subnormal[l] += finite & (scaled != 0.0) & (scaled < grid.smallest_normal) ? 1 : 0;
+            saturated[l] += finite & is_saturated(scaled, absolute(codes[i]), grid.largest) ? 1 : 0;
+            UlpScale own = ulps;
+            own.scale = scales[i];
+            const double found = in_ulps(size, absolute(values[i] - x[i]), own);
+            const double counted = finite & (absolute(values[i]) < infinite) ? found : 0.0;
+            most[l] = counted > most[l] ? counted : most[l];
+        };
+        std::size_t i = 0;
+        for (; i + lanes <= count; i += lanes) {
+#pragma GCC ivdep  // the lanes are arrays of their own
+#pragma GCC unroll 1
+            for (std::size_t l = 0; l < lanes; ++l) look(i + l, l);
+        }
+        for (std::size_t l = 0; i + l < count; ++l) look(i + l, l);
+        Found all{0, 0, 0.0};
+        for (std::size_t l = 0; l < lanes; ++l) {
+            all.subnormal += subnormal[l];
+            all.saturated += saturated[l];
+            all.max_ulp = std::max(all.max_ulp, most[l]);
+        }
+        *found = all;
+    }
+};
+
+}  // namespace
+
+void add_row(GridUse& use, std::span<const double> x, const double* codes, const double* values, const double* scales, const GridLimits& grid,
+             std::vector<std::uint8_t>& marks, std::size_t first, std::size_t size) {
+    Found found{0, 0, 0.0};
+    simd::run<Look>(x.data(), codes, values, scales, x.size(), &grid, &found);
+    use.merge({found.subnormal, found.saturated, found.max_ulp});
+    if (found.saturated == 0) return;
+    marks.resize(size);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        const bool finite = absolute(x[i]) < bits_cast<double>(infinity_bits<double>);
+        if (finite && is_saturated(absolute(x[i] * scales[i]), absolute(codes[i]), grid.largest)) marks[first + i] = 1;
+    }
+}
+
+}  // namespace apscope::detail
