@@ -1,6 +1,5 @@
 """Recorder under PyTorch in one process: what it records equals, bit for bit, gradients computed apart from it."""
 
-import contextlib
 import copy
 import logging
 
@@ -8,54 +7,10 @@ import numpy as np
 import pytest
 
 from apscope import open_trace
-from apscope._traces.trace_info import check
 
 torch = pytest.importorskip("torch")
 from apscope.record import Recorder  # noqa: E402
-
-
-def network(dtype=torch.float32):
-    torch.manual_seed(3)
-    return torch.nn.Sequential(torch.nn.Linear(4, 20), torch.nn.ReLU(), torch.nn.LayerNorm(20), torch.nn.Linear(20, 3)).to(dtype)
-
-
-def batches(count, dtype=torch.float32):
-    generator = torch.Generator().manual_seed(4)
-    return [(torch.randn(6, 4, generator=generator).to(dtype), torch.randint(3, (6,), generator=generator)) for _ in range(count)]
-
-
-def loss_of(model, batch):
-    return torch.nn.functional.cross_entropy(model(batch[0]), batch[1])
-
-
-def apart(model, *some, scale=1.0):
-    """The sum of the losses' gradients, of a copy that no hook knows."""
-    twin = copy.deepcopy(model)
-    for p in twin.parameters():
-        p.grad = None
-    for batch in some:
-        (loss_of(twin, batch) * scale).backward()
-    return {name: None if p.grad is None else p.grad.clone() for name, p in twin.named_parameters()}
-
-
-def bits(values):
-    return np.asarray(values, np.float32).view(np.uint32)
-
-
-def same(trace, step, gradients, worker=0):
-    for name in trace.tensors:
-        want = gradients[name]
-        want = np.zeros(trace.shapes[name], np.float32) if want is None else want.float().numpy()
-        assert np.array_equal(bits(trace.read(step, name, worker)), bits(want)), (step, name)
-
-
-@contextlib.contextmanager
-def recording(tmp_path, model, caplog, **keys):
-    with Recorder(tmp_path / "run", quiet=True, **{"every": 1} | keys) as rec:
-        yield rec.attach(model)
-    assert rec.stopped is None and not caplog.records
-    assert sorted(p.name for p in (tmp_path / "run").iterdir() if not p.name.startswith("step_")) == ["manifest.json"]
-    check(open_trace(tmp_path / "run"))
+from tests.python.recorder_cases import apart, batches, bits, loss_of, network, recording, same  # noqa: E402
 
 
 def test_plain_training_every_third_step_before_the_clip(tmp_path, caplog):
@@ -248,68 +203,6 @@ def test_a_choice_of_tensors_and_of_steps(tmp_path, caplog):
                 optimizer.step()
         trace = open_trace(folder / "run")
         assert trace.steps == (101, 104) and trace.tensors == ("0.weight", "2.weight", "3.weight")
-
-
-def test_two_optimizers_of_one_model_are_one_step_and_another_model_is_none(tmp_path, caplog):
-    model, other, data, want = network(), network(), batches(3), []
-    matrices = [p for p in model.parameters() if p.ndim == 2]
-    optimizers = [torch.optim.SGD(matrices, lr=0.1), torch.optim.AdamW([p for p in model.parameters() if p.ndim != 2])]
-    stranger = torch.optim.SGD(other.parameters(), lr=0.1)
-    with recording(tmp_path, model, caplog):
-        for batch in data:
-            loss_of(other, batch).backward()
-            stranger.step()
-            want.append(apart(model, batch))
-            loss_of(model, batch).backward()
-            stranger.step()
-            for optimizer in optimizers:
-                optimizer.step()
-                optimizer.zero_grad()
-    trace = open_trace(tmp_path / "run")
-    assert trace.steps == (0, 1, 2)
-    for step in trace.steps:
-        same(trace, step, want[step])
-
-
-def test_an_optimizer_that_runs_the_backward_pass_itself(tmp_path, caplog):
-    model, data, want = network(), batches(3), []
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with recording(tmp_path, model, caplog):
-        for batch in data:
-            want.append(apart(model, batch))
-
-            def closure(batch=batch):
-                optimizer.zero_grad()
-                loss = loss_of(model, batch)
-                loss.backward()
-                return loss
-
-            optimizer.step(closure)
-    trace = open_trace(tmp_path / "run")
-    assert trace.steps == (0, 1, 2)
-    for step in trace.steps:
-        same(trace, step, want[step])
-
-
-def test_optimizers_that_step_within_the_backward_pass(tmp_path, caplog):
-    """Each parameter's own optimizer takes its gradient as soon as it is there."""
-    model, data, want = network(), batches(3), []
-    own = {p: torch.optim.SGD([p], lr=0.1) for p in model.parameters()}
-
-    def step_now(p):
-        own[p].step()
-        own[p].zero_grad()
-
-    with recording(tmp_path, model, caplog):
-        for p in model.parameters():
-            p.register_post_accumulate_grad_hook(step_now)
-        for batch in data:
-            want.append(apart(model, batch))
-            loss_of(model, batch).backward()
-    trace = open_trace(tmp_path / "run")
-    assert trace.steps == (0, 1, 2)
-    for step in trace.steps:
-        same(trace, step, want[step])
 
 
 def test_weights_layer_inputs_and_activation_gradients(tmp_path, caplog):

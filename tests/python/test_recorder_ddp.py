@@ -119,7 +119,9 @@ def test_ddp_records_what_the_all_reduce_is_given(tmp_path):
     assert open_trace(tmp_path / "scaled").manifest.metadata["divided_by_loss_scale"] == "1024 from step 0"
     assert said[0].count("3 steps of 2 processes recorded") == 5 and "recorded" not in said[1]
     rich = open_trace(tmp_path / "plain")
-    assert {kind: len(steps) for kind, steps in rich.recorded().items()} == dict(gradient=3, weights=3, full_batch=0, activation_gradient=3, layer_input=3)
+    assert {kind: len(steps) for kind, steps in rich.recorded().items()} == dict(
+        gradient=3, weights=3, full_batch=0, activation_gradient=3, layer_input=3
+    )
     for worker in range(2):  # a linear layer's gradient is the product of its activation gradient and its input
         slope, x = (rich.read(2, "2", worker, kind) for kind in ("activation_gradient", "layer_input"))
         assert np.allclose(slope.T @ x, rich.read(2, "2.weight", worker), atol=1e-6) and slope.any()

@@ -16,7 +16,7 @@ from apscope import open_trace
 
 torch = pytest.importorskip("torch")
 from apscope.record import Recorder  # noqa: E402
-from tests.python.test_recorder import apart, batches, loss_of, network, same  # noqa: E402
+from tests.python.recorder_cases import apart, batches, loss_of, network, same  # noqa: E402
 
 
 def adapter(name, module, monkeypatch, **offers):
