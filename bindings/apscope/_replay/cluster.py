@@ -36,6 +36,7 @@ class Job:
     keep_states: bool
     device: str
     kinds: list[str]  # of files that are read
+    check: bool  # whether they are compared with their SHA-256
 
 
 def connect(address: str) -> Client:
@@ -103,7 +104,10 @@ def run_part(
     trace = open_trace(path)
     if trace.hash != trace_hash:
         raise ValueError(f"the trace at {path} there has another manifest than the client's")
-    trace.require(job.arguments[2], range(job.arguments[4]), job.kinds)
+    files = (job.arguments[2], range(job.arguments[4]), job.kinds)
+    trace.require(*files)
+    if job.check:
+        trace.check(*files, threads=job.threads or worker.state.nthreads)
     on_device = None
     if job.device == "cuda":
         from .._arrays.gpu import row_device

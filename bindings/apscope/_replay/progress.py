@@ -11,13 +11,13 @@ __all__ = ["Bar"]
 class Bar:
     """A tqdm bar on standard error, or nothing.
 
-    Its context gives ``update(done, total)``, or None where nothing is shown. What it counts are values
+    Its context gives ``update(done, total)``, or None where nothing is shown. What it counts in a replay are values
     visited: every recorded value once by the statistics, then once by every scheme. The time left
     follows from the rate of late, since schemes differ in what a value costs.
     """
 
-    def __init__(self, name: str, show: bool) -> None:
-        self.name, self.show = name, show
+    def __init__(self, name: str, show: bool, unit: str = "value") -> None:
+        self.name, self.show, self.unit = name, show, unit
 
     def __enter__(self) -> Any:
         if not self.show:
@@ -27,7 +27,7 @@ class Bar:
         else:
             from tqdm import tqdm
 
-        self.bar = tqdm(total=0, desc=self.name, unit="value", unit_scale=True, leave=False)
+        self.bar = tqdm(total=0, desc=self.name, unit=self.unit, unit_scale=True, leave=False)
 
         def update(done: int, total: int) -> None:
             self.bar.total = total

@@ -136,6 +136,7 @@ def replay(
     draws: int = 1,
     states: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
     keep_states: bool = False,
+    check: bool = True,
     device: str = "cpu",
     progress: bool = False,
     client: Client | None = None,
@@ -178,6 +179,8 @@ def replay(
         Whether `Results.states` is wanted. Without it what a scheme remembers of a tensor is dropped with the
         tensor's last step; with it, it stays in memory for all of them (8 bytes an element and worker for
         ``error_feedback``).
+    check : bool
+        Whether every file that is read is first compared with its SHA-256 in the manifest (once for a `Trace` object).
     device : str
         ``cpu``, or ``cuda``: the first GPU that CUDA finds does the work of schemes that round scaled
         gradients to a float format (their specs name one: ``aps:e4m3``), all but the choice of the scales:
@@ -242,6 +245,7 @@ def replay(
     memory = memory_bytes(memory)
     draws = integer("draws", draws, 1, 2**20)
     keep_states = flag("keep_states", keep_states)
+    check = flag("check", check)
     if workers is not None:
         workers = integer("workers", workers, 0, 2**31 - 1)
     if tensors is not None:
@@ -274,6 +278,9 @@ def replay(
         arguments = (specs, topologies, step_indices, tensor_indices, used, seed)
         before = {} if states is None else dict(states.get(trace.name, {}))
         trace.require(step_indices, range(used), kinds)
+        if check and client is None:
+            with Bar(f"{trace.name}, SHA-256", progress, "B") as update:
+                trace.check(step_indices, range(used), kinds, threads=threads, update=update)
         with Bar(trace.name, progress) as update:
             if client is None:
                 columns, histogram, after = _core.replay(
@@ -281,7 +288,7 @@ def replay(
                 )
                 made = [(columns, histogram)]
             else:
-                job = Job(arguments, draws, threads, memory, before, keep_states, device, kinds)
+                job = Job(arguments, draws, threads, memory, before, keep_states, device, kinds, check)
                 made, after = replay_on(client, trace, job, (index, count), update)
         states_after[trace.name] = after
         described.append(_describe(trace, step_indices, tensor_indices, used))

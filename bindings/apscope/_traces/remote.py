@@ -53,17 +53,11 @@ class RemoteTrace(Trace):
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
     def require(self, steps: Iterable[int] | None = None, ranks: Iterable[int] | None = None, kinds: Iterable[str] = KINDS) -> None:
-        files = {"activations" if kind in ("activation_gradient", "layer_input") else "worker" if kind == "gradient" else kind for kind in kinds}
-        of_ranks = None if ranks is None else set(ranks)
-        at = list(self.manifest.steps)
         missing = {}
-        for i in range(len(at)) if steps is None else steps:
-            for file in at[i].files:
-                found = re.fullmatch(r"(activations|worker)_(?:worker_)?(\d+)\.safetensors", file.name)
-                kind = found[1] if found else file.name.removesuffix(".safetensors")
-                name = f"step_{at[i].number:08d}/{file.name}"
-                if kind in files and (not found or of_ranks is None or int(found[2]) in of_ranks) and name not in self._here:
-                    missing[name] = file.bytes
+        for path, size, _ in self.files(steps, ranks, kinds):
+            name = f"{path.parent.name}/{path.name}"
+            if name not in self._here:
+                missing[name] = size
         if not missing:
             return
         self._fetch(list(missing))
@@ -88,9 +82,9 @@ class RemoteTrace(Trace):
         self.require(ranks=[0], kinds=["layer_input"])  # which layers, these files say
         return super().recorded()
 
-    def check_file(self, path: Path, sha256: str) -> None:
-        self.require()
-        super().check_file(path, sha256)
+    def check(self, steps: Iterable[int] | None = None, ranks: Iterable[int] | None = None, kinds: Iterable[str] = KINDS, **keys: Any) -> None:
+        self.require(steps, ranks, kinds)
+        super().check(steps, ranks, kinds, **keys)
 
 
 def open_remote(url: str) -> RemoteTrace:

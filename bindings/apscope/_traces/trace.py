@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 
@@ -12,6 +15,8 @@ import numpy as np
 from .. import _core
 
 KINDS = ("gradient", "weights", "full_batch", "activation_gradient", "layer_input")
+#: What a kind's files are called, where not after it.
+_FILES = {"gradient": "worker", "activation_gradient": "activations", "layer_input": "activations"}
 
 
 class Trace:
@@ -34,6 +39,7 @@ class Trace:
         self.manifest = core.manifest
         self.path = Path(core.path)
         self.source = str(self.path)
+        self._checked = set[Path]()
 
     @property
     def name(self) -> str:
@@ -110,18 +116,57 @@ class Trace:
         """Kind of record -> the step numbers that have it."""
         return {kind: tuple(n for i, n in enumerate(self.steps) if self.core.has(i, kind)) for kind in KINDS}
 
-    def files(self) -> Iterator[tuple[Path, int, str]]:
-        """Path, size in bytes and SHA-256 of every file, as the manifest gives them."""
-        for step in self.manifest.steps:
-            for file in step.files:
-                yield self.path / f"step_{step.number:08d}" / file.name, file.bytes, file.sha256
+    def files(
+        self, steps: Iterable[int] | None = None, ranks: Iterable[int] | None = None, kinds: Iterable[str] = KINDS
+    ) -> Iterator[tuple[Path, int, str]]:
+        """Path, size in bytes and SHA-256 of files, as the manifest gives them: of these kinds, of steps by their indices and of
+        ranks; by default of all."""
+        wanted = {_FILES.get(kind, kind) for kind in kinds}
+        of_ranks = None if ranks is None else set(ranks)
+        at = list(self.manifest.steps)
+        for i in range(len(at)) if steps is None else steps:
+            for file in at[i].files:
+                found = re.fullmatch(r"(activations|worker)_(?:worker_)?(\d+)\.safetensors", file.name)
+                kind = found[1] if found else file.name.removesuffix(".safetensors")
+                if kind in wanted and (not found or of_ranks is None or int(found[2]) in of_ranks):
+                    yield self.path / f"step_{at[i].number:08d}" / file.name, file.bytes, file.sha256
 
-    def check_file(self, path: Path, sha256: str) -> None:
-        """Raises ValueError if the file at `path` has another SHA-256 than `sha256`."""
-        with open(path, "rb") as stream:
-            found = hashlib.file_digest(stream, "sha256").hexdigest()
-        if found != sha256:
-            raise ValueError(f"{path}: its SHA-256 is {found}, but the manifest says {sha256}")
+    def check(
+        self,
+        steps: Iterable[int] | None = None,
+        ranks: Iterable[int] | None = None,
+        kinds: Iterable[str] = KINDS,
+        *,
+        threads: int = 0,
+        update: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """Compares :meth:`files` with their SHA-256; what was right once is not read again.
+
+        Parameters
+        ----------
+        steps, ranks, kinds
+            As :meth:`files` takes them.
+        threads : int
+            0 takes all of the machine's.
+        update : callable, optional
+            Is told how many bytes are done, and of how many.
+
+        Raises
+        ------
+        ValueError
+            A file is not what the manifest says; it is named.
+        """
+        left = [file for file in self.files(steps, ranks, kinds) if file[0] not in self._checked]
+        done, total = 0, sum(size for _, size, _ in left)
+        with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
+            for (path, size, sha256), found in zip(left, pool.map(_sha256_of, [path for path, _, _ in left])):
+                if found != sha256:
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    raise ValueError(f"{path}: its SHA-256 is {found}, but the manifest says {sha256}; the file is damaged")
+                self._checked.add(path)
+                done += size
+                if update is not None:
+                    update(done, total)
 
     def __repr__(self) -> str:
         return (
@@ -133,6 +178,11 @@ class Trace:
         from .show import trace_html
 
         return trace_html(self)
+
+
+def _sha256_of(path: Path) -> str:
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _few(values: tuple[int, ...]) -> str:

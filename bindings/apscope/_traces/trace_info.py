@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .._replay.progress import Bar
 from .._text import printable
 from .trace import KINDS, Trace
 
@@ -46,11 +47,8 @@ def check(trace: Trace, progress: bool = False) -> int:
 
     Returns the number of files. Raises ValueError for the first that differs, naming it.
     """
-    from tqdm.auto import tqdm
-
-    files = list(trace.files())
-    for path, _, sha256 in tqdm(files, unit="file", disable=not progress, desc="check"):
-        trace.check_file(path, sha256)
+    with Bar("check", progress, "B") as update:
+        trace.check(update=update)
     recorded = trace.recorded()
     for step in trace.steps:
         for tensor in trace.tensors:
@@ -59,7 +57,7 @@ def check(trace: Trace, progress: bool = False) -> int:
             for kind in ("weights", "full_batch"):
                 if step in recorded[kind]:
                     trace.read(step, tensor, kind=kind)
-    return len(files)
+    return sum(1 for _ in trace.files())
 
 
 def _steps(trace: Trace) -> str:

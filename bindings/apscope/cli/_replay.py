@@ -32,6 +32,7 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument("--device", default="cpu", help="cpu, or cuda: a GPU does what schemes with a float format need; the same rows")
     parser.add_argument("--threads", type=int, default=0, metavar="N", help="0: all of the machine's")
     parser.add_argument("--memory", metavar="BYTES", help="what tensors may take at once, such as 4G or 512M; by default half of the machine's")
+    parser.add_argument("--no-check", action="store_true", help="read files without comparing them with their SHA-256 in the manifest")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the random draws")
     parser.add_argument("--draws", type=int, default=1, metavar="K", help="sample what has no closed form, K >= 3")
     parser.add_argument("--shard", metavar="I/N", help="every N-th item, from the I-th (from 0); join with apscope merge")
@@ -80,6 +81,7 @@ def _replay(args: argparse.Namespace, client: Any) -> Results:
         memory=args.memory,
         shard=_shard(args.shard),
         draws=args.draws,
+        check=not args.no_check,
         device=args.device,
         progress=sys.stderr.isatty(),
         client=client,

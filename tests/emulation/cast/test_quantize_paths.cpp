@@ -201,28 +201,34 @@ TEST_P(QuantizePaths, CodesOfAnyNumberAreThoseOfTheRule) {
 
 APSCOPE_ON_EVERY_LEVEL(QuantizePaths);
 
-TEST(Streaming, LargeResultsAreThoseOfSmallOnes) {
-    const std::size_t count = streaming_bytes / sizeof(float) + 12345;
-    std::vector<float> in(count + 3), out(count + 3), piece(4096);
-    for (std::size_t i = 0; i < in.size(); ++i) in[i] = std::ldexp(static_cast<float>(i % 1013) - 500.0f, static_cast<int>(i % 17) - 12);
+template <class Real>
+class Streaming : public testing::Test {};
+using Reals = testing::Types<float, double>;
+TYPED_TEST_SUITE(Streaming, Reals);
+
+TYPED_TEST(Streaming, LargeResultsAreThoseOfSmallOnes) {
+    using Real = TypeParam;
+    const std::size_t count = streaming_bytes / sizeof(Real) + 12345;
+    std::vector<Real> in(count + 3), out(count + 3), piece(4096);
+    for (std::size_t i = 0; i < in.size(); ++i) in[i] = std::ldexp(static_cast<Real>(i % 1013) - 500, static_cast<int>(i % 17) - 12);
     for (const std::size_t offset : {std::size_t{0}, std::size_t{3}}) {  // one of them starts at no cache line, wherever the vectors lie
         for (const RoundingMode mode : {RoundingMode::ties_to_even, RoundingMode::stochastic}) {
             const FloatFormat f = parse_format("e4m3");
             Projection p;
             p.rounding = mode;
-            std::ranges::fill(out, 7.0f);
-            quantize(std::span<const float>(in).subspan(offset, count), std::span<float>(out).subspan(offset, count), f, p, {}, 2);
+            std::ranges::fill(out, Real{7});
+            quantize(std::span<const Real>(in).subspan(offset, count), std::span<Real>(out).subspan(offset, count), f, p, {}, 2);
             for (std::size_t i = 0; i < out.size(); ++i) {
                 if (i < offset || i >= offset + count) {  // what is not its own
-                    ASSERT_EQ(out[i], 7.0f) << i;
+                    ASSERT_EQ(out[i], 7) << i;
                 }
             }
             for (std::size_t begin = 0; begin < count; begin += 4096) {
                 const std::size_t n = std::min<std::size_t>(4096, count - begin);
                 RandomSource random;
                 random.first_element = begin;
-                quantize(std::span<const float>(in).subspan(offset + begin, n), std::span<float>(piece).first(n), f, p, random);
-                ASSERT_EQ(std::memcmp(out.data() + offset + begin, piece.data(), n * sizeof(float)), 0) << begin;
+                quantize(std::span<const Real>(in).subspan(offset + begin, n), std::span<Real>(piece).first(n), f, p, random);
+                ASSERT_EQ(std::memcmp(out.data() + offset + begin, piece.data(), n * sizeof(Real)), 0) << begin;
             }
         }
     }
