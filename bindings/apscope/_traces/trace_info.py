@@ -8,9 +8,8 @@ from .trace import KINDS, Trace
 
 
 def describe(trace: Trace) -> str:
-    """A page of text: model, steps, workers, tensors, sizes, what else was recorded, the hash."""
+    """A page of text: model, steps, workers, size, what was recorded, the hash."""
     manifest = trace.manifest
-    elements = sum(tensor.size for tensor in manifest.tensors)
     size = sum(size for _, size, _ in trace.files())
     divided = "divided" if manifest.loss_divided_by_workers else "not divided"
     lines = [
@@ -22,6 +21,7 @@ def describe(trace: Trace) -> str:
         f"reduction  {manifest.reduction} (loss {divided} by the number of workers)",
         f"size       {size:,} bytes in {sum(1 for _ in trace.files())} files",
         f"steps      {_steps(trace)}",
+        f"tensors    {len(trace.tensors)}",
     ]
     for label, key in (("loss", "loss"), ("rate", "learning_rate"), ("scale", "loss_scale")):
         values = [getattr(step, key) for step in manifest.steps]
@@ -32,13 +32,6 @@ def describe(trace: Trace) -> str:
     for kind in KINDS:
         lines.append(f"{kind:<20} {_at(recorded[kind], len(trace.steps))}")
     lines += [f"{printable(key):<20} {printable(str(value), 200)}" for key, value in manifest.metadata.items()]
-
-    names = [printable(name, 100) for name in trace.tensors]
-    width = max([len(name) for name in names] + [6])
-    lines += ["", f"{'tensor':<{width}}  {'role':<10} {'elements':>10}  shape"]
-    for name, tensor in zip(names, manifest.tensors, strict=True):
-        lines.append(f"{name:<{width}}  {printable(tensor.role):<10} {tensor.size:>10,}  {list(tensor.shape)}")
-    lines.append(f"{'all':<{width}}  {'':<10} {elements:>10,}")
     return "\n".join(lines)
 
 

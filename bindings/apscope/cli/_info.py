@@ -12,9 +12,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(
         "info",
         help="model, steps, workers, tensors, sizes, what else was recorded",
-        description="Prints what a trace holds.",
+        description="Prints what a trace holds, and what the gradients of its first, middle and last step are like.",
     )
     parser.add_argument("trace", metavar="TRACE", help="the trace's folder, or a URL that fsspec reads")
+    parser.add_argument("--all", action="store_true", help="every tensor, not the 20 largest")
+    parser.add_argument("--no-values", action="store_true", help="what the manifest says; read no gradient")
     parser.add_argument("--check", action="store_true", help="compare every file with its SHA-256 and shapes")
     parser.set_defaults(run=run)
 
@@ -22,6 +24,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     trace = open_trace(args.trace)
     print(describe(trace))
+    if not args.no_values:
+        from .._traces.values import describe_values
+
+        print("\n" + describe_values(trace, 0 if args.all else 20))
     if args.check:
         print(f"\n{check(trace, progress=True)} files are what the manifest says")
     return 0

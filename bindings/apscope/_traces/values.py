@@ -1,0 +1,107 @@
+"""What recorded gradients are like, as text: zeros, numbers that are not finite, sizes, and where their exponents lie."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from .._replay.replay import replay
+from .._text import printable
+from .trace import Trace
+
+BARS = 20  # of the histogram, at most
+WIDTH = 50  # of the longest
+
+
+def share_of(count: int, total: int) -> str:
+    return "-" if total == 0 else "<0.01%" if 0 < count < total / 10_000 else f"{count / total:.2%}"
+
+
+@dataclass
+class Values:
+    """Of one tensor, all workers' at some steps."""
+
+    count: int = 0
+    zeros: int = 0
+    nan: int = 0
+    infinite: int = 0
+    squares: float = 0.0  # of the finite ones
+    exponents: dict[int, int] = field(default_factory=lambda: defaultdict(int))  # of the finite ones but zeros: floor(log2 |g|), how many
+
+    def add(self, other: Values) -> None:
+        for name in ("count", "zeros", "nan", "infinite", "squares"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for exponent, count in other.exponents.items():
+            self.exponents[exponent] += count
+
+    def cells(self) -> list[str]:
+        finite = self.count - self.nan - self.infinite
+        rms = f"{math.sqrt(self.squares / finite):.3g}" if finite else "-"
+        low, high = (f"2^{f(self.exponents)}" if self.exponents else "-" for f in (min, max))
+        return [share_of(self.zeros, self.count), f"{self.nan:,}", f"{self.infinite:,}", rms, low, high]
+
+
+def values_of(trace: Trace, steps: list[int]) -> dict[str, Values]:
+    """Tensor -> its values, at these step numbers."""
+    results = replay(trace, "none:fp32", topology=(), steps=steps, check=False)
+    found = {name: Values() for name in trace.tensors}
+    frame, counts = results.frame, results.histograms
+    for row in frame[frame["stage"] == "wire"].itertuples():
+        values = found[row.tensor]
+        values.count += row.count
+        values.nan += row.nan
+        values.infinite += row.infinite
+        values.squares += row.sum_squared_reference
+    for row in counts.itertuples():
+        if row.kind == "finite":
+            found[row.tensor].exponents[row.exponent] += row.count
+        elif row.kind == "zero":
+            found[row.tensor].zeros += row.count
+    return found
+
+
+def histogram(exponents: dict[int, int]) -> list[str]:
+    """Bars: how many numbers lie in [2^a, 2^b)."""
+    if not exponents:
+        return []
+    low, high = min(exponents), max(exponents)
+    width = -(-(high - low + 1) // BARS)
+    low = low // width * width
+    bins = [sum(exponents.get(e, 0) for e in range(a, a + width)) for a in range(low, high + 1, width)]
+    total, most = sum(bins), max(bins)
+    lines = []
+    for i, count in enumerate(bins):
+        a = low + i * width
+        name = f"2^{a}" if width == 1 else f"2^{a}..{a + width - 1}"
+        lines.append(f"{name:>14}  {share_of(count, total):>7}  {'#' * max(round(WIDTH * count / most), count > 0)}".rstrip())
+    return lines
+
+
+def describe_values(trace: Trace, most: int = 20) -> str:
+    """The recorded gradients of the first, the middle and the last step: a table, largest tensors first, and a histogram.
+
+    Reads those steps. ``most``: how many tensors are shown; 0 for all.
+    """
+    steps = sorted({trace.steps[0], trace.steps[len(trace.steps) // 2], trace.steps[-1]}) if trace.steps else []
+    if not steps:
+        return ""
+    found, all_of_them = values_of(trace, steps), Values()
+    for values in found.values():
+        all_of_them.add(values)
+    sizes = {tensor.name: (tensor.size, tensor.role, list(tensor.shape)) for tensor in trace.manifest.tensors}
+    names = sorted(trace.tensors, key=lambda name: -sizes[name][0])
+    shown = names[: most or None]
+    head = ["elements", "zeros", "NaN", "inf", "RMS", "min", "max"]
+    rows = [[printable(name, 100), printable(sizes[name][1]), f"{sizes[name][0]:,}", *found[name].cells(), str(sizes[name][2])] for name in shown]
+    rows.append(["all", "", f"{sum(size for size, _, _ in sizes.values()):,}", *all_of_them.cells(), ""])
+    columns = ["tensor", "role", *head, "shape"]
+    widths = [max(len(row[i]) for row in [columns, *rows]) for i in range(len(columns))]
+    right = range(2, 2 + len(head))
+    where = f"step {steps[0]}" if len(steps) == 1 else f"steps {', '.join(map(str, steps))}"
+    lines = [f"gradients of {where}, all workers; min and max: exponents of the finite ones but zeros"]
+    for row in [columns, *rows]:
+        lines.append("  ".join(cell.rjust(w) if i in right else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths))).rstrip())
+    if len(shown) < len(names):
+        lines.insert(-1, f"... and {len(names) - len(shown)} smaller tensors; --all shows them")
+    return "\n".join([*lines, "", "exponents, of all tensors", *histogram(all_of_them.exponents)])

@@ -1,0 +1,39 @@
+// What is fuzzed: readers of texts and files that others wrote. A target takes any bytes; it throws, or a sanitizer ends the program,
+// where what reads them does anything but take them or refuse them in one sentence.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace apscope::detail::fuzz {
+
+using Bytes = std::span<const std::uint8_t>;
+
+void safetensors(Bytes bytes);  // a file: opened, every tensor read
+void manifest(Bytes bytes);     // manifest.json
+void specs(Bytes bytes);        // names of formats, block formats and topologies, specs of schemes
+void schemes(Bytes bytes);      // a spec, a line break, gradients: two steps of the scheme on them
+
+inline std::string_view text_of(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+
+// Whether `read` takes what it is given; throws where it refuses it with anything but one line.
+template <class Read>
+bool taken(const Read& read) {
+    try {
+        read();
+        return true;
+    } catch (const std::invalid_argument& error) {
+        const std::string_view message = error.what();
+        if (message.empty() || message.find('\n') != std::string_view::npos) throw std::logic_error("a refusal of not one line: " + std::string(message));
+        return false;
+    }
+}
+
+inline void require(bool holds, const std::string& what) {
+    if (!holds) throw std::logic_error(what);
+}
+
+}  // namespace apscope::detail::fuzz

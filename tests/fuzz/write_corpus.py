@@ -1,0 +1,80 @@
+"""``python tests/fuzz/write_corpus.py [FOLDER]``: the first inputs of the fuzzer, one small file each; what it finds is laid beside them."""
+
+import json
+import struct
+import sys
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+from safetensors.numpy import save
+
+import apscope
+from apscope import schemes
+
+HERE = Path(__file__).parent
+
+
+def safetensors():
+    rng = np.random.default_rng(1)
+    w = rng.standard_normal((2, 3)).astype(np.float32)
+    for dtype in ("float32", "float16", "float64", ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, "int64", "bool"):
+        yield np.dtype(dtype).name, save({"w": w.astype(dtype), "b": np.zeros(3, dtype)})
+    yield "empty", save({})
+    yield "scalar_and_nothing", save({"s": np.array(1.5, np.float32), "n": np.zeros((0, 4), np.float32)})
+    yield "metadata", save({"w": w}, {"step": "3", "format": "pt"})
+    yield "special", save({"w": np.array([np.nan, np.inf, -np.inf, -0.0, 1e-45, 3.4e38], np.float32)})
+    header = b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}'
+    yield "overlap", struct.pack("<Q", len(header)) + header + bytes(12)
+    header = b'{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}'
+    yield "overflowing_shape", struct.pack("<Q", len(header)) + header
+    yield "long_header", struct.pack("<Q", 2**63) + b"{}"
+
+
+def manifest():
+    data = HERE.parents[1] / "notebooks" / "data"
+    for name in ("digits", "digits_w64", "characters"):
+        whole = json.loads((data / name / "manifest.json").read_text())
+        whole["steps"] = whole["steps"][:2]
+        for step in whole["steps"]:
+            step["files"] = dict(list(step["files"].items())[: whole["workers"]])
+        yield name, json.dumps(whole).encode()
+        whole["tensors"] = whole["tensors"][:1]
+        yield f"{name}_small", json.dumps(whole, indent=1).encode()
+    yield "deep", b"[" * 400
+    yield "twice", b'{"name": "a", "name": "b"}'
+    yield "no_object", b"3"
+
+
+SPECS = """e4m3 e5m2fnuz bf16 binary8p3se e8m0fnu float:e5m10 fixed:4:3 mxfp8_e4m3 mxint8 nvfp4 bfp:8:16 blocks:e2m1,scale=e8m0fnu,block=16
+blocks:int4,rule=ratio,tensor ring tree sequential hierarchical:4+kahan exact gather"""
+
+
+def specs():
+    for name in SPECS.split():
+        yield "".join(c if c.isalnum() else "_" for c in name), name.encode()
+    for i, scheme in enumerate(schemes.all_schemes()):
+        yield f"scheme_{i:02}_{scheme.name}", scheme.spec.encode()
+    yield "hybrid", b"hybrid(first=fp32;role:norm=fp16;else=aps:e4m3)"
+
+
+def scheme_inputs():
+    values = np.random.default_rng(2).standard_normal((3, 21)).astype(np.float32)
+    for i, scheme in enumerate(schemes.all_schemes()):
+        yield f"{i:02}_{scheme.name}", scheme.spec.encode() + b"\n" + values.tobytes()
+    values[0, 3], values[1, 4], values[2] = np.nan, np.inf, 0
+    for spec in ("aps:e4m3", "sign", "qsgd", "error_feedback(top_k)", "fft_sparse", "zipml"):
+        yield f"special_{spec.split(':')[0].split('(')[0]}", spec.encode() + b"\n" + values.tobytes()
+    yield "nothing", b"aps:e5m2\n"
+
+
+def main(folder: Path) -> None:
+    for name, inputs in {"safetensors": safetensors, "manifest": manifest, "specs": specs, "schemes": scheme_inputs}.items():
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for file, content in inputs():
+            (folder / name / file).write_bytes(content)
+
+
+if __name__ == "__main__":
+    print(apscope.__version__)
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "corpus")
