@@ -17,7 +17,7 @@ python_sources := $(shell find bindings/apscope -type f -not -path '*/__pycache_
 traces := digits digits_w64 characters
 trace_files := $(shell find $(traces:%=notebooks/data/%) -type f)
 
-.PHONY: help report report-all test lint tidy sanitize format package benchmark exhaustive picture stubs docs tables clean system \
+.PHONY: help report report-all test lint tidy sanitize fuzz format package benchmark exhaustive picture stubs docs tables clean system \
         test-cpp test-python
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo "make lint        what the sources look like: the tree, clang-format, ruff, mypy"
 	@echo "make tidy        clang-tidy on the C++ sources that changed since main; ALL=1: on all, half an hour"
 	@echo "make sanitize    the C++ tests under the address and undefined-behaviour sanitizers, then the thread sanitizer; ONLY=asan, tsan"
+	@echo "make fuzz        readers of files, manifests, specs and dumps under libFuzzer, 30 minutes each; MINUTES=N"
 	@echo "make format      write sources as make lint wants them"
 	@echo "make package     build the sdist and the wheel into build/package/ and try them in an environment of their own"
 	@echo "make benchmark   the kernels under Google Benchmark, the Python calls under pytest-benchmark, briefly"
@@ -117,6 +118,16 @@ tidy: .stamps/lint
 sanitize: .stamps/venv
 	@for preset in $(or $(ONLY),asan tsan); do \
 	   CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) CTEST_PARALLEL_LEVEL=$(JOBS) cmake --workflow --preset $$preset || exit 1; done
+
+# Clang's fuzzer, and atheris for what is Python.
+.stamps/fuzz: .stamps/installed
+	@PYTHON=$(PYTHON) .ci/system_packages.sh clang-16 libclang-rt-16-dev
+	@$(VENV)/python .ci/requirements.py fuzz | $(VENV)/python -m pip install --quiet --requirement /dev/stdin
+	@touch $@
+
+fuzz: .stamps/fuzz
+	@cmake --preset fuzz --log-level=WARNING && cmake --build --preset fuzz --parallel $(JOBS) -- --quiet
+	@tests/fuzz/run.sh $(or $(MINUTES),30)
 
 format: .stamps/lint
 	@.ci/lint.sh --format

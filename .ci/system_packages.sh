@@ -1,6 +1,6 @@
 #!/bin/bash
-# Installs, with apt, the Debian packages that the build needs and this machine lacks, and the commands
-# that are given as arguments, of packages of their names. Touches nothing where all is there.
+# Installs, with apt, the Debian packages that the build needs and this machine lacks, and what is given as
+# arguments: commands of packages of their names, and libraries. Touches nothing where all is there.
 set -euo pipefail
 
 python=${PYTHON:-python3}
@@ -12,7 +12,12 @@ need_package() { [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) =
 need_command g++ g++
 need_command cmake cmake
 need_command ninja ninja-build
-for command in "$@"; do need_command "$command" "$command"; done
+for wanted in "$@"; do
+    case $wanted in
+    lib*) need_package "$wanted" ;;
+    *) need_command "$wanted" "$wanted" ;;
+    esac
+done
 need_python 'import ensurepip, venv' python3-venv
 need_python 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' python3-dev
 if command -v dpkg-query >/dev/null; then

@@ -17,7 +17,7 @@ void schemes(Bytes bytes) {
     TensorScheme scheme;
     if (!taken([&] { scheme = as_tensor_scheme(parse_scheme(text.substr(0, line))); })) return;
     std::vector<float> values((bytes.size() - line - 1) / sizeof(float));
-    std::memcpy(values.data(), bytes.data() + line + 1, values.size() * sizeof(float));
+    for (std::size_t i = 0; i < values.size(); ++i) std::memcpy(&values[i], bytes.data() + line + 1 + i * sizeof(float), sizeof(float));
     const std::size_t n = std::min(values.size() / workers, most);
     std::vector<std::span<const float>> gradients;
     for (std::size_t w = 0; w < workers; ++w) gradients.push_back(std::span(values).subspan(w * n, n));

@@ -1,5 +1,6 @@
 """``python tests/fuzz/write_corpus.py [FOLDER]``: the first inputs of the fuzzer, one small file each; what it finds is laid beside them."""
 
+import io
 import json
 import struct
 import sys
@@ -9,7 +10,6 @@ import ml_dtypes
 import numpy as np
 from safetensors.numpy import save
 
-import apscope
 from apscope import schemes
 
 HERE = Path(__file__).parent
@@ -68,13 +68,38 @@ def scheme_inputs():
     yield "nothing", b"aps:e5m2\n"
 
 
+def converters():
+    """As fuzz_converters.py reads them: a byte that chooses name and options, then a file."""
+    rng = np.random.default_rng(3)
+
+    def numpy_file(save, *arrays, **named):
+        stream = io.BytesIO()
+        save(stream, *arrays, **named)
+        return stream.getvalue()
+
+    w, b = rng.standard_normal((2, 3)).astype(np.float32), np.arange(3, dtype=np.float16)
+    flat = numpy_file(np.savez, **{"fc.weight": w, "fc.bias": b})
+    stacked = numpy_file(np.savez, **{"fc.weight": np.stack([w, w]), "fc.bias": np.stack([b, b])})
+    by_name = numpy_file(np.savez, **{f"step_{s}/worker_{k}/fc.weight": w * s for s in range(2) for k in range(2)})
+    tensors = save({"layers.9.w": w, "layers.11.w": w * 2, "module.b": b})
+    index = json.dumps({"metadata": {"total_size": 24}, "weight_map": {"w": "model.safetensors"}}).encode()
+    inputs = {
+        0: flat, 1: numpy_file(np.save, w), 2: tensors, 3: index, 4: flat, 5: by_name, 6: tensors,
+        7: flat, 12: stacked, 19: stacked, 9: tensors, 8: numpy_file(np.save, w.astype(np.float64)), 26: by_name, 33: by_name,
+        15: numpy_file(np.save, np.asfortranarray(w)), 22: numpy_file(np.savez_compressed, a=w.astype(">f4")),
+        29: numpy_file(np.save, np.zeros((2, 0), np.float32)), 23: save({"w": w.astype(ml_dtypes.bfloat16).view(np.uint16)}),
+    }  # fmt: skip
+    for choice, content in inputs.items():
+        yield f"{choice:02}", bytes([choice]) + content
+
+
 def main(folder: Path) -> None:
-    for name, inputs in {"safetensors": safetensors, "manifest": manifest, "specs": specs, "schemes": scheme_inputs}.items():
+    kinds = {"safetensors": safetensors, "manifest": manifest, "specs": specs, "schemes": scheme_inputs, "converters": converters}
+    for name, inputs in kinds.items():
         (folder / name).mkdir(parents=True, exist_ok=True)
         for file, content in inputs():
             (folder / name / file).write_bytes(content)
 
 
 if __name__ == "__main__":
-    print(apscope.__version__)
     main(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "corpus")
