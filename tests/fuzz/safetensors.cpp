@@ -15,7 +15,8 @@ void safetensors(Bytes bytes) {
     const std::string path = "/proc/self/fd/" + std::to_string(file.descriptor);
     std::shared_ptr<const SafetensorsFile> opened, again;
     SafetensorsHeaders seen;
-    if (!taken([&] { opened = SafetensorsFile::open(path); })) return require(!taken([&] { SafetensorsFile::open(path, &seen); }), "taken at another time");
+    if (!taken([&] { opened = SafetensorsFile::open(path); }))
+        return require(!taken([&] { SafetensorsFile::open(path, &seen); }), "taken at another time");
     for (int i = 0; i < 2; ++i) again = SafetensorsFile::open(path, &seen);
     require(opened->metadata() == again->metadata(), "other metadata from a header that was seen");
     std::size_t bytes_told = 0;

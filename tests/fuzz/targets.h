@@ -27,7 +27,8 @@ bool taken(const Read& read) {
         return true;
     } catch (const std::invalid_argument& error) {
         const std::string_view message = error.what();
-        if (message.empty() || message.find('\n') != std::string_view::npos) throw std::logic_error("a refusal of not one line: " + std::string(message));
+        if (message.empty() || message.find('\n') != std::string_view::npos)
+            throw std::logic_error("a refusal of not one line: " + std::string(message));
         return false;
     }
 }

@@ -39,7 +39,8 @@ TEST_P(FuzzCorpus, IsTakenOrRefusedInOneSentence) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, FuzzCorpus,
-                         testing::Values(Target{"safetensors", safetensors}, Target{"manifest", manifest}, Target{"specs", specs}, Target{"schemes", schemes}),
+                         testing::Values(Target{"safetensors", safetensors}, Target{"manifest", manifest}, Target{"specs", specs},
+                                         Target{"schemes", schemes}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

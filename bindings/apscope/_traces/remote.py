@@ -7,7 +7,6 @@ files those of the steps and workers that are asked for. Nothing of fsspec is im
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import tempfile
 import weakref

@@ -119,8 +119,10 @@ class Trace:
     def files(
         self, steps: Iterable[int] | None = None, ranks: Iterable[int] | None = None, kinds: Iterable[str] = KINDS
     ) -> Iterator[tuple[Path, int, str]]:
-        """Path, size in bytes and SHA-256 of files, as the manifest gives them: of these kinds, of steps by their indices and of
-        ranks; by default of all."""
+        """Path, size in bytes and SHA-256 of files, as the manifest gives them.
+
+        Of these kinds, of steps by their indices and of ranks; by default of all.
+        """
         wanted = {_FILES.get(kind, kind) for kind in kinds}
         of_ranks = None if ranks is None else set(ranks)
         at = list(self.manifest.steps)
