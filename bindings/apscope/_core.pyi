@@ -8,7 +8,7 @@ import numpy.typing
 import os
 import pathlib
 import typing
-__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'Manifest', 'NOT_MEASURABLE', 'OWN_REDUCTIONS', 'Quantizer', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'cast_plan', 'cast_statistics', 'collective_cost', 'collective_of', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'machine_memory', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_projection', 'parse_scheme', 'parse_topology', 'quantize', 'quantize_blocks', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level', 'stream_seed', 'sum_path', 'underflow_modes', 'unpack', 'way', 'widen', 'work_costs']
+__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'Manifest', 'NOT_MEASURABLE', 'OWN_REDUCTIONS', 'Quantizer', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'cast_plan', 'cast_statistics', 'collective_cost', 'collective_of', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_projection', 'parse_scheme', 'parse_topology', 'quantize', 'quantize_blocks', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level', 'stream_seed', 'sum_path', 'underflow_modes', 'unpack', 'way', 'widen', 'work_costs']
 class FloatEnvironment:
     def __enter__(self) -> None:
         ...
@@ -519,8 +519,6 @@ def encode_blocks(x: numpy.typing.NDArray[numpy.float32], codes: numpy.typing.ND
 def encode_blocks(x: numpy.typing.NDArray[numpy.float64], codes: numpy.typing.NDArray[numpy.uint8], scales: numpy.typing.NDArray[numpy.uint8], shape: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], format: BlockFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> float:
     ...
 def exchange(scheme: str, x: typing.Annotated[numpy.typing.ArrayLike, numpy.float32], step: TrainingStep, state: dict, topology: str, weights: typing.Any, full_batch: typing.Any) -> dict:
-    ...
-def machine_memory() -> int:
     ...
 def make_scheme(name: str, base: str, parts: dict, keeps_state: bool | None, compares_intended: bool, bits: typing.SupportsInt | typing.SupportsIndex, grid: str) -> None:
     ...

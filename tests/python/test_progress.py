@@ -35,10 +35,13 @@ def told(digits, schemes, threads=1, shard=(0, 1)):
         list(range(len(trace.tensors))),
         trace.workers,
         0,
-        threads,
         *shard,
         1,
+        threads,
+        0,
+        None,
         {},
+        False,
         lambda done, total: calls.append((done, total)),
     )
     return calls

@@ -66,6 +66,11 @@ class Results:
             table = self._tables[name] = frame_of(table)
         return table
 
+    def as_columns(self, name: str) -> Columns:
+        """A table, ``frame`` or ``histograms``, as arrays; of results that were replayed here and of which pandas was not asked yet, without it."""
+        table = self._tables[name]
+        return table if isinstance(table, Mapping) else {column: table[column].to_numpy() for column in table.columns}
+
     @property
     def frame(self) -> pd.DataFrame:
         """The table: one row per trace, step, tensor, scheme, stage and topology; the columns of docs/definitions.md, section 3, in that order.
