@@ -78,7 +78,10 @@ class Session:
             self._lead(first_step, resume, about)
         else:
             self._notes.mkdir(parents=True, exist_ok=True)
-            _put(self._notes / f"hello_{process:04d}.json", self._mark)
+            self._say_hello()
+
+    def _say_hello(self) -> None:
+        _put(self._notes / f"hello_{self.process:04d}.json", self._mark)
 
     def _lead(self, first_step: int, resume: bool, about: dict) -> None:
         if (self.path / "manifest.json").exists() and not resume:
@@ -100,8 +103,12 @@ class Session:
         self._answer()
 
     def _clear(self, keep: list[int]) -> None:
-        """Removes what a killed run left: notes, and the workers' files of steps that the manifest does not list."""
-        for path in [*self._notes.glob("step_*"), *self._notes.glob("stopped_*"), self.path / "manifest.json.part"]:
+        """Removes what a killed run left: notes, and the workers' files of steps that the manifest does not list.
+
+        Marks of its processes too. One that has said hello already says it again.
+        """
+        notes = [path for kind in ("step_*", "stopped_*", "hello_*.json") for path in self._notes.glob(kind)]
+        for path in [*notes, self.path / "manifest.json.part"]:
             path.unlink(missing_ok=True)
         for folder in self.path.glob("step_*"):
             number = re.fullmatch(r"step_(\d{8,})", folder.name)
@@ -167,6 +174,8 @@ class Session:
                 raise StopRecording(f"process 0 is not there ({self.path} must be one folder for all processes)")
             self._heed()
             if not self._welcome:
+                if not (self._notes / f"hello_{self.process:04d}.json").exists():
+                    self._say_hello()
                 time.sleep(_POLL)
         for step, (_, written) in list(self._own.items()):
             if not self._note(step, self.process).exists():
