@@ -6,7 +6,6 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 
@@ -15,6 +14,8 @@ import numpy as np
 from .. import _core
 
 KINDS = ("gradient", "weights", "full_batch", "activation_gradient", "layer_input")
+#: Files of fewer bytes are read one after the other: threads would take longer to start.
+_ALONE = 2**25
 #: What a kind's files are called, where not after it.
 _FILES = {"gradient": "worker", "activation_gradient": "activations", "layer_input": "activations"}
 
@@ -160,15 +161,13 @@ class Trace:
         """
         left = [file for file in self.files(steps, ranks, kinds) if file[0] not in self._checked]
         done, total = 0, sum(size for _, size, _ in left)
-        with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
-            for (path, size, sha256), found in zip(left, pool.map(_sha256_of, [path for path, _, _ in left])):
-                if found != sha256:
-                    pool.shutdown(wait=False, cancel_futures=True)
-                    raise ValueError(f"{path}: its SHA-256 is {found}, but the manifest says {sha256}; the file is damaged")
-                self._checked.add(path)
-                done += size
-                if update is not None:
-                    update(done, total)
+        for (path, size, sha256), found in zip(left, _sha256_of_all([path for path, _, _ in left], 1 if total < _ALONE else threads)):
+            if found != sha256:
+                raise ValueError(f"{path}: its SHA-256 is {found}, but the manifest says {sha256}; the file is damaged")
+            self._checked.add(path)
+            done += size
+            if update is not None:
+                update(done, total)
 
     def __repr__(self) -> str:
         return (
@@ -180,6 +179,19 @@ class Trace:
         from .show import trace_html
 
         return trace_html(self)
+
+
+def _sha256_of_all(paths: list[Path], threads: int) -> Iterator[str]:
+    if threads == 1:
+        yield from map(_sha256_of, paths)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
+        try:
+            yield from pool.map(_sha256_of, paths)
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _sha256_of(path: Path) -> str:
