@@ -78,7 +78,7 @@ def test_what_is_slow_to_import_waits_for_its_use():
     assert all(found.strip() == "[]" for _, found in runs)
 
 
-LOADED = "print([m for m in ('pandas', 'pyarrow.compute', 'matplotlib', 'jinja2', 'torch', 'tqdm', 'asyncio') if m in sys.modules])"
+LOADED = "print([m for m in ('pandas', 'pyarrow.compute', 'matplotlib', 'jinja2', 'torch', 'tqdm', 'asyncio', 'apscope.record') if m in sys.modules])"
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ from .._results.columns import frame_of, joined
 from .._results.results import Results, in_order
 from .._schemes.lists import schemes_of
 from .._schemes.scheme import Scheme
+from .._traces.json_number import json_number
 from .._traces.opening import open_trace
 from .._traces.order import warn_of_guessed_order
 from .._traces.selection import parse_steps
 from .._traces.trace import Trace
-from ..record._manifest import json_number
 from .memory import memory_bytes
 from .progress import Bar
 

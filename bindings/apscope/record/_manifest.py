@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from .._traces.json_number import json_number
 from .._traces.roles import guess_role
 
 Roles = Mapping[str, str] | Callable[[str, tuple[int, ...]], str | None] | None
@@ -154,10 +154,3 @@ def file_name(kind: str, worker: int) -> str:
     if kind in ("weights", "full_batch"):
         return f"{kind}.safetensors"
     return f"{'worker' if kind == 'gradient' else 'activations_worker'}_{worker:04d}.safetensors"
-
-
-def json_number(value: float) -> float | str:
-    """The number, or the trace format's word for one that JSON has no word for."""
-    if math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
