@@ -78,26 +78,26 @@ def slow(monkeypatch, seconds):
 
 
 def test_writing_is_beside_the_loop_and_the_steps_in_memory_are_bounded(tmp_path, monkeypatch):
-    slow(monkeypatch, 0.2)
+    slow(monkeypatch, 0.6)
     took = []
     with Recorder(tmp_path / "run", every=1, places=2, quiet=True) as rec:
         for step in range(5):
             start = time.perf_counter()
             rec.record_pytree(gradients(step))
             took.append(time.perf_counter() - start)
-    assert max(took[:2]) < 0.15 < max(took[2:])  # two places are free at first; then one a write
-    assert 0.3 < rec.overhead.waited <= rec.overhead.seconds < sum(took) + 0.1
+    assert max(took[:2]) < 0.5 < max(took[2:])  # two places are free at first; then one a write
+    assert 0.9 < rec.overhead.waited <= rec.overhead.seconds < sum(took) + 0.1
     assert open_trace(tmp_path / "run").steps == (0, 1, 2, 3, 4)
     assert not any(thread.name == "apscope-record" for thread in threading.enumerate())
 
 
 def test_a_disk_that_hangs_ends_the_recording_not_the_loop(tmp_path, monkeypatch, caplog):
-    slow(monkeypatch, 1.5)
+    slow(monkeypatch, 4.0)
     start = time.perf_counter()
     with Recorder(tmp_path / "run", every=1, places=1, patience=0.3, quiet=True) as rec:
         for step in range(50):
             rec.record_pytree(gradients(step))
-        assert time.perf_counter() - start < 1.4
+        assert time.perf_counter() - start < 3.5
     assert len(caplog.records) == 1 and "the disk has taken no step for 0.3 s" in rec.stopped
 
 
