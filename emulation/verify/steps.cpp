@@ -121,8 +121,7 @@ Tally arrays_against_steps(const FloatFormat& format, const Projection& projecti
     constexpr std::uint64_t run = 512, runs = 32, chunk = runs * (run - 1);  // the arrays stay in the L2 cache
     const CastPath path = make_plan<float>(format, projection).path;
     const bool looks_ahead = path == CastPath::addition || path == CastPath::split;
-    // The rule's own loop serves these proofs alone: on one instruction set it is compared too.
-    const bool best = simd_level() == best_simd_level(), other_loop = path != CastPath::rule && best;
+    const bool best = simd_level() == best_simd_level();
     return in_chunks<Tally>(std::uint64_t{1} << 32, chunk, threads, progress, stopped, [&] {
         return [&, in = std::vector<float>(runs * run), out = std::vector<float>(runs * run),
                 results = std::vector<std::uint32_t>(chunk)](std::uint64_t start, std::uint64_t end) mutable {
@@ -156,10 +155,6 @@ Tally arrays_against_steps(const FloatFormat& format, const Projection& projecti
                 behind(infinity, infinity);
                 quantize(in, out, format, projection);
                 compare("the array path beside infinities against the oracle");
-            }
-            if (other_loop) {
-                quantize_by_rule(in, out, format, projection);
-                compare("the rule against the oracle");
             }
             return tally;
         };

@@ -37,8 +37,8 @@ struct Staircase {
     std::vector<Step> positive, negative;  // each sign's, from its zero to its infinity
 };
 
-// quantize(), and on the machine's best instruction set quantize_by_rule() where that is another loop, against the staircase of their
-// `format` and `projection`. `stopped` becomes true when progress says so.
+// quantize() against the staircase of its `format` and `projection`. `stopped` becomes true when progress says so.
+// The rule itself is compared where it may change, at the cases of core/oracle/cases.h: between two of them it has but one result to give.
 Tally arrays_against_steps(const FloatFormat& format, const Projection& projection, const Staircase& expected, int threads, const Progress& progress,
                            bool& stopped);
 

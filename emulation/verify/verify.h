@@ -15,8 +15,8 @@
 namespace apscope::detail::oracle {
 
 struct VerifyOptions {
-    // All 2^32 fp32 inputs. Deterministic modes, formats of up to 19 bits: the array path and the
-    // rule against the steps that the oracles find (steps.h). Else the array path against the rule.
+    // The array path on all 2^32 fp32 inputs. Deterministic modes, formats of up to 19 bits: against
+    // the steps that the oracles find (steps.h). Else against the rule.
     bool exhaustive = false;
     bool exhaustive_oracle = false;  // and the rule against MPFR on each of them
     int threads = 2;

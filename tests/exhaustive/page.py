@@ -11,7 +11,7 @@ from .record import Record, Standing, standings
 BEGIN, END = "<!-- exhaustive: written by make exhaustive -->", "<!-- end of exhaustive -->"
 PARTS = {
     "all inputs": "array path against the oracle's steps: all 2^32 fp32 inputs, every deterministic mode, on AVX-512 beside an overflow "
-    "in their buffer too, and the rule's own loop; encode and decode at every code",
+    "in their buffer too; encode and decode at every code; the rule and its own loop at every value, midpoint and their neighbours",
     "P3109, all inputs": "the same for every P3109 format of up to 16 bits whose values fp32 holds",
     "P3109 beyond fp32": "those whose values fp64 holds and fp32 does not, as the formats beyond fp32 below",
     "rule": "rule, array path and codes against MPFR and exact rationals, every (exponent 1..8) x (fraction 0..23), every rounding, "
@@ -21,7 +21,7 @@ PARTS = {
     "sampled fma": "fma against MPFR, 10^8 random triples a format to nearest, 10^7 towards negative",
 }
 #: On further instruction sets.
-THE_SAME = "the same, the array path alone"
+THE_SAME = "the same, without a second turn beside an overflow"
 HEAD = ("what is compared", "on", "stands", "formats", "jobs", "comparisons", "mismatches", "minutes")
 
 
