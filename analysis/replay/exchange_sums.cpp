@@ -106,8 +106,9 @@ void ExchangeSums::split_sent(ErrorStatistics& sent, std::span<const double> val
     const auto split = [&]<class Saturated>(Saturated saturated) {
         simd::run<SplitSent<double, Saturated>>(truth_.data(), values.data(), saturated, values.size(), lost_.data(), clipped_.data(), &sent.split);
     };
-    if (marks == nullptr) split(NoneSaturated{});
-    else split(Marked{marks});
+    if (marks == nullptr) return split(NoneSaturated{});
+    marked_.assign(marks, marks + values.size());
+    split(Marked{marked_.data()});
 }
 
 void ExchangeSums::add_block(const Exchange& e, std::size_t at, std::size_t first, std::size_t count) {

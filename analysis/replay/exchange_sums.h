@@ -48,6 +48,7 @@ private:
     // Of the block at hand.
     Row truth_, bias_, reference_, own_reference_, sum_bias_, sum_variance_, y_;
     Row exact_, lost_, clipped_;  // the exact row, and what of its error is underflow and saturation
+    Row marked_;                  // 1 an element that saturated
 };
 
 // K draws of the rows that have no closed form (docs/definitions.md, section 5), block by block.

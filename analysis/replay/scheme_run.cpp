@@ -12,12 +12,13 @@ namespace apscope::detail {
 
 SchemeRun::SchemeRun(const FloatScheme& scheme, const Decision& decision, std::span<const Topology> topologies, const ItemContext& item,
                      BlockBuffers& buffers)
-    : scheme_(scheme), decision_(decision), item_(item), stochastic_(is_stochastic(scheme.grid)), wire_(static_cast<std::size_t>(item.workers)),
+    : scheme_(scheme), decision_(decision), item_(item), stochastic_(is_stochastic(scheme.grid)),
+      wire_cast_(scheme.grid.format, scheme.grid.projection),
+      accumulator_(make_accumulator(scheme.reduction.accumulate, scheme.reduction.projection)), wire_(static_cast<std::size_t>(item.workers)),
       buffers_(buffers) {
-    const auto& [format, projection] = scheme.grid;
+    const FloatFormat& format = scheme.grid.format;
     if (decision.exponent) inverse_ = std::ldexp(1.0, -*decision.exponent);
-    scale_ = {make_cast<double>(format, projection), decision.scale, 1.0, format.smallest_normal(), format.largest()};
-    accumulator_ = make_accumulator(scheme.reduction.accumulate, scheme.reduction.projection);
+    scale_ = {wire_cast_.cast(), decision.scale, 1.0, format.smallest_normal(), format.largest()};
     const auto add = [&](const Topology& topology) {
         Reduced r;
         r.topology = topology;
@@ -78,7 +79,7 @@ void SchemeRun::encode(std::size_t w, std::size_t first, std::size_t count, std:
         round_row(*sent_, in.data(), buffers_.narrow[w].data(), count, wire, first);
         if (wide_) simd::run<WidenAndScale>(buffers_.narrow[w].data(), buffers_.decoded[w].data(), buffers_.codes[w].data(), decision_.scale, count);
     } else {
-        encode_row(in, buffers_.codes[w].data(), decision_.scale, scale_.cast, key, static_cast<std::uint32_t>(w), first);
+        encode_row(in, buffers_.codes[w].data(), decision_.scale, wire_cast_, key, static_cast<std::uint32_t>(w), first);
         for (std::size_t i = 0; i < count; ++i) buffers_.decoded[w][i] = decode(buffers_.codes[w][i]);
     }
     if (moments) moments_of(w, first, count);

@@ -96,7 +96,7 @@ private:
     bool hops_draw_ = false;  // some topology's hops draw
     double inverse_ = 1.0;
     FloatScale scale_;  // float grids: for the wire's limits and ulps
-    Cast<double> accumulator_;
+    RowCast wire_cast_, accumulator_;
     // Where fp32 holds what is sent in x's units: the cast that scales by itself, and sums without fp64.
     std::optional<QuantizeJob<float>> sent_;
     std::optional<NearestCast> nearest_;  // and its statistics with it

@@ -15,7 +15,7 @@ RowTask SchemeRun::task() const {
     task.inverse = decision_.exponent ? inverse_ : 0.0;
     if (sent_ && decision_.exponent) task.narrow = scaled_format(scheme_.grid.format, *decision_.exponent);
     if (sums_ && (sums_->in_hardware || sums_->step)) task.step = sums_->step.value_or(StepCast<float>{});
-    task.accumulator = accumulator_;
+    task.accumulator = accumulator_.cast();
     task.wire_draws = stochastic_;
     task.wants_moments = stochastic_ || hops_draw_;
     bool samples = false;

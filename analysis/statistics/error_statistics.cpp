@@ -105,14 +105,15 @@ template void ErrorStatistics::add_block(std::span<const double>, std::span<cons
                                          std::span<const double>, const ReferenceSums*);
 
 void ErrorStatistics::count_limits(std::span<const double> x, std::span<const double> codes, const FloatScale& s) {
-    for (std::size_t i = 0; i < x.size(); ++i) {
-        detail::count_limits(absolute(x[i] * s.scale), absolute(codes[i]), s.smallest_normal, s.largest, subnormal, saturated);
-    }
+    std::uint64_t found[2] = {};
+    simd::run<CountLimits<double>>(x.data(), codes.data(), x.size(), s.scale, s.smallest_normal, s.largest, found + 0, found + 1);
+    subnormal += found[0];
+    saturated += found[1];
 }
 
 void ErrorStatistics::count_limits(std::span<const float> x, std::span<const float> y, float smallest_normal, float largest) {
     std::uint64_t found[2] = {};
-    simd::run<CountLimits>(x.data(), y.data(), x.size(), smallest_normal, largest, found + 0, found + 1);
+    simd::run<CountLimits<float>>(x.data(), y.data(), x.size(), 1.0f, smallest_normal, largest, found + 0, found + 1);
     subnormal += found[0];
     saturated += found[1];
 }

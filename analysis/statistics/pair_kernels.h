@@ -26,12 +26,13 @@ struct SumRow {
     }
 };
 
-// Finite numbers below the smallest normal one, and beyond the largest that ended there.
+// Finite numbers, times the scale, below the smallest normal one, and beyond the largest that ended there.
+template <class Real>
 struct CountLimits {
-    static APSCOPE_INLINE void run(const float* x, const float* y, std::size_t count, float smallest_normal, float largest, std::uint64_t* subnormal,
-                                   std::uint64_t* saturated) {
-        std::uint32_t below = 0, above = 0;  // a block is small
-        for (std::size_t i = 0; i < count; ++i) detail::count_limits(absolute(x[i]), absolute(y[i]), smallest_normal, largest, below, above);
+    static APSCOPE_INLINE void run(const Real* x, const Real* y, std::size_t count, Real scale, Real smallest_normal, Real largest,
+                                   std::uint64_t* subnormal, std::uint64_t* saturated) {
+        BitsOf<Real> below = 0, above = 0;  // a block is small
+        for (std::size_t i = 0; i < count; ++i) detail::count_limits(absolute(x[i] * scale), absolute(y[i]), smallest_normal, largest, below, above);
         *subnormal += below;
         *saturated += above;
     }

@@ -26,8 +26,8 @@ struct BeyondLargest {
     }
 };
 struct Marked {
-    const std::uint8_t* marks;
-    APSCOPE_INLINE bool operator()(std::size_t i) const { return marks[i] != 0; }
+    const double* marks;  // as wide as the sums: vector code
+    APSCOPE_INLINE bool operator()(std::size_t i) const { return marks[i] != 0.0; }
 };
 
 // What a block of sent elements adds by class, and what each adds to the errors of its place: lost[i] and clipped[i] are sums

@@ -44,9 +44,9 @@ void set_parts(TensorScheme& t, const py::dict& parts, int bits) {
         t.inverse_variance = {};
     }
     if (const Function f = part("inverse")) {
-        t.inverse = [f](const TrainingStep& step, const State& state, const Row& row) {
+        t.inverse = [f](const TrainingStep& step, const State& state, Row& row) {
             const py::gil_scoped_acquire acquire;
-            return to_row((*f)(step, to_dict(state.rows()), to_array(row)).cast<Array>());
+            row = to_row((*f)(step, to_dict(state.rows()), to_array(row)).cast<Array>());
         };
     }
     if (const Function f = part("select")) {

@@ -5,54 +5,38 @@
 #include <string>
 
 #include "core/float_environment.h"
-#include "emulation/allreduce/reduce_kernels.h"
 #include "emulation/allreduce/reduce_walk.h"
 #include "emulation/cast/row_moments.h"
-#include "emulation/draws/random_words.h"
 #include "emulation/machine/parallel.h"
 
 namespace apscope::detail {
 
 namespace {
 
-struct SumToOdd {
-    static APSCOPE_INLINE void run(const double* target, const double* source, double sign, double* out, std::size_t count) {
-        for (std::size_t i = 0; i < count; ++i) out[i] = add_to_odd(target[i], sign * source[i]);
-    }
-};
-
 // One rounded addition of rows, with the moments of its draws.
 class RowAdder {
 public:
-    RowAdder(const Cast<double>& accumulator, PhiloxKey key, std::size_t first, std::size_t count, HopMoments* moments, std::size_t moments_offset)
+    RowAdder(const RowCast& accumulator, PhiloxKey key, std::size_t first, std::size_t count, HopMoments* moments, std::size_t moments_offset)
         : accumulator_(accumulator), key_(key), first_(first), count_(count), moments_(moments), offset_(moments_offset) {}
 
     // target = round(a + sign * b), drawing at `hop`; `target` may be `a`.
-    void add(double* target, const double* a, const double* source, double sign, std::uint32_t hop) {
-        if (a != target) std::copy_n(a, count_, target);
-        const RandomStream stream{key_, 0, stage_and_hop(Stage::reduce, hop), accumulator_.random_bits};
-        if (moments_ != nullptr && is_stochastic(accumulator_.rounding)) note_moments(target, source, sign);
-        const Cast<double>* cast = &accumulator_;
-        for_random_words(is_stochastic(accumulator_.rounding), stream, first_, count_,
-                         [&](std::size_t begin, std::size_t n, const std::uint64_t* words) {
-            dispatch(accumulator_.rounding, [&]<RoundingMode M>() {
-                is_plain(*cast) ? simd::run<AddRow<M, true>>(target + begin, source + begin, sign, n, cast, words)
-                                : simd::run<AddRow<M, false>>(target + begin, source + begin, sign, n, cast, words);
-            });
-        });
+    void add(double* target, const double* a, const double* b, double sign, std::uint32_t hop) {
+        const Cast<double>& cast = accumulator_.cast();
+        if (moments_ != nullptr && is_stochastic(cast.rounding)) note_moments(a, b, sign);
+        accumulator_.add(a, b, sign, target, count_, {key_, 0, stage_and_hop(Stage::reduce, hop), cast.random_bits}, first_);
     }
 
 private:
-    void note_moments(const double* target, const double* source, double sign) {
+    void note_moments(const double* a, const double* b, double sign) {
         // To odd keeps every bit that the random bits can see, and the sticky one.
         odd_.resize(count_);
-        simd::run<SumToOdd>(target, source, sign, odd_.data(), count_);
+        sums_to_odd(a, b, sign, odd_.data(), count_);
         const bool defined =
-            add_moments(odd_.data(), count_, 1.0, accumulator_, moments_->bias.data() + offset_, moments_->variance.data() + offset_);
+            add_moments(odd_.data(), count_, 1.0, accumulator_.cast(), moments_->bias.data() + offset_, moments_->variance.data() + offset_);
         moments_->defined = moments_->defined && defined;
     }
 
-    const Cast<double>& accumulator_;
+    const RowCast& accumulator_;
     PhiloxKey key_;
     std::size_t first_, count_;
     HopMoments* moments_;
@@ -111,24 +95,18 @@ struct Canonicalize {
 
 }  // namespace
 
-Cast<double> make_accumulator(const FloatFormat& format, const Projection& projection) {
+RowCast make_accumulator(const FloatFormat& format, const Projection& projection) {
     require_counted(projection.rounding, "sums");
-    return make_cast<double>(format, projection);
+    return {format, projection};
 }
 
-void encode_row(std::span<const float> in, double* out, double scale, const Cast<double>& cast, PhiloxKey key, std::uint32_t worker,
-                std::uint64_t first) {
-    const RandomStream stream{key, worker, stage_and_hop(Stage::wire, 0), cast.random_bits};
-    for_random_words(is_stochastic(cast.rounding), stream, first, in.size(), [&](std::size_t begin, std::size_t n, const std::uint64_t* words) {
-        dispatch(cast.rounding, [&]<RoundingMode M>() {
-            is_plain(cast) ? simd::run<EncodeRow<M, true>>(in.data() + begin, out + begin, n, scale, &cast, words)
-                           : simd::run<EncodeRow<M, false>>(in.data() + begin, out + begin, n, scale, &cast, words);
-        });
-    });
+void encode_row(std::span<const float> in, double* out, double scale, const RowCast& cast, PhiloxKey key, std::uint32_t worker, std::uint64_t first) {
+    const RandomStream wire{key, worker, stage_and_hop(Stage::wire, 0), cast.cast().random_bits};
+    cast.round(in.data(), scale, out, in.size(), wire, first);
 }
 
 void reduce(const Topology& topology, std::span<const double* const> rows, std::size_t first, std::size_t count, std::size_t n,
-            const Cast<double>& accumulator, PhiloxKey key, std::span<double> out, ReduceScratch<double>& scratch, HopMoments* moments) {
+            const RowCast& accumulator, PhiloxKey key, std::span<double> out, ReduceScratch<double>& scratch, HopMoments* moments) {
     if (topology.kind == Topology::Kind::exact) {
         std::copy_n(rows[0], count, out.data());
         for (std::size_t w = 1; w < rows.size(); ++w) {
@@ -162,8 +140,7 @@ void all_reduce(std::span<const float> in, std::size_t workers, std::span<double
     const HopTarget hops = checked_hops(workers, format, options);
     const std::size_t n = out.size();
     if (in.size() != workers * n) throw std::invalid_argument("the workers' rows and the result differ in length");
-    const Cast<double> accumulator = make_accumulator(hops.format, hops.projection);
-    const Cast<double> cast = make_cast<double>(format, options.projection);
+    const RowCast accumulator = make_accumulator(hops.format, hops.projection), cast(format, options.projection);
     const PhiloxKey key = seed_key(options.seed);
 
     // Rows that enter as they are may hold anything.
@@ -178,7 +155,7 @@ void all_reduce(std::span<const float> in, std::size_t workers, std::span<double
         for (std::size_t w = 0; w < workers; ++w) {
             float* row = values.data() + w * count;
             rows[w] = row;
-            const RandomStream wire{key, static_cast<std::uint32_t>(w), stage_and_hop(Stage::wire, 0), cast.random_bits};
+            const RandomStream wire{key, static_cast<std::uint32_t>(w), stage_and_hop(Stage::wire, 0), options.projection.drawn_bits()};
             round_row(sent, in.data() + w * n + first, row, count, wire, first);
         }
         Fp32Sums own = *sums;

@@ -10,20 +10,19 @@
 
 #include "core/philox.h"
 #include "core/projection.h"
-#include "core/rounding.h"
 #include "emulation/allreduce/fp32_sums.h"
 #include "emulation/allreduce/reduce_scratch.h"
 #include "emulation/allreduce/topology.h"
+#include "emulation/arithmetic/row_cast.h"
 
 namespace apscope::detail {
 
 // What sums are rounded into.
-Cast<double> make_accumulator(const FloatFormat& format, const Projection& projection);
+RowCast make_accumulator(const FloatFormat& format, const Projection& projection);
 
 // What one worker sends: out[i] = round(scale in[i]), drawn at element first + i of the wire's
 // stream. `scale` is an fp32 number or a power of two, so that the product is exact in fp64.
-void encode_row(std::span<const float> in, double* out, double scale, const Cast<double>& cast, PhiloxKey key, std::uint32_t worker,
-                std::uint64_t first);
+void encode_row(std::span<const float> in, double* out, double scale, const RowCast& cast, PhiloxKey key, std::uint32_t worker, std::uint64_t first);
 
 // Per element, what the stochastic hops of the drawn path add to the sum's bias and variance.
 struct HopMoments {
@@ -35,7 +34,7 @@ struct HopMoments {
 // rows[w] points at element `first` of worker w's row. Scratch grows as needed and may be reused.
 // Kind::exact adds in fp64 without rounding to a format. `moments`, if given, is added to.
 void reduce(const Topology& topology, std::span<const double* const> rows, std::size_t first, std::size_t count, std::size_t n,
-            const Cast<double>& accumulator, PhiloxKey key, std::span<double> out, ReduceScratch<double>& scratch, HopMoments* moments = nullptr);
+            const RowCast& accumulator, PhiloxKey key, std::span<double> out, ReduceScratch<double>& scratch, HopMoments* moments = nullptr);
 
 // The same in fp32 where fp32_sums() allows it, not for Kind::exact. The moments are those of the unscaled sums.
 void reduce(const Topology& topology, std::span<const float* const> rows, std::size_t first, std::size_t count, std::size_t n, Fp32Sums& sums,

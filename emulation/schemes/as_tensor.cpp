@@ -30,8 +30,8 @@ SelectionInput statistics_of(const TrainingStep& step, std::span<const RowReader
 }
 
 // Partial sums of the codes in the format, divided by the scales.
-void reduce_in_format(const Reduction& reduction, const Cast<double>& accumulator, const TrainingStep& step, const Parameters& theta,
-                      const Place& place, const std::vector<Message>& sent, const Topology& topology, Row& sum) {
+void reduce_in_format(const Reduction& reduction, const RowCast& accumulator, const TrainingStep& step, const Parameters& theta, const Place& place,
+                      const std::vector<Message>& sent, const Topology& topology, Row& sum) {
     if (reduction.exact || topology.kind == Topology::Kind::exact) return exact_sum(sent, sum);
     const std::size_t count = sent[0].codes.size();
     thread_local ReduceScratch<double> scratch;

@@ -180,8 +180,9 @@ Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, Sta
     if (scheme.compensate) scheme.compensate(step, state, e.intended);
     for (const Row& row : e.intended) check_length(row, n, "compensate");
 
-    const Rows turned = scheme.forward ? scheme.forward(step, state, e.intended) : Rows{};
+    Rows turned = scheme.forward ? scheme.forward(step, state, e.intended) : Rows{};
     const Rows& x = scheme.forward ? turned : e.intended;
+    const std::size_t length = x[0].size();
     const Parameters theta = scheme.select ? scheme.select(step, state, x) : Parameters{};
     e.scale_exponent = theta.scale_exponent;
     e.skipped = theta.skipped;
@@ -194,6 +195,7 @@ Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, Sta
         Message message = scheme.encode(step, theta, x[w], static_cast<int>(w));
         check_length(message.values, x[w].size(), "encode");
         e.sent.push_back(std::move(message));
+        if (scheme.forward) turned[w] = Row();
     }
     const Topology own{Topology::Kind::gather, 0, false};
     const std::span<const Topology> wanted = scheme.crosses_topologies ? topologies : std::span(&own, 1);
@@ -201,15 +203,16 @@ Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, Sta
         Row sum;
         if (scheme.reduce) sum = scheme.reduce(step, state, theta, e.sent, topology);
         else gathered_sum(e.sent, sum);
-        check_length(sum, x[0].size(), "reduce");
+        check_length(sum, length, "reduce");
         e.reduced.push_back(std::move(sum));
     }
     if (scheme.inverse) {
         const auto back = [&](Row& row) {
-            row = scheme.inverse(step, state, row);
+            scheme.inverse(step, state, row);
             check_length(row, n, "inverse");
         };
         for (Message& message : e.sent) {
+            if (!scheme.update) message.codes = Row();  // added by now
             const bool drawn = !message.variance.empty();
             back(message.values);
             if (!drawn) continue;

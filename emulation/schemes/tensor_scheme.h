@@ -180,7 +180,7 @@ struct TensorScheme {
 
     std::function<void(const TrainingStep&, State&, Rows&)> compensate;
     std::function<Rows(const TrainingStep&, const State&, const Rows&)> forward;
-    std::function<Row(const TrainingStep&, const State&, const Row&)> inverse;  // linear; gives back the tensor's length
+    std::function<void(const TrainingStep&, const State&, Row&)> inverse;  // linear, in place; gives back the tensor's length
     // What inverse() makes of the variances of independent values; without one they are lost there.
     std::function<Row(const TrainingStep&, const State&, const Row&)> inverse_variance;
     std::function<Parameters(const TrainingStep&, State&, const Rows&)> select;

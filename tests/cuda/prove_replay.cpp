@@ -33,7 +33,7 @@ RowTask make_task(const Asked& a) {
     if (power_of_two) task.narrow = scaled_format(format, exponent - 1);
     const std::optional<Fp32Sums> sums = task.narrow ? fp32_sums(a.gathers ? *task.narrow : format, accumulate, hops, k, 65) : std::nullopt;
     if (sums && (sums->in_hardware || sums->step)) task.step = sums->step.value_or(StepCast<float>{});
-    task.accumulator = make_accumulator(accumulate, hops);
+    task.accumulator = make_accumulator(accumulate, hops).cast();
     const bool wire_draws = is_stochastic(a.wire), hops_draw = is_stochastic(a.hops);
     task.wire_draws = wire_draws;
     task.wants_moments = wire_draws || hops_draw;

@@ -19,7 +19,7 @@ struct ReduceChunk {
 inline std::vector<ReduceChunk> reduce_chunks(const float* in, std::size_t workers, double* out, std::size_t n, const FloatFormat& format,
                                               const AllReduceOptions& options, const ReduceScale& scale) {
     const HopTarget hops = checked_hops(workers, format, options);
-    const Cast<double> accumulator = make_accumulator(hops.format, hops.projection);
+    const Cast<double> accumulator = make_accumulator(hops.format, hops.projection).cast();
     int exponent = 0;
     const bool power_of_two = std::frexp(scale.scale, &exponent) == 0.5;
 

@@ -4,6 +4,7 @@
 #include <cfloat>
 
 #include "core/codec.h"
+#include "emulation/arithmetic/row_cast.h"
 #include "emulation/cast/row_moments.h"
 #include "emulation/machine/simd.h"
 
@@ -30,18 +31,6 @@ struct ScaleElements {
         }
     }
 };
-
-template <RoundingMode M, bool Plain>
-struct RoundElements {
-    static APSCOPE_INLINE void run(const double* v, std::size_t count, const Cast<double>* given, double* out) {
-        const Cast<double> cast = assume_plain<Plain>(*given);
-        for (std::size_t i = 0; i < count; ++i) out[i] = round_to_format<M, double>(v[i], cast, 0);
-    }
-};
-template <RoundingMode M>
-void round_elements(const double* v, std::size_t count, const Cast<double>& cast, double* out) {
-    is_plain(cast) ? simd::run<RoundElements<M, true>>(v, count, &cast, out) : simd::run<RoundElements<M, false>>(v, count, &cast, out);
-}
 
 // Of elements between two neighbours low and high, whose rounding has moments of its own; of others what they decode to.
 struct Neighbours {
@@ -72,8 +61,7 @@ void state_moments(Message& m, const BlockRow& row, std::span<const double> x, c
     Projection inside = projection;
     inside.overflow = Overflow::saturate;  // elements are at most the largest
     const Cast<double> cast = make_cast<double>(format.element, inside);
-    const Cast<double> down = make_cast<double>(format.element, {RoundingMode::toward_zero}),
-                       up = make_cast<double>(format.element, {RoundingMode::away_from_zero});
+    const RowCast down(format.element, {RoundingMode::toward_zero}), up(format.element, {RoundingMode::away_from_zero});
     const BasicCodec<double> scales = make_codec<double>(format.scale);
     const bool ratio = format.rule == ScaleRule::ratio;
     const auto block = static_cast<std::size_t>(format.block_size);
@@ -98,8 +86,8 @@ void state_moments(Message& m, const BlockRow& row, std::span<const double> x, c
         std::fill(bias, bias + count, 0.0);
         std::fill(variance, variance + count, 0.0);
         add_moments<double>(v, count, 1.0, cast, bias, variance);
-        round_elements<RoundingMode::toward_zero>(v, count, down, low);
-        round_elements<RoundingMode::away_from_zero>(v, count, up, high);
+        down.round(v, 1.0, low, count, {}, 0);
+        up.round(v, 1.0, high, count, {}, 0);
         const Neighbours neighbours{x.data() + begin, v, scale, low, high, bias, variance};
         simd::run<DecodeMoments>(&neighbours, count, format.tensor_scale, row.tensor_scale, m.bias.data() + begin, m.variance.data() + begin);
     }

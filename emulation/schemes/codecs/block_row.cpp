@@ -61,11 +61,10 @@ void state_use(Message& m, const BlockRow& row, std::span<const double> x, const
             const std::size_t at = (begin + i) / block, end = std::min((at + 1) * block - begin, count);
             const double block_scale = grid.scales[row.scales[at]];
             const double scale = format.rule == ScaleRule::ratio ? element_multiplier(block_scale, row.tensor_scale) : 1.0 / block_scale;
-            for (; i < end; ++i) {
-                each[i] = block_scale == 0.0 ? 0.0 : scale;
-                codes[i] = grid.elements[row.codes[begin + i]];
-            }
+            std::fill(each + i, each + end, block_scale == 0.0 ? 0.0 : scale);
+            i = end;
         }
+        for (std::size_t i = 0; i < count; ++i) codes[i] = grid.elements[row.codes[begin + i]];
         add_row(use, x.subspan(begin, count), codes, m.values.data() + begin, each, grid.limits, m.saturated, begin, x.size());
     }
     for (std::size_t first = 0; first < x.size(); first += block) {

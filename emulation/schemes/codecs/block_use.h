@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -35,52 +34,10 @@ struct BlockUse {
     // The elements first .. first + count - 1 of a piece: a whole block, or what the piece has of it at one of its ends.
     // marks: of the piece's elements that saturated, or empty.
     void add(std::span<const double> piece, std::span<const std::uint8_t> marks, std::size_t first, std::size_t count, double scale,
-             bool begins = true, bool ends = true) {
-        Part part;
-        part.scale = scale;
-        for (const double v : piece.subspan(first, count)) {
-            const std::uint64_t size = bits_cast<std::uint64_t>(v) & ~sign_bit<double>;
-            const bool counts = size != 0 && size < infinity_bits<double>;
-            part.least = counts && size < part.least ? size : part.least;
-            part.most = counts && size > part.most ? size : part.most;
-        }
-        for (std::size_t i = first; i < first + count && !marks.empty(); ++i) part.saturated = part.saturated || marks[i] != 0;
-        if (begins && ends) {
-            add(part);
-        } else if (begins) {
-            tail = part;
-        } else {
-            head = part;
-            head_ends = ends;
-        }
-    }
-    void add(const Part& block) {
-        if (block.most == 0) return;
-        const int range = std::ilogb(bits_cast<double>(block.most)) - std::ilogb(bits_cast<double>(block.least));
-        ++blocks;
-        saturated += block.saturated ? 1 : 0;
-        range_sum += static_cast<std::uint64_t>(range);
-        range_max = std::max(range_max, range);
-        if (!(block.scale > 0.0)) return;
-        scale_min = std::min(scale_min, std::ilogb(block.scale));
-        scale_max = std::max(scale_max, std::ilogb(block.scale));
-    }
+             bool begins = true, bool ends = true);
+    void add(const Part& block);
     // The next piece of the same row.
-    void append(const BlockUse& next) {
-        if (next.head) {
-            Part block = *next.head;
-            if (tail) {
-                block.least = std::min(block.least, tail->least);
-                block.most = std::max(block.most, tail->most);
-                block.saturated = block.saturated || tail->saturated;
-            }
-            tail.reset();
-            if (next.head_ends) add(block);
-            else tail = block;
-        }
-        if (next.tail) tail = next.tail;
-        merge(next);
-    }
+    void append(const BlockUse& next);
     // Another row's.
     void merge(const BlockUse& other) {
         blocks += other.blocks;

@@ -7,9 +7,8 @@
 #include "core/codec.h"
 #include "core/fixed_shape_sum.h"
 #include "core/stochastic_moments.h"
-#include "emulation/cast/quantize.h"
+#include "emulation/arithmetic/row_cast.h"
 #include "emulation/cast/row_moments.h"
-#include "emulation/draws/random_words.h"
 #include "emulation/machine/simd.h"
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/codecs/row_use.h"
@@ -35,19 +34,6 @@ struct Unscale {
         for (std::size_t i = 0; i < count; ++i) values[i] = codes[i] / scale[i];
     }
 };
-template <RoundingMode M>
-struct RoundDrawn {
-    static APSCOPE_INLINE void run(double* v, const std::uint64_t* words, std::size_t count, const Cast<double>* given) {
-        const Cast<double> cast = *given;
-        for (std::size_t i = 0; i < count; ++i) v[i] = round_to_format<M, double>(v[i], cast, words[i]);
-    }
-};
-void round_drawn(std::span<double> v, const std::uint64_t* words, const Cast<double>& cast) {
-    dispatch(cast.rounding, [&]<RoundingMode M>() {
-        if constexpr (is_stochastic(M)) simd::run<RoundDrawn<M>>(v.data(), words, v.size(), &cast);
-    });
-}
-
 // What rounding does on average, of numbers that were scaled, in the row's own units; NaN where a draw can overflow.
 void state_moments(std::span<const double> scaled, const double* scale, const Cast<double>& cast, double* bias, double* variance) {
     std::fill_n(bias, scaled.size(), 0.0);
@@ -65,14 +51,13 @@ void encode_runs(Message& m, std::span<const double> x, std::span<const double> 
                  const RandomStream& stream, bool packs, const Place& place) {
     const std::size_t first = place.first;
     const std::size_t n = x.size();
-    const Cast<double> cast = make_cast<double>(grid.format, grid.projection);
+    const RowCast rows(grid.format, grid.projection);
     const bool drawn = is_stochastic(grid.projection.rounding);
     m.prepare(n, true, drawn);
     m.certain = !drawn;
     GridUse use;
-    const GridLimits limits = limits_of(grid.format, cast);
+    const GridLimits limits = limits_of(grid.format, rows.cast());
     double scale[sum_block];
-    std::uint64_t words[sum_block];
     for (std::size_t begin = 0; begin < n; begin += sum_block) {
         const std::size_t count = std::min(sum_block, n - begin);
         for (std::size_t i = 0; i < count;) {
@@ -83,14 +68,8 @@ void encode_runs(Message& m, std::span<const double> x, std::span<const double> 
         const double *part = x.data() + begin, *under = scale;
         double *codes = m.codes.data() + begin, *values = m.values.data() + begin;
         simd::run<ScaleRow>(part, under, count, codes);
-        const std::span<double> rounded(codes, count);
-        if (drawn) {
-            state_moments(rounded, scale, cast, m.bias.data() + begin, m.variance.data() + begin);
-            random_words(stream, first + begin, count, words);
-            round_drawn(rounded, words, cast);
-        } else {
-            quantize(rounded, rounded, grid.format, grid.projection);
-        }
+        if (drawn) state_moments({codes, count}, scale, rows.cast(), m.bias.data() + begin, m.variance.data() + begin);
+        rows.round(codes, 1.0, codes, count, stream, first + begin);
         simd::run<Unscale>(static_cast<const double*>(codes), under, count, values);
         add_row(use, x.subspan(begin, count), codes, values, scale, limits, m.saturated, begin, n);
     }

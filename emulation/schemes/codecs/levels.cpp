@@ -83,7 +83,22 @@ struct RoundStochastically {
 };
 
 // Of u from `low` on, `gap` below the next level.
-bool is_nearer_to_next(double u, double low, double gap) { return (u - low) / gap >= 0.5; }
+APSCOPE_INLINE bool is_nearer_to_next(double u, double low, double gap) { return (u - low) / gap >= 0.5; }
+
+struct RoundNearest {
+    static APSCOPE_INLINE void run(const double* u, const double* above, std::size_t count, const double* levels, double last_level, double unit,
+                                   double* codes, double* values) {
+#pragma GCC ivdep  // the results are rows of their own
+        for (std::size_t i = 0; i < count; ++i) {
+            const double place = above[i], below = place - 1.0;
+            const double first = below < 0.0 ? 0.0 : below, second = place > last_level ? last_level : place;
+            const double low = levels[static_cast<std::int32_t>(first)], high = levels[static_cast<std::int32_t>(second)];
+            const bool up = (first != second) & is_nearer_to_next(u[i], low, high - low);
+            codes[i] = up ? second : first;
+            values[i] = (up ? high : low) * unit;
+        }
+    }
+};
 
 }  // namespace
 
@@ -135,13 +150,8 @@ void encode_levels(Message& m, std::span<const double> x, const LevelTable& tabl
                                            count, levels.data(), static_cast<double>(levels.size() - 1), unit, words_count, &outcome);
             continue;
         }
-        for (std::size_t i = 0; i < count; ++i) {
-            const auto at = static_cast<std::size_t>(above[i]);
-            std::size_t code = at == 0 ? 0 : at - 1;
-            if (at != 0 && at != levels.size()) code += is_nearer_to_next(u[i], levels[code], levels[at] - levels[code]) ? 1 : 0;
-            m.codes[begin + i] = static_cast<double>(code);
-            m.values[begin + i] = levels[code] * unit;
-        }
+        simd::run<RoundNearest>(static_cast<const double*>(u), static_cast<const double*>(above), count, levels.data(),
+                                static_cast<double>(levels.size() - 1), unit, m.codes.data() + begin, m.values.data() + begin);
     }
     if (packs) {
         BitWriter bits;

@@ -50,6 +50,18 @@ struct Look {
     }
 };
 
+struct Mark {
+    static APSCOPE_INLINE void run(const double* x, const double* codes, const double* scales, std::size_t count, double largest,
+                                   std::uint8_t* marks) {
+        const double infinite = bits_cast<double>(infinity_bits<double>);
+#pragma GCC ivdep  // the marks are a row of their own
+        for (std::size_t i = 0; i < count; ++i) {
+            const bool saturated = (absolute(x[i]) < infinite) & is_saturated(absolute(x[i] * scales[i]), absolute(codes[i]), largest);
+            marks[i] = saturated ? 1 : 0;
+        }
+    }
+};
+
 }  // namespace
 
 void add_row(GridUse& use, std::span<const double> x, const double* codes, const double* values, const double* scales, const GridLimits& grid,
@@ -59,10 +71,7 @@ void add_row(GridUse& use, std::span<const double> x, const double* codes, const
     use.merge({found.subnormal, found.saturated, found.max_ulp});
     if (found.saturated == 0) return;
     marks.resize(size);
-    for (std::size_t i = 0; i < x.size(); ++i) {
-        const bool finite = absolute(x[i]) < bits_cast<double>(infinity_bits<double>);
-        if (finite && is_saturated(absolute(x[i] * scales[i]), absolute(codes[i]), grid.largest)) marks[first + i] = 1;
-    }
+    simd::run<Mark>(x.data(), codes, scales, x.size(), grid.largest, marks.data() + first);
 }
 
 }  // namespace apscope::detail

@@ -75,14 +75,21 @@ inline double amax_of(const RowReader& row) {
     return amax[0];
 }
 
+inline double square(double x) { return x * x; }
+
 // 2^exponent x, rounded once.
+class Power {
+public:
+    explicit Power(int exponent) : exponent_(exponent), factor_(std::ldexp(1.0, exponent)) {}
+    double times(double x) const { return std::abs(exponent_) < 1000 ? x * factor_ : std::ldexp(x, exponent_); }  // a normal number, or not
+
+private:
+    int exponent_;
+    double factor_;
+};
 inline void multiply_by_power(std::span<double> x, int exponent) {
-    if (exponent > -1000 && exponent < 1000) {  // the power is a normal number
-        const double power = std::ldexp(1.0, exponent);
-        for (double& v : x) v *= power;
-    } else {
-        for (double& v : x) v = std::ldexp(v, exponent);
-    }
+    const Power power(exponent);
+    for (double& v : x) v = power.times(v);
 }
 
 }  // namespace apscope::detail

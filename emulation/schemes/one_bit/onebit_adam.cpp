@@ -111,9 +111,7 @@ SchemeDefinition onebit_adam_definition() {
         t.keeps_state = t.compares_intended = true;
         t.compensate = [beta = arguments.fraction("beta1")](const TrainingStep&, State& state, Rows& rows) { take_momentum(state, rows, beta); };
         t.forward = [warm](const TrainingStep&, const State& state, const Rows& rows) { return warm(state) ? rows : with_errors(state, rows); };
-        t.inverse = [](const TrainingStep&, const State& state, const Row& padded) {
-            return Row(padded.begin(), padded.begin() + static_cast<std::ptrdiff_t>(state.of<Memory>().momentum.size()));
-        };
+        t.inverse = [](const TrainingStep&, const State& state, Row& padded) { padded.resize(state.of<Memory>().momentum.size()); };
         t.select = [warm](const TrainingStep&, State& state, const Rows&) {
             Parameters theta;
             theta.own.of<Phase>().warm = warm(state);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "emulation/machine/simd.h"
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/codecs/statistics.h"
 
@@ -27,12 +28,23 @@ void append(BitWriter& to, const Message& m) {
     }
 }
 
-void subtract(Row& residual, const Row& values) {
-    for (std::size_t i = 0; i < residual.size(); ++i) {
-        const double left = residual[i] - values[i];
-        residual[i] = left - left == 0.0 ? left : 0.0;
+// What is left of a row, 0 where it is not finite.
+struct Subtract {
+    static APSCOPE_INLINE void run(const double* values, std::size_t count, double* residual) {
+        for (std::size_t i = 0; i < count; ++i) {
+            const double left = residual[i] - values[i];
+            residual[i] = left - left == 0.0 ? left : 0.0;
+        }
     }
-}
+};
+// The same, the values added to those of the points before, if there are any.
+struct TakePoint {
+    static APSCOPE_INLINE void run(const double* point, bool first, std::size_t count, double* values, double* residual) {
+#pragma GCC ivdep  // rows of their own
+        for (std::size_t i = 0; i < count; ++i) values[i] = (first ? 0.0 : values[i]) + point[i];
+        Subtract::run(point, count, residual);
+    }
+};
 
 // What the inner scheme chose for every point, and how many each worker sends.
 struct Chosen {
@@ -73,11 +85,17 @@ struct Points {
         Parameters theta;
         auto& [points, counts] = theta.own.of<Chosen>();
         counts.resize(x.size());
-        Rows r = x;
+        const bool looks = inner.select || nmse > 0.0;  // at what is left over
+        Rows r = looks ? x : Rows{};
         std::vector<bool> active(x.size(), true);
         std::vector<double> enough;
         for (const Row& row : x) enough.push_back(nmse * sum_of_squares(row));
         for (long j = 0; j < max; ++j) {
+            if (!looks) {
+                points.emplace_back();
+                std::ranges::fill(counts, max);
+                continue;
+            }
             const TrainingStep own = at_point(step, static_cast<std::uint32_t>(j));
             for (std::size_t w = 0; w < r.size(); ++w) {
                 if (nmse > 0.0 && active[w] && sum_of_squares(r[w]) <= enough[w]) active[w] = false;
@@ -87,7 +105,9 @@ struct Points {
             const Parameters& chosen = points.emplace_back(inner.select ? inner.select(own, state, r) : Parameters{});
             if (j + 1 == max) break;
             for (std::size_t w = 0; w < r.size(); ++w) {
-                if (active[w]) subtract(r[w], inner.encode(own, chosen, r[w], static_cast<int>(w)).values);
+                if (!active[w]) continue;
+                const Message point = inner.encode(own, chosen, r[w], static_cast<int>(w));
+                simd::run<Subtract>(point.values.data(), r[w].size(), r[w].data());
             }
         }
         return theta;
@@ -96,15 +116,14 @@ struct Points {
     Message encode(const TrainingStep& step, const Chosen& chosen, std::span<const double> x, int worker) const {
         Row r(x.begin(), x.end());
         Message m;
-        m.values.assign(x.size(), 0.0);
+        m.values.resize(x.size());
         m.side_bits = nmse > 0.0 ? 8 : 0;
         BitWriter bits;
         const long count = chosen.counts.at(static_cast<std::size_t>(worker));
         for (long j = 0; j < count; ++j) {
             const Message point =
                 inner.encode(at_point(step, static_cast<std::uint32_t>(j)), chosen.points.at(static_cast<std::size_t>(j)), r, worker);
-            for (std::size_t i = 0; i < r.size(); ++i) m.values[i] += point.values[i];
-            subtract(r, point.values);
+            simd::run<TakePoint>(point.values.data(), j == 0, r.size(), m.values.data(), r.data());
             m.payload_bits += point.payload_bits;
             m.side_bits += point.side_bits;
             if (step.packs) append(bits, point);

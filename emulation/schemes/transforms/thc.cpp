@@ -76,6 +76,12 @@ void flip(const TrainingStep& step, Row& row) {
     }
 }
 
+struct LookUp {
+    static APSCOPE_INLINE void run(const double* table, double* codes, std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) codes[i] = table[static_cast<std::int32_t>(codes[i])];
+    }
+};
+
 struct Norm {
     bool zero = false;  // a norm of 0 says it all
 
@@ -84,8 +90,8 @@ struct Norm {
 
 struct Thc {
     int g;
-    std::vector<int> table;
-    std::vector<double> levels;  // of the table, between -T and T
+    Row entries;  // of the table: whole numbers
+    Row levels;   // of the table, between -T and T
 
     static void turn(const TrainingStep& step, Row& row, bool back) {
         if (row.empty()) return;
@@ -96,10 +102,13 @@ struct Thc {
     static Rows forward(const TrainingStep& step, const Rows& rows) {
         std::size_t length = rows[0].empty() ? 0 : 1;
         while (length < rows[0].size()) length *= 2;
-        Rows turned = rows;
-        for (Row& row : turned) {
-            row.resize(length, 0.0);
-            turn(step, row, false);
+        Rows turned;
+        for (const Row& row : rows) {
+            Row& own = turned.emplace_back();
+            own.reserve(length);
+            own.assign(row.begin(), row.end());
+            own.resize(length, 0.0);
+            turn(step, own, false);
         }
         return turned;
     }
@@ -108,10 +117,8 @@ struct Thc {
         int exponent = 0;
         const double amax = amax_of(x);
         std::frexp(amax, &exponent);  // squares by a power of two stay inside fp64's range
-        for (Row row : x) {
-            multiply_by_power(row, -exponent);
-            norm = std::max(norm, std::sqrt(sum_of_squares(row)));
-        }
+        const Power power(-exponent);
+        for (const Row& row : x) norm = std::max(norm, std::sqrt(fixed_sum(row.size(), [&](std::size_t i) { return square(power.times(row[i])); })));
         const auto n = static_cast<double>(x[0].size());
         Parameters theta;
         theta.scale = amax == 0.0 ? 1.0 : std::ldexp(norm / std::sqrt(n), exponent);
@@ -120,7 +127,7 @@ struct Thc {
     }
     Message encode(const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) const {
         Message m = encode_levels(x, levels, theta.common_scale(), LevelRule::stochastic, step.stream(worker, 32), step.packs);
-        for (double& code : m.codes) code = table[static_cast<std::size_t>(code)];
+        simd::run<LookUp>(entries.data(), m.codes.data(), m.codes.size());
         m.side_bits = 32;
         if (theta.of<Norm>().zero) {
             for (Row* row : {&m.values, &m.bias, &m.variance}) row->assign(x.size(), 0.0);
@@ -149,8 +156,10 @@ SchemeDefinition thc_definition() {
         const int codes = 1 << bits;
         Thc thc;
         thc.g = static_cast<int>(arguments.integer("granularity", codes - 1, 1000));
-        thc.table = table_of(codes, thc.g);
-        for (const int j : thc.table) thc.levels.push_back((2.0 * j / thc.g - 1.0) * T);
+        for (const int j : table_of(codes, thc.g)) {
+            thc.entries.push_back(j);
+            thc.levels.push_back((2.0 * j / thc.g - 1.0) * T);
+        }
         TensorScheme t;
         t.grid = "levels:" + std::to_string(codes);
         t.topology = reductions::code_sum;
@@ -159,11 +168,9 @@ SchemeDefinition thc_definition() {
         t.transport.sum_bits = [g = thc.g](int workers) { return bits_of_sum(workers, g); };
         t.transport.agreed_bits = all_side_bits;
         t.forward = [](const TrainingStep& step, const State&, const Rows& rows) { return Thc::forward(step, rows); };
-        t.inverse = [](const TrainingStep& step, const State&, const Row& row) {
-            Row back = row;
-            Thc::turn(step, back, true);
-            back.resize(std::min(elements_of(step), back.size()));
-            return back;
+        t.inverse = [](const TrainingStep& step, const State&, Row& row) {
+            Thc::turn(step, row, true);
+            row.resize(std::min(elements_of(step), row.size()));
         };
         // Every element is a sum of all, each divided by the square root of their number, with either sign.
         t.inverse_variance = [](const TrainingStep& step, const State&, const Row& turned) {

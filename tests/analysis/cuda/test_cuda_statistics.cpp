@@ -81,7 +81,7 @@ void expect_statistics(const std::vector<float>& in, const FloatFormat& format, 
     const RandomStream wire{seed_key(5), 3, stage_and_hop(Stage::wire, 0), projection.random_bits};
     for (const double scale : {0.125, 3.7265625, 4096.0}) {
         const FloatScale float_scale = make_float_scale(format, projection, scale);
-        encode_row(in, codes.data(), scale, float_scale.cast, wire.key, wire.worker, 0);
+        encode_row(in, codes.data(), scale, RowCast(format, projection), wire.key, wire.worker, 0);
         const ErrorStatistics expected = array_by_array(in, codes, float_scale, projection, y);
         expect_same(expected, step_by_step(in, out, format, projection, scale, &wire), what + " scale=" + std::to_string(scale));
         EXPECT_EQ(differing(std::vector<float>(y.begin(), y.end()), out), 0u) << what;

@@ -103,7 +103,7 @@ TEST(Fp32Sums, AreTheSumsRoundedOnce) {
                     if (!grid) continue;
                     const PhiloxKey key = seed_key(3);
                     QuantizeJob<float> job = make_row_job(*grid, wire);
-                    const Cast<double> cast = make_cast<double>(sent, wire);
+                    const RowCast cast(sent, wire);
                     std::vector<std::vector<float>> narrow;
                     std::vector<std::vector<double>> wide;
                     for (int w = 0; w < workers; ++w) {

@@ -122,7 +122,7 @@ TEST(LargeIndices, WorkersDrawWhereTheElementLies) {
     const Cast<double> cast = make_cast<double>(parse_format("e4m3"), projection);
     const RandomStream stream{{3, 4}, 5, stage_and_hop(Stage::wire, 0), 16};
     for (const std::uint64_t first : offsets) {
-        encode_row(x, y.data(), 4.0, cast, {3, 4}, 5, first);
+        encode_row(x, y.data(), 4.0, RowCast(parse_format("e4m3"), projection), {3, 4}, 5, first);
         for (std::size_t i = 0; i < x.size(); ++i) {
             ASSERT_EQ(y[i], round_to_format<RoundingMode::stochastic>(4.0 * x[i], cast, word_of(stream, first + i)));
         }
@@ -134,13 +134,12 @@ TEST(LargeIndices, RingsChangeTheirOrderWhereTheChunksMeet) {
     constexpr int workers = 3;
     const std::uint64_t n = 4 * bit32 + 1;
     const Projection projection{RoundingMode::stochastic, Overflow::ieee, 16};
-    const Cast<double> accumulator = make_accumulator(parse_format("e4m3"), projection);
+    const RowCast accumulator = make_accumulator(parse_format("e4m3"), projection);
     std::vector<std::vector<double>> rows;
     for (int w = 0; w < workers; ++w) {
         std::vector<float> x = numbers(1500, 1.0f + static_cast<float>(w));
-        const Cast<double> cast = make_cast<double>(parse_format("e4m3"), Projection{});
         rows.emplace_back(x.size());
-        encode_row(x, rows.back().data(), 1.0, cast, {0, 0}, 0, 0);
+        encode_row(x, rows.back().data(), 1.0, RowCast(parse_format("e4m3"), Projection{}), {0, 0}, 0, 0);
     }
     for (int chunk = 1; chunk < workers; ++chunk) {
         const auto boundary = static_cast<std::uint64_t>(static_cast<unsigned __int128>(chunk) * n / workers);
@@ -158,7 +157,7 @@ TEST(LargeIndices, RingsChangeTheirOrderWhereTheChunksMeet) {
             for (std::uint32_t hop = 0; hop + 1 < workers; ++hop) {
                 const RandomStream stream{{1, 1}, 0, stage_and_hop(Stage::reduce, hop), 16};
                 const double exact = expected + rows[static_cast<std::size_t>((c + 2 + static_cast<int>(hop)) % workers)][i];
-                expected = round_to_format<RoundingMode::stochastic>(exact, accumulator, word_of(stream, first + i));
+                expected = round_to_format<RoundingMode::stochastic>(exact, accumulator.cast(), word_of(stream, first + i));
             }
             ASSERT_EQ(sum[i], expected) << first + i;
         }

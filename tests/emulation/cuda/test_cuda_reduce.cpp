@@ -93,8 +93,7 @@ TEST(CudaReduce, ScalesGoInAndOut) {
     const FloatFormat format = parse_format("e4m3");
     AllReduceOptions options;
     options.topology = parse_topology("ring");
-    const Cast<double> cast = make_cast<double>(format, options.projection);
-    const Cast<double> accumulator = make_accumulator(format, options.projection);
+    const RowCast cast(format, options.projection), accumulator = make_accumulator(format, options.projection);
     for (const double scale : {1.0, 0.25, 3.5}) {
         std::vector<std::vector<double>> rows(4, std::vector<double>(500));
         std::vector<const double*> pointers;
