@@ -122,6 +122,12 @@ struct RowReader {
     static RowReader of(std::span<const double> row) {
         return {row.size(), [row](std::size_t first, std::size_t count) { return row.subspan(first, count); }};
     }
+    static RowReader of_zeros(std::size_t size) {
+        return {size, [zeros = Row()](std::size_t, std::size_t count) mutable {
+            if (zeros.size() < count) zeros.resize(count, 0.0);
+            return std::span<const double>(zeros).first(count);
+        }};
+    }
 };
 
 // Where a piece lies: it begins at element `first` of rows of `size`.
@@ -133,10 +139,12 @@ struct Place {
 std::span<double> piece_of(Row& row, const Place& place, std::size_t count);
 std::span<const double> piece_of(const Row& row, const Place& place, std::size_t count);
 
+inline constexpr std::size_t whole_row = std::numeric_limits<std::size_t>::max();
+
 // The steps of a scheme on a piece of the rows. However they are cut, every element comes to the same bits. All but
 // encode() may be left out. Pieces begin at multiples of sum_block (core/fixed_shape_sum.h) and of `run`.
 struct BlockPart {
-    std::size_t run = 1;  // consecutive elements that no cut may part; totals of longer runs are measured
+    std::size_t run = 1;  // consecutive elements that no cut may part, or whole_row; totals of longer runs are measured
 
     // Makes room in the state for a row of `size` a worker, before all else.
     std::function<void(State&, std::size_t workers, std::size_t size)> begin;

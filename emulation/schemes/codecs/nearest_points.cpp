@@ -82,19 +82,19 @@ Row offset_levels(int count) {
     return levels;
 }
 
-std::vector<PointProducts> nearest_point_products(std::span<const double> r, std::span<const double> levels, std::span<const double> units) {
+std::vector<PointProducts> nearest_point_products(const RowReader& r, std::span<const double> levels, std::span<const double> units) {
     const double largest = static_cast<double>(levels.size() - 1) / 2.0, offset = largest - std::floor(largest);
     double z[group], last[group];
     std::vector<PointProducts> products(units.size(), {0.0, 0.0});
-    for (std::size_t block = 0; block < r.size(); block += sum_block) {
-        const std::size_t end = std::min(r.size(), block + sum_block);
+    for (std::size_t block = 0; block < r.size; block += sum_block) {
+        const std::span<const double> row = r.read(block, std::min(sum_block, r.size - block));
         for (std::size_t u = 0; u < units.size(); ++u) {
             const double unit = units[u] == 0.0 ? 1.0 : units[u];
             const AddNearest::Levels at{1.0 / unit, largest, offset, 1.0 / largest};
             LaneSums<2> sums;
-            for (std::size_t first = block; first < end; first += group) {
-                const std::size_t given = std::min(group, end - first), whole = given / sum_lanes * sum_lanes;
-                const double* part = r.data() + first;
+            for (std::size_t first = 0; first < row.size(); first += group) {
+                const std::size_t given = std::min(group, row.size() - first), whole = given / sum_lanes * sum_lanes;
+                const double* part = row.data() + first;
                 std::int64_t near = 1;
                 if (whole == given && std::isfinite(at.inverse)) {
                     simd::run<AddNearest>(part, &at, given, static_cast<double*>(sums.lane[0]), static_cast<double*>(sums.lane[1]), &near);

@@ -23,7 +23,7 @@ struct PointProducts {
 
 // Of each unit: z[i] = the level that encode_levels (levels.h) gives r[i] / unit with LevelRule::nearest. r finite, units finite;
 // 0 counts as 1. levels: uniform_levels(largest), 1 <= largest <= 2^16, or offset_levels(count), count <= 2^16.
-std::vector<PointProducts> nearest_point_products(std::span<const double> r, std::span<const double> levels, std::span<const double> units);
+std::vector<PointProducts> nearest_point_products(const RowReader& r, std::span<const double> levels, std::span<const double> units);
 
 // fl(k / largest) of integers and halves of odd ones, |k| <= largest <= 2^16, without a division; reciprocal = fl(1 / largest).
 // The product is off by at most two units in its last place, which what is left of k tells: q high has so few bits that

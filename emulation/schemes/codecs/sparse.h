@@ -5,51 +5,71 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
+#include <limits>
+#include <span>
 #include <vector>
 
-#include "core/bits.h"
+#include "core/fixed_shape_sum.h"
+#include "core/ulps.h"
+#include "emulation/schemes/tensor_scheme.h"
 
 namespace apscope::detail {
 
-// The indices, ascending, of the `count` largest of size(0), ..., size(n - 1), which are at least 0; of equals the first.
+// The `count` largest of some sizes, of equals the first: those that keep() says yes to.
+struct Cutoff {
+    double size = -1.0, index = 0.0;  // of the last of them
+
+    bool keeps(double v, std::size_t i) const { return (v > size) | ((v == size) & (static_cast<double>(i) <= index)); }
+    Row row() const { return {size, index}; }
+    static Cutoff of(std::span<const double> row) { return {row[0], row[1]}; }
+};
+
+// Of n sizes, which are at least 0; visit(f) calls f(i, size of i) for all of them, in order.
 // A histogram of the sizes' leading bits says in which of its bins the last of them lies; that bin alone is searched.
-template <class Size>
-std::vector<std::size_t> largest(std::size_t n, std::size_t count, Size&& size) {
-    std::vector<std::size_t> index;
-    if (count >= n) {
-        index.resize(n);
-        std::iota(index.begin(), index.end(), std::size_t{0});
-        return index;
-    }
-    if (count == 0) return index;
+template <class Visit>
+Cutoff cutoff_of(std::size_t n, std::size_t count, Visit&& visit) {
+    if (count >= n) return {};
+    if (count == 0) return {std::numeric_limits<double>::infinity(), -1.0};
     constexpr int shift = 48;  // exponent and four fraction bits are left
     const auto bin_of = [](double v) { return bits_cast<std::uint64_t>(v + 0.0) >> shift; };
     std::vector<std::size_t> counts(std::size_t{1} << (63 - shift), 0);
-    for (std::size_t i = 0; i < n; ++i) ++counts[bin_of(size(i))];
+    visit([&](std::size_t, double v) { ++counts[bin_of(v)]; });
     std::size_t last = counts.size(), left = count;
     while (counts[--last] < left) left -= counts[last];
 
-    struct Sized {
-        double size;
-        std::size_t index;
-    };
-    std::vector<Sized> searched;
+    std::vector<Cutoff> searched;
     searched.reserve(counts[last]);
-    for (std::size_t i = 0; i < n; ++i) {
-        if (const double v = size(i); bin_of(v) == last) searched.push_back({v, i});
-    }
+    visit([&](std::size_t i, double v) {
+        if (bin_of(v) == last) searched.push_back({v, static_cast<double>(i)});
+    });
     const auto end = searched.begin() + static_cast<std::ptrdiff_t>(left - 1);
     std::nth_element(searched.begin(), end, searched.end(),
-                     [](const Sized& a, const Sized& b) { return a.size != b.size ? a.size > b.size : a.index < b.index; });
-    index.resize(count + 1);  // what is not kept goes where the next one will
+                     [](const Cutoff& a, const Cutoff& b) { return a.size != b.size ? a.size > b.size : a.index < b.index; });
+    return *end;
+}
+// Of the magnitudes of a row that is read.
+inline Cutoff cutoff_of_magnitudes(const RowReader& x, std::size_t count) {
+    return cutoff_of(x.size, count, [&](auto&& f) {
+        for (std::size_t first = 0; first < x.size; first += sum_block) {
+            const std::span<const double> part = x.read(first, std::min(sum_block, x.size - first));
+            for (std::size_t i = 0; i < part.size(); ++i) f(first + i, absolute(part[i]));
+        }
+    });
+}
+
+// The indices, ascending, of the `count` largest of size(0), ..., size(n - 1).
+template <class Size>
+std::vector<std::size_t> largest(std::size_t n, std::size_t count, Size&& size) {
+    const Cutoff cutoff = cutoff_of(n, count, [&](auto&& f) {
+        for (std::size_t i = 0; i < n; ++i) f(i, size(i));
+    });
+    std::vector<std::size_t> index(std::min(n, count) + 1);  // what is not kept goes where the next one will
     std::size_t kept = 0;
     for (std::size_t i = 0; i < n; ++i) {
-        const double v = size(i);
         index[kept] = i;
-        kept += v > end->size || (v == end->size && i <= end->index) ? 1 : 0;
+        kept += cutoff.keeps(size(i), i) ? 1 : 0;
     }
-    index.resize(count);
+    index.resize(kept);
     return index;
 }
 

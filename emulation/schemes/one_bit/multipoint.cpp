@@ -42,7 +42,7 @@ struct Choices {
     }
 };
 
-Choice best_choice(std::span<const double> r, const Row& levels, long search) {
+Choice best_choice(const RowReader& r, const Row& levels, long search) {
     const double amax = amax_of(r);
     double best = -1.0;
     Choice kept{0.0, 0.0};
@@ -60,10 +60,15 @@ Choice best_choice(std::span<const double> r, const Row& levels, long search) {
     return kept;
 }
 
-Message scaled_point(std::span<const double> r, const Row& levels, const Choice& choice, const RandomStream& none, bool packs) {
-    Message m = encode_levels(r, levels, choice.unit, LevelRule::nearest, none, packs);
-    for (std::size_t k = 0; k < r.size(); ++k) m.values[k] = levels[static_cast<std::size_t>(m.codes[k])] * choice.scale;
-    return m;
+struct ScaleLevels {
+    static APSCOPE_INLINE void run(const double* levels, const double* codes, double scale, std::size_t count, double* values) {
+#pragma GCC ivdep  // the values are a row of their own
+        for (std::size_t i = 0; i < count; ++i) values[i] = levels[static_cast<std::int32_t>(codes[i])] * scale;
+    }
+};
+void encode_point(Message& m, std::span<const double> r, const LevelTable& table, const Choice& choice, bool packs) {
+    encode_levels(m, r, table, choice.unit, LevelRule::nearest, {}, packs);
+    simd::run<ScaleLevels>(table.levels().data(), m.codes.data(), choice.scale, r.size(), m.values.data());
 }
 
 }  // namespace
@@ -85,20 +90,27 @@ SchemeDefinition multipoint_definition() {
         TensorScheme t;
         t.grid = "levels:" + std::to_string((1 << bits) - (zero ? 1 : 0));
         const Row levels = bits == 1 ? Row{} : zero ? uniform_levels((1 << (bits - 1)) - 1) : offset_levels(1 << bits);
-        if (bits > 1) {
-            t.select = [search, levels](const TrainingStep&, State&, const Rows& rows) {
+        BlockPart part;
+        if (bits == 1) {
+            part.measure = [](const TrainingStep&, const Parameters&, const RowReader& r) { return Row{sign_scale(r, SignScale::l1, r.size)}; };
+            part.encode = [](const TrainingStep& step, const Parameters&, std::span<const double> scale, const Place&, std::span<const double> r, int,
+                             Message& m) {
+                encode_signs(m, r, scale[0], 0, step.packs);
+                m.side_bits = 32;
+            };
+        } else {
+            part.select = [search, levels](const TrainingStep&, State&, std::span<const RowReader> rows) {
                 Parameters theta;
-                for (const Row& row : rows) theta.own.of<Choices>().of_worker.push_back(best_choice(row, levels, search));
+                for (const RowReader& row : rows) theta.own.of<Choices>().of_worker.push_back(best_choice(row, levels, search));
                 return theta;
             };
+            part.encode = [table = LevelTable(levels)](const TrainingStep& step, const Parameters& theta, std::span<const double>, const Place&,
+                                                       std::span<const double> r, int worker, Message& m) {
+                encode_point(m, r, table, theta.of<Choices>().of_worker.at(static_cast<std::size_t>(worker)), step.packs);
+                m.side_bits = 32;
+            };
         }
-        t.encode = [bits, levels](const TrainingStep& step, const Parameters& theta, std::span<const double> r, int worker) {
-            Message m;
-            if (bits == 1) encode_signs(m, r, sign_scale(RowReader::of(r), SignScale::l1, r.size()), 0, step.packs);
-            else m = scaled_point(r, levels, theta.of<Choices>().of_worker.at(static_cast<std::size_t>(worker)), step.stream(worker, 32), step.packs);
-            m.side_bits = 32;
-            return m;
-        };
+        t.set_blocks(std::move(part));
         return in_points(std::move(t), arguments.integer("points", 1, 64), arguments.fraction("nmse"));
     }};
 }

@@ -1,6 +1,7 @@
 #include "emulation/schemes/shared/points.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "emulation/machine/simd.h"
@@ -46,12 +47,21 @@ struct TakePoint {
     }
 };
 
-// What the inner scheme chose for every point, and how many each worker sends.
-struct Chosen {
-    std::vector<Parameters> points;
-    std::vector<long> counts;
+// What the inner scheme chose for a point, and what it measured of each worker's row, if it does.
+struct Point {
+    Parameters theta;
+    Rows own;
 
-    // The inner parameters of point j are named j/...; points/w is how many worker w sends.
+    std::span<const double> own_of(std::size_t worker) const {
+        return worker < own.size() ? std::span<const double>(own[worker]) : std::span<const double>();
+    }
+};
+
+struct Chosen {
+    std::vector<Point> points;
+    std::vector<long> counts;  // that each worker sends
+
+    // The inner parameters of point j are named j/..., what was measured j/own/w; points/w is how many worker w sends.
     void fields(Fields& f) {
         Rows rows;
         for (const long count : counts) rows.push_back({static_cast<double>(count)});
@@ -61,92 +71,143 @@ struct Chosen {
         const auto prefix = [](std::size_t j) { return std::to_string(j) + "/"; };
         NamedRows& all = f.all();
         for (std::size_t j = 0; f.writes() && j < points.size(); ++j) {
-            for (auto& [name, row] : points[j].rows()) all[prefix(j) + name] = std::move(row);
+            for (auto& [name, row] : points[j].theta.rows()) all[prefix(j) + name] = std::move(row);
+            f.rows(prefix(j) + "own", points[j].own);
         }
         const auto has = [&](std::size_t j) {
             return std::any_of(all.begin(), all.end(), [&](const auto& r) { return r.first.starts_with(prefix(j)); });
         };
         for (std::size_t j = 0; !f.writes() && has(j); ++j) {
-            NamedRows own;
+            Point& point = points.emplace_back();
+            f.rows(prefix(j) + "own", point.own);
+            NamedRows inner;
             for (auto r = all.lower_bound(prefix(j)); r != all.end() && r->first.starts_with(prefix(j)); r = all.erase(r)) {
-                own[r->first.substr(prefix(j).size())] = std::move(r->second);
+                inner[r->first.substr(prefix(j).size())] = std::move(r->second);
             }
-            points.push_back(Parameters::of_rows(std::move(own)));
+            point.theta = Parameters::of_rows(std::move(inner));
         }
     }
 };
 
 struct Points {
-    TensorScheme inner;
+    BlockPart inner;
     long max;
     double nmse;  // 0: always all points
 
-    Parameters select(const TrainingStep& step, State& state, const Rows& x) const {
+    // What the first `count` points leave of a row, to be read.
+    RowReader left_over(const TrainingStep& step, const Chosen& chosen, const RowReader& row, int worker, long count) const {
+        if (count == 0) return row;
+        struct Piece {
+            Row row;
+            std::size_t first = 0;
+            Message point;
+        };
+        const auto read = [this, &step, &chosen, row, worker, count, held = std::make_shared<Piece>()](std::size_t first, std::size_t n) {
+            Row& r = held->row;
+            if (first < held->first || first + n > held->first + r.size()) {
+                const bool whole = inner.run == whole_row;
+                const std::size_t begin = whole ? 0 : first / inner.run * inner.run;
+                const std::size_t end = whole ? row.size : std::min(row.size, (first + n + inner.run - 1) / inner.run * inner.run);
+                const std::span<const double> given = row.read(begin, end - begin);
+                r.assign(given.begin(), given.end());
+                held->first = begin;
+                for (long j = 0; j < count; ++j) {
+                    encode_point(step, chosen, j, {begin, row.size}, r, worker, held->point);
+                    simd::run<Subtract>(held->point.values.data(), r.size(), r.data());
+                }
+            }
+            return std::span<const double>(r).subspan(first - held->first, n);
+        };
+        return {row.size, read};
+    }
+
+    void encode_point(const TrainingStep& step, const Chosen& chosen, long j, const Place& place, std::span<const double> r, int worker,
+                      Message& m) const {
+        const Point& point = chosen.points.at(static_cast<std::size_t>(j));
+        inner.encode(at_point(step, static_cast<std::uint32_t>(j)), point.theta, point.own_of(static_cast<std::size_t>(worker)), place, r, worker, m);
+    }
+
+    Parameters select(const TrainingStep& step, State& state, std::span<const RowReader> x) const {
         Parameters theta;
-        auto& [points, counts] = theta.own.of<Chosen>();
-        counts.resize(x.size());
-        const bool looks = inner.select || nmse > 0.0;  // at what is left over
-        Rows r = looks ? x : Rows{};
+        Chosen& chosen = theta.own.of<Chosen>();
+        chosen.counts.assign(x.size(), 0);
         std::vector<bool> active(x.size(), true);
+        const auto squares = [](const RowReader& row) { return fixed_sum_of(row, square); };
         std::vector<double> enough;
-        for (const Row& row : x) enough.push_back(nmse * sum_of_squares(row));
+        for (std::size_t w = 0; w < x.size() && nmse > 0.0; ++w) enough.push_back(nmse * squares(x[w]));
         for (long j = 0; j < max; ++j) {
-            if (!looks) {
-                points.emplace_back();
-                std::ranges::fill(counts, max);
-                continue;
-            }
             const TrainingStep own = at_point(step, static_cast<std::uint32_t>(j));
-            for (std::size_t w = 0; w < r.size(); ++w) {
-                if (nmse > 0.0 && active[w] && sum_of_squares(r[w]) <= enough[w]) active[w] = false;
-                if (!active[w]) r[w].assign(r[w].size(), 0.0);  // it says nothing any more
-                else counts[w] = j + 1;
+            std::vector<RowReader> left;
+            for (std::size_t w = 0; w < x.size(); ++w) {
+                RowReader row = left_over(step, chosen, x[w], static_cast<int>(w), active[w] ? j : 0);
+                if (nmse > 0.0 && active[w] && squares(row) <= enough[w]) active[w] = false;
+                if (active[w]) chosen.counts[w] = j + 1;
+                left.push_back(active[w] ? std::move(row) : RowReader::of_zeros(x[w].size));
             }
-            const Parameters& chosen = points.emplace_back(inner.select ? inner.select(own, state, r) : Parameters{});
-            if (j + 1 == max) break;
-            for (std::size_t w = 0; w < r.size(); ++w) {
-                if (!active[w]) continue;
-                const Message point = inner.encode(own, chosen, r[w], static_cast<int>(w));
-                simd::run<Subtract>(point.values.data(), r[w].size(), r[w].data());
-            }
+            Point point;
+            if (inner.select) point.theta = inner.select(own, state, left);
+            for (std::size_t w = 0; w < x.size() && inner.measure; ++w) point.own.push_back(inner.measure(own, point.theta, left[w]));
+            chosen.points.push_back(std::move(point));
         }
         return theta;
     }
 
-    Message encode(const TrainingStep& step, const Chosen& chosen, std::span<const double> x, int worker) const {
+    void encode(const TrainingStep& step, const Chosen& chosen, const Place& place, std::span<const double> x, int worker, Message& m) const {
         Row r(x.begin(), x.end());
-        Message m;
-        m.values.resize(x.size());
+        Message point;
+        m.prepare(x.size(), false, false);
         m.side_bits = nmse > 0.0 ? 8 : 0;
         BitWriter bits;
         const long count = chosen.counts.at(static_cast<std::size_t>(worker));
+        if (count == 0) std::ranges::fill(m.values, 0.0);
         for (long j = 0; j < count; ++j) {
-            const Message point =
-                inner.encode(at_point(step, static_cast<std::uint32_t>(j)), chosen.points.at(static_cast<std::size_t>(j)), r, worker);
+            encode_point(step, chosen, j, place, r, worker, point);
             simd::run<TakePoint>(point.values.data(), j == 0, r.size(), m.values.data(), r.data());
             m.payload_bits += point.payload_bits;
             m.side_bits += point.side_bits;
             if (step.packs) append(bits, point);
         }
         m.payload = bits.take();
-        return m;
     }
 };
+
+// A scheme on whole rows as one whose pieces are whole rows.
+BlockPart as_blocks(const TensorScheme& scheme) {
+    if (scheme.blocks) return *scheme.blocks;
+    BlockPart part;
+    part.run = whole_row;
+    if (scheme.select) {
+        part.select = [select = scheme.select](const TrainingStep& step, State& state, std::span<const RowReader> rows) {
+            Rows x;
+            for (const RowReader& row : rows) {
+                const std::span<const double> all = row.read(0, row.size);
+                x.emplace_back(all.begin(), all.end());
+            }
+            return select(step, state, x);
+        };
+    }
+    part.encode = [encode = scheme.encode](const TrainingStep& step, const Parameters& theta, std::span<const double>, const Place&,
+                                           std::span<const double> x, int worker, Message& m) { m = encode(step, theta, x, worker); };
+    return part;
+}
 
 }  // namespace
 
 TensorScheme in_points(TensorScheme inner, long max, double nmse) {
     TensorScheme t = inner;
-    const Points points{std::move(inner), max, nmse};
-    t.select = [points](const TrainingStep& step, State& state, const Rows& x) { return points.select(step, state, x); };
-    t.encode = [points](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
-        return points.encode(step, theta.of<Chosen>(), x, worker);
-    };
+    const bool in_pieces = inner.blocks && !inner.forward && !inner.draws;  // what is left over does not depend on what is drawn
+    const auto points = std::make_shared<const Points>(as_blocks(inner), max, nmse);
+    BlockPart part;
+    part.run = points->inner.run;
+    part.select = [points](const TrainingStep& step, State& state, std::span<const RowReader> x) { return points->select(step, state, x); };
+    part.encode = [points](const TrainingStep& step, const Parameters& theta, std::span<const double>, const Place& place, std::span<const double> x,
+                           int worker, Message& m) { points->encode(step, theta.of<Chosen>(), place, x, worker, m); };
+    t.set_blocks(std::move(part));
+    t.forward = inner.forward;
+    if (!in_pieces) t.blocks.reset();
     t.crosses_topologies = t.is_exact_sum = t.reduction_draws = false;
     t.limits.reset();
-    t.blocks.reset();  // what is left over depends on whole rows
     t.topology = reductions::gather;
-    t.reduce = {};
     return t;
 }
 

@@ -22,20 +22,20 @@ struct Codebooks {
     int random_bits;
 };
 
-Message encode_buckets(std::span<const double> x, const Codebooks& books, const RandomStream& stream, bool packs) {
+// x: whole buckets of a tensor, the last of it may be shorter.
+void encode_buckets(Message& all, std::span<const double> x, const Place& place, const Codebooks& books, const RandomStream& stream, bool packs) {
     constexpr double largest = std::numeric_limits<float>::max();
-    Message all, part;
+    Message part;
     all.prepare(x.size(), true, true);
     LevelChooser chooser(books.levels, books.search, books.candidates);
     Row sent;  // what a codebook of fp32 numbers is made for
-    const std::size_t bucket = books.bucket == 0 ? std::max<std::size_t>(x.size(), 1) : books.bucket;
+    const std::size_t bucket = books.bucket == 0 ? std::max<std::size_t>(place.size, 1) : books.bucket;
     for (std::size_t first = 0; first < x.size(); first += bucket) {
         const std::span<const double> given = x.subspan(first, std::min(bucket, x.size() - first));
         sent.resize(given.size());
         for (std::size_t i = 0; i < given.size(); ++i) sent[i] = static_cast<float>(std::clamp(given[i], -largest, largest));
         Message& m = given.size() == x.size() ? all : part;
-        encode_levels(m, given, LevelTable(chooser.levels(sent)), 1.0, LevelRule::stochastic, stream, false, first);
-        all.side_bits += 32 * books.levels;
+        encode_levels(m, given, LevelTable(chooser.levels(sent)), 1.0, LevelRule::stochastic, stream, false, place.first + first);
         if (&m == &all) continue;
         const auto at = static_cast<std::ptrdiff_t>(first);
         std::copy(part.values.begin(), part.values.end(), all.values.begin() + at);
@@ -45,11 +45,11 @@ Message encode_buckets(std::span<const double> x, const Codebooks& books, const 
     }
     const int width = level_bits(books.levels);
     all.payload_bits = x.size() * static_cast<std::uint64_t>(width);
-    if (!packs) return all;
+    all.side_bits = (place.size + bucket - 1) / bucket * 32 * books.levels;
+    if (!packs) return;
     BitWriter bits;
     for (const double code : all.codes) bits.put(static_cast<std::uint64_t>(code), width);
     all.payload = bits.take();
-    return all;
 }
 
 }  // namespace
@@ -73,9 +73,11 @@ SchemeDefinition zipml_definition() {
         TensorScheme t;
         t.grid = "levels:" + std::to_string(books.levels);
         t.draws = true;
-        t.encode = [books](const TrainingStep& step, const Parameters&, std::span<const double> x, int worker) {
-            return encode_buckets(x, books, step.stream(worker, books.random_bits), step.packs);
-        };
+        BlockPart part;
+        part.run = books.bucket == 0 ? whole_row : books.bucket;
+        part.encode = [books](const TrainingStep& step, const Parameters&, std::span<const double>, const Place& place, std::span<const double> x,
+                              int worker, Message& m) { encode_buckets(m, x, place, books, step.stream(worker, books.random_bits), step.packs); };
+        t.set_blocks(std::move(part));
         return t;
     }};
 }

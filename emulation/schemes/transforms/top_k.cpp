@@ -13,22 +13,24 @@ namespace apscope::detail {
 
 namespace {
 
-Message encode(const TrainingStep& step, std::span<const double> x, double keep, bool packed) {
-    const std::vector<std::size_t> kept = largest(x.size(), kept_of(x.size(), keep), [&](std::size_t i) { return std::abs(x[i]); });
-    const int width = place_bits(x.size(), packed);
-    Message m;
-    m.values.assign(x.size(), 0.0);
-    BitWriter bits;
-    for (const std::size_t i : kept) {
-        const auto value = static_cast<float>(x[i]);
-        m.values[i] = value;
-        if (!step.packs) continue;
-        bits.put(i, width);
-        bits.put(bits_cast<std::uint32_t>(value), 32);
+void encode(Message& m, std::span<const double> x, const Cutoff& cutoff, const Place& place, bool packs, bool packed) {
+    const int width = place_bits(place.size, packed);
+    m.prepare(x.size(), false, false);
+    std::uint64_t kept = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        const bool keeps = cutoff.keeps(std::abs(x[i]), place.first + i);
+        m.values[i] = keeps ? static_cast<float>(x[i]) : 0.0;
+        kept += keeps ? 1 : 0;
     }
-    m.payload_bits = kept.size() * static_cast<std::uint64_t>(32 + width);
+    m.payload_bits = kept * static_cast<std::uint64_t>(32 + width);
+    if (!packs) return;
+    BitWriter bits;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        if (!cutoff.keeps(std::abs(x[i]), place.first + i)) continue;
+        bits.put(place.first + i, width);
+        bits.put(bits_cast<std::uint32_t>(static_cast<float>(m.values[i])), 32);
+    }
     m.payload = bits.take();
-    return m;
 }
 
 }  // namespace
@@ -44,8 +46,14 @@ SchemeDefinition top_k_definition() {
         constexpr std::array<std::string_view, 2> widths{"32", "packed"};
         TensorScheme t;
         t.grid = "sparse:fp32";
-        t.encode = [keep = arguments.number("keep", 1e-9, 1.0), packed = arguments.choice("index", widths) == "packed"](
-                       const TrainingStep& step, const Parameters&, std::span<const double> x, int) { return encode(step, x, keep, packed); };
+        BlockPart part;
+        part.measure = [keep = arguments.number("keep", 1e-9, 1.0)](const TrainingStep&, const Parameters&, const RowReader& x) {
+            return cutoff_of_magnitudes(x, kept_of(x.size, keep)).row();
+        };
+        part.encode = [packed = arguments.choice("index", widths) ==
+                                "packed"](const TrainingStep& step, const Parameters&, std::span<const double> own, const Place& place,
+                                          std::span<const double> x, int, Message& m) { encode(m, x, Cutoff::of(own), place, step.packs, packed); };
+        t.set_blocks(std::move(part));
         return t;
     }};
 }

@@ -61,7 +61,7 @@ TEST_P(NearestPoints, AreThePlainOnes) {
                         r.push_back(value(random, largest, unit == 0.0 ? 1.0 : unit, kind));
                         z.push_back(levels[plain_code(r[i] / (unit == 0.0 ? 1.0 : unit), levels)]);
                     }
-                    const PointProducts found = nearest_point_products(r, levels, std::vector{0.7, unit}).at(1);
+                    const PointProducts found = nearest_point_products(RowReader::of(r), levels, std::vector{0.7, unit}).at(1);
                     ASSERT_EQ(std::bit_cast<std::uint64_t>(found.along), std::bit_cast<std::uint64_t>(product(r, z)))
                         << largest << ", " << unit << ", " << n;
                     ASSERT_EQ(std::bit_cast<std::uint64_t>(found.length), std::bit_cast<std::uint64_t>(product(z, z)))
