@@ -47,8 +47,8 @@ def measure(trace: str, folder: Path, schemes: list[str]) -> dict[str, Any]:
     return found
 
 
-def answers(report: Path) -> dict[str, float]:
-    """Seconds until the page is there, and milliseconds in which it answers a box of a filter while a part is in sight: the middle one of five."""
+def answers(report: Path) -> dict[str, Any]:
+    """Seconds until the page is there, and of every part the milliseconds in which it answers a box of a filter while it is in sight, five times."""
     browser = Browser()
     try:
         found = {"open": browser.open(report.as_uri(), READY, timeout=180)}
@@ -56,11 +56,10 @@ def answers(report: Path) -> dict[str, float]:
             browser.run(f"document.getElementById('{part}').scrollIntoView()")
             browser.wait(f"document.querySelector('#{part} svg, #{part} tbody tr')")
             browser.run("new Promise((done) => setTimeout(done, 300))")  # until the page knows what is in sight
-            took = []
+            found[part] = []
             for _ in range(5):
                 browser.run(CLICK)
-                took.append(browser.run("apscopePage.took"))
-            found[part] = statistics.median(took)
+                found[part].append(browser.run("apscopePage.took"))
         if browser.messages:
             raise SystemExit(f"the page says {browser.messages}")
         return found
@@ -84,7 +83,7 @@ def lines_of(trace: apscope.Trace, schemes: int, found: dict[str, Any], load: fl
         ),
     ]
     if found["browser"]:
-        parts = {name: took for name, took in found["browser"].items() if name != "open"}
+        parts = {name: statistics.median(took) for name, took in found["browser"].items() if name != "open"}
         lines += ["", f"Chromium has the page ready in {found['browser']['open']:.1f} s. A box of a filter is answered in "
                   f"{statistics.median(parts.values()):.0f} ms in the middle: " + ", ".join(f"{name} {took:.0f}" for name, took in parts.items()) + "."]  # fmt: skip
     return lines

@@ -58,7 +58,8 @@ async function start() {
     const began = performance.now();
     view = look(data, traces.get(state.trace), state);
     for (const part of parts) part.stale ||= !DEPENDS[part.id] || DEPENDS[part.id](state) !== part.key;
-    draw(false, inWindow);
+    const seen = new Set(parts.map((p) => p.section).filter(inWindow)); // asked before anything is drawn: the browser lays the page out once
+    draw(false, (section) => seen.has(section));
     page.took = performance.now() - began;
     setTimeout(draw);
   }
