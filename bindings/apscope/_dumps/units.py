@@ -13,6 +13,7 @@ from .numpy_files import NpyReader, NpzReader
 from .reader import Reader
 from .safetensors_file import MAX_HEADER, SafetensorsReader, ShardedReader
 from .sources import File, Source
+from .te_statistics import is_te_log
 from .torch_files import TorchProcess, TorchReader
 from .zarr_store import ZarrReader
 
@@ -67,6 +68,10 @@ def find_units(source: Source) -> tuple[list[Unit], list[str]]:
         else:
             units.append(Unit(kind, stem_of(file.name), file.label, [file]))
     if not units:
+        if any(map(is_te_log, others)):
+            raise ValueError(
+                f"{source.text} holds statistics of TransformerEngine and no tensors; they stand beside a trace's with apscope info TRACE --beside LOG"
+            )
         seen = f"; it holds {others[0]}" + (f" and {len(others) - 1} other files" if len(others) > 1 else "") if others else ""
         raise ValueError(f"{source.text} holds no array in a torch, npz, npy, safetensors, HDF5 or zarr file{seen}")
     places = {file.name: i for i, file in enumerate(source.files)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from .._traces.opening import open_trace
+from .._traces.trace import Trace
 from .._traces.trace_info import check, describe
 
 
@@ -15,14 +16,19 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         description="Prints what a trace holds, and what the gradients of its first, middle and last step are like.",
     )
     parser.add_argument("trace", metavar="TRACE", help="the trace's folder, or a URL that fsspec reads")
-    parser.add_argument("--all", action="store_true", help="every tensor, not the 20 largest")
+    parser.add_argument("--all", action="store_true", help="every tensor, not the 20 largest; of --beside every number, not the first 20")
     parser.add_argument("--no-values", action="store_true", help="what the manifest says; read no gradient")
+    parser.add_argument(
+        "--beside", metavar="LOG", help="the statistics that TransformerEngine logged, a file or folder, beside the trace's own; print nothing else"
+    )
     parser.add_argument("--check", action="store_true", help="compare every file with its SHA-256 and shapes")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     trace = open_trace(args.trace)
+    if args.beside is not None:
+        return beside(trace, args.beside, 0 if args.all else 20)
     print(describe(trace))
     if not args.no_values:
         from .._traces.values import describe_values
@@ -30,4 +36,24 @@ def run(args: argparse.Namespace) -> int:
         print("\n" + describe_values(trace, 0 if args.all else 20))
     if args.check:
         print(f"\n{check(trace, progress=True)} files are what the manifest says")
+    return 0
+
+
+def beside(trace: Trace, log: str, most: int) -> int:
+    from .._dumps.te_statistics import beside_te_statistics
+    from ._table import print_table
+
+    table = beside_te_statistics(trace, log)
+    table = table[table["trace_tensor"] != ""]
+    shown = table.head(most or len(table))
+    words = ("tensor", "statistic")
+    heads = ["step", "rank", *words, "TransformerEngine", "trace", "all ranks"]
+    cells = zip(*(shown[column] for column in ("step", "rank", "trace_tensor", "statistic", "value", "own", "all_ranks")))
+    print_table(
+        heads,
+        [[str(s), str(r), tensor, statistic, *("-" if x != x else f"{x:.7g}" for x in numbers)] for s, r, tensor, statistic, *numbers in cells],
+        words,
+    )
+    if len(shown) < len(table):
+        print(f"... and {len(table) - len(shown)} more; --all shows them")
     return 0

@@ -1,4 +1,4 @@
-"""Making traces: a framework-free writer, the conversion of foreign dumps, and one thin adapter a file for PyTorch.
+"""Making traces: a framework-free writer, the conversion of foreign dumps, TransformerEngine's logs, and one thin adapter a file for PyTorch.
 
 The adapters import torch, so they are imported by name: ``apscope.record.torch_ddp``,
 ``torch_workers``, ``torch_optimizer`` and ``torch_layers``.
@@ -14,12 +14,15 @@ from ._writer import TraceWriter
 
 if _TYPE_CHECKING:
     from .._dumps.conversion import Conversion, convert
+    from .._dumps.te_statistics import beside_te_statistics, te_statistics
 
-__all__ = ["Conversion", "Overhead", "Recorder", "TraceWriter", "convert", "guess_role"]
+__all__ = ["Conversion", "Overhead", "Recorder", "TraceWriter", "beside_te_statistics", "convert", "guess_role", "te_statistics"]
+
+_OF_DUMPS = {"Conversion": "conversion", "convert": "conversion", "beside_te_statistics": "te_statistics", "te_statistics": "te_statistics"}
 
 
 def __getattr__(name: str) -> _Any:
     """Names of the conversion wait for their first use, because it writes with this package's writer."""
-    if name in ("Conversion", "convert"):
-        return getattr(_importlib.import_module("apscope._dumps.conversion"), name)
+    if name in _OF_DUMPS:
+        return getattr(_importlib.import_module(f"apscope._dumps.{_OF_DUMPS[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
