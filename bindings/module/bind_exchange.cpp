@@ -76,6 +76,7 @@ void set_parts(TensorScheme& t, const py::dict& parts, int bits) {
             return m;
         };
         t.draws = true;  // it may have drawn; its moments are not known
+        t.decode_sum = {};
         t.limits.reset();
         t.transport = {};
         if (t.crosses_topologies && !parts.contains("reduce")) {  // values of its own are not numbers of the base's format
@@ -84,8 +85,8 @@ void set_parts(TensorScheme& t, const py::dict& parts, int bits) {
         }
     }
     if (const Function f = part("reduce")) {
-        t.crosses_topologies = false;
-        t.is_exact_sum = false;
+        t.crosses_topologies = t.is_exact_sum = false;
+        t.decode_sum = {};
         t.reduction_draws = t.draws;
         t.reduce = [f](const TrainingStep& step, State& state, const Parameters& theta, const std::vector<Message>& sent, const Topology&) {
             const py::gil_scoped_acquire acquire;

@@ -83,7 +83,7 @@ TensorScheme as_tensor_scheme(const FloatScheme& scheme) {
         t.reduction_draws = is_stochastic(scheme.reduction.projection.rounding);
         t.draws = t.draws || t.reduction_draws;
         part.reduce = [reduction = scheme.reduction, accumulator = make_accumulator(scheme.reduction.accumulate, scheme.reduction.projection)](
-                          const TrainingStep& step, const Parameters& theta, const Place& place, const std::vector<Message>& sent,
+                          const TrainingStep& step, const State&, const Parameters& theta, const Place& place, const std::vector<Message>& sent,
                           const Topology& topology, Row& sum) { reduce_in_format(reduction, accumulator, step, theta, place, sent, topology, sum); };
     }
     t.set_blocks(std::move(part));

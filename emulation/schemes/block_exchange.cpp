@@ -56,6 +56,7 @@ std::vector<RowReader> BlockExchange::readers() {
             special_.clear();
             widen_gradients(gradients_[w].subspan(first, count), scheme_.sees_special, w, row, special_);
             if (part_.compensate) part_.compensate(step_, state_, {first, elements_}, row, static_cast<int>(w));
+            if (part_.adjust) part_.adjust(step_, state_, {first, elements_}, row, static_cast<int>(w));
             return row;
         }});
     }
@@ -74,6 +75,8 @@ void BlockExchange::read(std::size_t first) {
         if (part_.compensate) part_.compensate(step_, state_, place(), row, static_cast<int>(w));
     }
     if (part_.forward) part_.forward(step_, e_.intended, turned_);
+    else if (part_.adjust) turned_ = e_.intended;
+    for (std::size_t w = 0; w < turned_.size() && part_.adjust; ++w) part_.adjust(step_, state_, place(), turned_[w], static_cast<int>(w));
     for (SpecialValue& s : special_) s.intended = e_.intended[s.worker][s.element];
 }
 
@@ -81,7 +84,7 @@ const Exchange& BlockExchange::send(const PhiloxKey& key, bool keeps) {
     step_.key = key;
     for (const SpecialValue& s : special_) e_.intended[s.worker][s.element] = s.intended;  // restore() wrote over it
     for (std::size_t w = 0; w < e_.sent.size(); ++w) {
-        const Row& x = part_.forward ? turned_[w] : e_.intended[w];
+        const Row& x = turned_.empty() ? e_.intended[w] : turned_[w];
         part_.encode(step_, theta_, own_[w], place(), x, static_cast<int>(w), e_.sent[w]);
     }
     if (scheme_.limits && !theta_.scales.empty()) {
@@ -89,7 +92,7 @@ const Exchange& BlockExchange::send(const PhiloxKey& key, bool keeps) {
         for (std::size_t i = 0; i < e_.scales.size(); ++i) e_.scales[i] = theta_.scales[(first_ + i) / theta_.unit];
     }
     for (std::size_t t = 0; t < topologies_.size(); ++t) {
-        if (part_.reduce) part_.reduce(step_, theta_, place(), e_.sent, topologies_[t], e_.reduced[t]);
+        if (part_.reduce) part_.reduce(step_, state_, theta_, place(), e_.sent, topologies_[t], e_.reduced[t]);
         else gathered_sum(e_.sent, e_.reduced[t]);
     }
     if (keeps && part_.update) part_.update(step_, state_, place(), e_);

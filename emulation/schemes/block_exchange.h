@@ -52,7 +52,7 @@ private:
     Parameters theta_;
     Rows own_;    // of each worker, as measured
     Row buffer_;  // of the readers
-    Rows turned_;  // what forward() made
+    Rows turned_;  // what forward() and adjust() made
     Exchange e_;
     std::vector<SpecialValue> special_;  // of the piece at hand
 };

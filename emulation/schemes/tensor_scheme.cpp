@@ -132,10 +132,12 @@ void TensorScheme::set_blocks(BlockPart part) {
         };
     }
     forward = {};
-    if (p->forward) {
-        forward = [p](const TrainingStep& step, const State&, const Rows& rows) {
+    if (p->forward || p->adjust) {
+        forward = [p](const TrainingStep& step, const State& state, const Rows& rows) {
             Rows x;
-            p->forward(step, rows, x);
+            if (p->forward) p->forward(step, rows, x);
+            else x = rows;
+            for (std::size_t w = 0; w < x.size() && p->adjust; ++w) p->adjust(step, state, {0, x[w].size()}, x[w], static_cast<int>(w));
             return x;
         };
     }
@@ -157,9 +159,9 @@ void TensorScheme::set_blocks(BlockPart part) {
     };
     reduce = {};
     if (p->reduce) {
-        reduce = [p](const TrainingStep& step, State&, const Parameters& theta, const std::vector<Message>& sent, const Topology& topology) {
+        reduce = [p](const TrainingStep& step, State& state, const Parameters& theta, const std::vector<Message>& sent, const Topology& topology) {
             Row sum;
-            p->reduce(step, theta, {0, sent.at(0).values.size()}, sent, topology, sum);
+            p->reduce(step, state, theta, {0, sent.at(0).values.size()}, sent, topology, sum);
             return sum;
         };
     }
@@ -191,36 +193,49 @@ Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, Sta
         else if (theta.scale) e.scales = {*theta.scale};
     }
 
+    const auto back = [&](Row& row) {
+        scheme.inverse(step, state, row);
+        check_length(row, n, "inverse");
+    };
+    const auto turn_back = [&](Message& message) {
+        if (!scheme.inverse) return;
+        const bool drawn = !message.variance.empty();
+        back(message.values);
+        if (!drawn) return;
+        back(message.bias);
+        if (scheme.inverse_variance) message.variance = scheme.inverse_variance(step, state, message.variance);
+        else message.variance.assign(n, std::numeric_limits<double>::quiet_NaN());
+        check_length(message.variance, n, "inverse_variance");
+    };
+    Row codes(scheme.decode_sum ? length : 0);
     for (std::size_t w = 0; w < x.size(); ++w) {
         Message message = scheme.encode(step, theta, x[w], static_cast<int>(w));
-        check_length(message.values, x[w].size(), "encode");
-        e.sent.push_back(std::move(message));
+        check_length(message.values, length, "encode");
         if (scheme.forward) turned[w] = Row();
+        if (scheme.decode_sum) {
+            check_length(message.codes, length, "encode's codes");
+            simd::run<AddRow>(message.codes.data(), length, codes.data());
+            message.codes = Row();
+            turn_back(message);
+        }
+        e.sent.push_back(std::move(message));
     }
-    const Topology own{Topology::Kind::gather, 0, false};
-    const std::span<const Topology> wanted = scheme.crosses_topologies ? topologies : std::span(&own, 1);
-    for (const Topology& topology : wanted) {
-        Row sum;
-        if (scheme.reduce) sum = scheme.reduce(step, state, theta, e.sent, topology);
-        else gathered_sum(e.sent, sum);
-        check_length(sum, length, "reduce");
-        e.reduced.push_back(std::move(sum));
+    if (scheme.decode_sum) {
+        scheme.decode_sum(step, theta, codes);
+        e.reduced.push_back(std::move(codes));
+    } else {
+        const Topology own{Topology::Kind::gather, 0, false};
+        const std::span<const Topology> wanted = scheme.crosses_topologies ? topologies : std::span(&own, 1);
+        for (const Topology& topology : wanted) {
+            Row sum;
+            if (scheme.reduce) sum = scheme.reduce(step, state, theta, e.sent, topology);
+            else gathered_sum(e.sent, sum);
+            check_length(sum, length, "reduce");
+            e.reduced.push_back(std::move(sum));
+        }
+        for (Message& message : e.sent) turn_back(message);
     }
     if (scheme.inverse) {
-        const auto back = [&](Row& row) {
-            scheme.inverse(step, state, row);
-            check_length(row, n, "inverse");
-        };
-        for (Message& message : e.sent) {
-            if (!scheme.update) message.codes = Row();  // added by now
-            const bool drawn = !message.variance.empty();
-            back(message.values);
-            if (!drawn) continue;
-            back(message.bias);
-            if (scheme.inverse_variance) message.variance = scheme.inverse_variance(step, state, message.variance);
-            else message.variance.assign(n, std::numeric_limits<double>::quiet_NaN());
-            check_length(message.variance, n, "inverse_variance");
-        }
         for (Row& row : e.reduced) back(row);
     }
     for (const Message& message : e.sent) check_length(message.values, n, "encode");

@@ -152,6 +152,8 @@ struct BlockPart {
     std::function<void(const TrainingStep&, State&, const Place&, std::span<const double> gradients, int worker)> take;
     // From the gradients to what the worker wants to send, in place; as often as it is read.
     std::function<void(const TrainingStep&, const State&, const Place&, std::span<double>, int worker)> compensate;
+    // From there to what select(), measure() and encode() get, where that is something else, in place; as often as it is read.
+    std::function<void(const TrainingStep&, const State&, const Place&, std::span<double>, int worker)> adjust;
     // For all workers; draws nothing.
     std::function<Parameters(const TrainingStep&, State&, std::span<const RowReader>)> select;
     // The totals of a worker's row that its own encode() needs, as numbers of any meaning; draws nothing.
@@ -163,7 +165,8 @@ struct BlockPart {
                        Message&)>
         encode;
     // Without one: gathered_sum().
-    std::function<void(const TrainingStep&, const Parameters&, const Place&, const std::vector<Message>&, const Topology&, Row& sum)> reduce;
+    std::function<void(const TrainingStep&, const State&, const Parameters&, const Place&, const std::vector<Message>&, const Topology&, Row& sum)>
+        reduce;
     // The state for the next step, from a piece of the exchange; then, once a step, what is left to do.
     std::function<void(const TrainingStep&, State&, const Place&, const Exchange&)> update;
     std::function<void(const TrainingStep&, State&)> end;
@@ -174,6 +177,7 @@ struct TensorScheme {
     std::string topology{reductions::gather};  // column `topology` of its own reduction
     bool crosses_topologies = false;   // reduces by any topology, as its caller asks; never changes the state
     bool keeps_state = false;          // steps must come in order
+    bool feeds_errors_back = false;    // remembers what it did not send
     bool compares_intended = false;    // what was to be sent (a momentum) is a truth of its own, beside the gradient
     bool is_exact_sum = false;         // reduce() is the sum of the values, but for fp64's rounding
     bool draws = false;                // random words decide something
@@ -195,6 +199,8 @@ struct TensorScheme {
     std::function<Message(const TrainingStep&, const Parameters& theta, std::span<const double>, int worker)> encode;
     // Without one: values narrowed to fp32 and added in fp32, in rank order (gather).
     std::function<Row(const TrainingStep&, State&, const Parameters& theta, const std::vector<Message>&, const Topology&)> reduce;
+    // Instead of it, where codes add up: from their sum, in rank order, to what it stands for, in place. No message keeps its codes then.
+    std::function<void(const TrainingStep&, const Parameters& theta, Row& sum)> decode_sum;
     std::function<void(const TrainingStep&, State&, const Exchange&)> update;
 
     std::optional<BlockPart> blocks;  // of a scheme that is point-wise but for totals

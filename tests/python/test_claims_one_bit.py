@@ -175,6 +175,12 @@ def test_EF1_all_that_was_sent_is_all_gradients_less_the_last_error(trace, spec)
     assert last.any() and (np.abs(sent + last - given) <= 1e-13 * size).all()
 
 
+@pytest.mark.parametrize("inner", ["error_feedback(sign)", "onebit_adam", "error_feedback(powersgd)"])
+def test_errors_are_fed_back_once(inner):
+    with pytest.raises(ValueError, match=r"feeds its errors back by itself; use it without error_feedback"):
+        apscope.schemes.ErrorFeedback(inner)
+
+
 def test_EF2_the_error_stays_under_the_bound_of_a_contraction(trace):
     """|p - C(p)|^2 <= (1 - delta) |p|^2 at every step, sigma the largest |g|: |e|^2 <= 4 (1 - delta) sigma^2 / delta^2, and
     (1 - delta) sigma^2 / (1 - sqrt(1 - delta))^2, which is tighter. delta: the least one met."""

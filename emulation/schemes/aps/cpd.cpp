@@ -109,9 +109,8 @@ TensorScheme cpd_scheme(const Cpd& cpd, std::string grid) {
     };
     part.encode = [cpd](const TrainingStep& step, const Parameters& theta, std::span<const double>, const Place&, std::span<const double> x, int,
                         Message& m) { encode(m, cpd, step, static_cast<float>(theta.common_scale()), x); };
-    part.reduce = [cpd](const TrainingStep&, const Parameters& theta, const Place&, const std::vector<Message>& sent, const Topology&, Row& sum) {
-        add(cpd, sent, static_cast<float>(theta.common_scale()), sum);
-    };
+    part.reduce = [cpd](const TrainingStep&, const State&, const Parameters& theta, const Place&, const std::vector<Message>& sent, const Topology&,
+                        Row& sum) { add(cpd, sent, static_cast<float>(theta.common_scale()), sum); };
     t.set_blocks(std::move(part));
     return t;
 }

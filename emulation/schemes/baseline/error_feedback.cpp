@@ -85,7 +85,11 @@ SchemeDefinition error_feedback_definition() {
                                         "error_feedback does not see; use a scheme that scales each tensor by itself");
         }
         TensorScheme t = as_tensor_scheme(*arguments.inner);
-        t.keeps_state = true;
+        if (t.feeds_errors_back) {
+            throw std::invalid_argument("scheme '" + arguments.inner->spec +
+                                        "' feeds its errors back by itself; use it without error_feedback, or another scheme in it");
+        }
+        t.keeps_state = t.feeds_errors_back = true;
         const double decay = arguments.number("decay", 0.0, 1.0);
         if (t.blocks) t.set_blocks(in_blocks(*t.blocks, decay));
         else on_whole_tensors(t, decay);

@@ -148,8 +148,8 @@ SchemeDefinition birder_definition() {
             if (group > 1) node_message(m, u, step, place, w, group);
             else draw(m, u, step, w, worker_hop, place.first);
         };
-        part.reduce = [](const TrainingStep& step, const Parameters&, const Place& place, const std::vector<Message>& sent, const Topology&,
-                         Row& sum) { answer(step, place, sent, sum); };
+        part.reduce = [](const TrainingStep& step, const State&, const Parameters&, const Place& place, const std::vector<Message>& sent,
+                         const Topology&, Row& sum) { answer(step, place, sent, sum); };
         t.set_blocks(std::move(part));
         return t;
     }};

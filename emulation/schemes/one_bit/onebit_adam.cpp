@@ -10,9 +10,12 @@
 // `warmup` steps the momentum is sent in a float format, without errors, and added exactly. The
 // variance, frozen after the warm-up, is the optimizer's affair. The payload is the first phase's; the second
 // moves as many bits again, as a ring does. Its own truth is m_w.
+#include <algorithm>
 #include <array>
 
+#include "core/fixed_shape_sum.h"
 #include "core/named_formats.h"
+#include "emulation/machine/simd.h"
 #include "emulation/schemes/codecs/float_row.h"
 #include "emulation/schemes/codecs/signs.h"
 #include "emulation/schemes/definition.h"
@@ -34,61 +37,124 @@ struct Memory {
     }
 };
 
-struct Phase {
+struct Phases {
     bool warm = false;  // the momentum is sent in a float format
+    Row scales;         // of each worker's v, and of the chunk of V that it serves
+    Row answers;
+    Row padding;        // v behind the tensor, worker by worker
 
-    void fields(Fields& f) { f.numbers("warm", warm); }
+    void fields(Fields& f) {
+        f.numbers("warm", warm);
+        f.row("worker_scale", scales);
+        f.row("server_scale", answers);
+        f.row("padding", padding);
+    }
 };
 
-void take_momentum(State& state, Rows& rows, double beta) {
-    Row& m = state.of<Memory>().momentum;
-    m.resize(rows[0].size());
-    for (Row& row : rows) {
-        for (std::size_t i = 0; i < row.size(); ++i) row[i] = beta * m.at(i) + (1.0 - beta) * row[i];
-    }
-}
+double signed_as(double v, double scale) { return v >= 0.0 ? scale : -scale; }
 
-// What the workers encode: padded, with what they did not send before.
-Rows with_errors(const State& state, const Rows& rows) {
-    const Rows& errors = state.of<Errors>().rows;
-    Rows v = rows;
-    for (std::size_t w = 0; w < v.size(); ++w) {
-        v[w].resize(padded_length(rows[w].size(), rows.size()), 0.0);
-        for (std::size_t i = 0; i < v[w].size() && !errors.empty(); ++i) v[w][i] += errors.at(w).at(i);
+struct TakeMomentum {
+    static APSCOPE_INLINE void run(const double* m, double beta, std::size_t count, double* row) {
+        for (std::size_t i = 0; i < count; ++i) row[i] = beta * m[i] + (1.0 - beta) * row[i];
     }
-    return v;
-}
+};
+struct AddSigns {
+    static APSCOPE_INLINE void run(const double* v, double scale, std::size_t count, double* sum) {
+        for (std::size_t i = 0; i < count; ++i) sum[i] += v[i] >= 0.0 ? scale : -scale;
+    }
+};
+struct AddRow {
+    static APSCOPE_INLINE void run(const double* row, std::size_t count, double* sum) {
+        for (std::size_t i = 0; i < count; ++i) sum[i] += row[i];
+    }
+};
 
-Row serve(State& state, const std::vector<Message>& sent) {
-    Row v = exact_sum(sent);
-    const std::size_t workers = sent.size(), chunk = v.size() / workers;
-    Row& error = state.of<Memory>().server_error;
-    error.resize(v.size());
-    for (std::size_t i = 0; i < v.size(); ++i) v[i] = v[i] / static_cast<double>(workers) + error.at(i);
+// v behind the first `elements` is all error; and V, from the signs of all workers.
+class Padding {
+public:
+    Padding(State& state, std::size_t workers, std::size_t elements)
+        : errors_(state.of<Errors>().rows), server_(state.of<Memory>().server_error), elements_(elements), workers_(workers) {}
+
+    std::size_t length() const { return server_.size() - elements_; }
+    // The row, and its padding behind.
+    RowReader behind(const RowReader& row, std::size_t w) const {
+        return {server_.size(), [&row, w, this, whole = Row()](std::size_t first, std::size_t count) mutable {
+            const std::size_t own = first < elements_ ? std::min(count, elements_ - first) : 0;
+            if (own == count) return row.read(first, count);
+            whole.resize(count);
+            if (own > 0) std::ranges::copy(row.read(first, own), whole.begin());
+            for (std::size_t i = own; i < count; ++i) whole[i] = errors_.at(w).at(first + i);
+            return std::span<const double>(whole);
+        }};
+    }
+    // What is left of it for the next step: it belongs to no piece.
+    void keep(const Phases& phases) {
+        const std::size_t chunk = server_.size() / workers_;
+        for (std::size_t i = elements_; i < server_.size(); ++i) {
+            for (std::size_t w = 0; w < workers_; ++w) errors_[w][i] -= signed_as(errors_[w][i], phases.scales[w]);
+            server_[i] -= signed_as(server_[i], phases.answers[i / chunk]);
+        }
+    }
+
+private:
+    Rows& errors_;
+    Row& server_;
+    std::size_t elements_, workers_;
+};
+
+// The scales of both phases. The server's errors become V, which answers() and keep() go on from.
+Phases measure(State& state, std::span<const RowReader> rows) {
+    Phases phases;
+    const std::size_t workers = rows.size(), elements = rows[0].size;
+    Padding padding(state, workers, elements);
+    Row& server = state.of<Memory>().server_error;
+    std::vector<RowReader> v;
+    for (std::size_t w = 0; w < workers; ++w) v.push_back(padding.behind(rows[w], w));
+    for (const RowReader& row : v) phases.scales.push_back(sign_scale(row, SignScale::l2, row.size));
+    Row mean;
+    for (std::size_t first = 0; first < server.size(); first += sum_block) {
+        const std::size_t count = std::min(sum_block, server.size() - first);
+        mean.assign(count, 0.0);
+        for (std::size_t w = 0; w < workers; ++w) simd::run<AddSigns>(v[w].read(first, count).data(), phases.scales[w], count, mean.data());
+        for (double& x : mean) x /= static_cast<double>(workers);
+        simd::run<AddRow>(mean.data(), count, server.data() + first);
+    }
+    const std::size_t chunk = server.size() / workers;
     for (std::size_t c = 0; c < workers; ++c) {
-        const std::span<double> part = std::span(v).subspan(c * chunk, chunk);
-        Message answer;
-        encode_signs(answer, part, sign_scale(RowReader::of(part), SignScale::l2, chunk), 0, false);
-        for (std::size_t i = 0; i < chunk; ++i) {
-            error[c * chunk + i] = part[i] - answer.values[i];
-            part[i] = static_cast<double>(workers) * answer.values[i];
-        }
+        phases.answers.push_back(sign_scale(RowReader::of(std::span(server).subspan(c * chunk, chunk)), SignScale::l2, chunk));
     }
-    return v;
+    for (std::size_t w = 0; w < workers; ++w) {
+        const std::span<const double> tail = std::span(state.of<Errors>().rows.at(w)).subspan(elements);
+        phases.padding.insert(phases.padding.end(), tail.begin(), tail.end());
+    }
+    padding.keep(phases);
+    return phases;
 }
 
-void keep(State& state, const Exchange& e, bool warm) {
-    if (!warm) {
-        Rows v = with_errors(state, e.intended);
-        for (std::size_t w = 0; w < v.size(); ++w) {
-            for (std::size_t i = 0; i < v[w].size(); ++i) v[w][i] -= e.sent[w].codes[i];
-        }
-        state.of<Errors>().rows = std::move(v);
+// The sum that all workers get: W C(V).
+void answer(const State& state, const Phases& phases, const Place& place, std::size_t workers, Row& sum) {
+    const Row& server = state.of<Memory>().server_error;
+    const std::size_t chunk = server.size() / workers;
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+        const std::size_t at = place.first + i;
+        sum[i] = static_cast<double>(workers) * signed_as(server[at], phases.answers[at / chunk]);
     }
+}
+
+void keep(State& state, const Place& place, const Exchange& e, bool warm) {
     Memory& memory = state.of<Memory>();
-    memory.momentum = e.reduced[0];
-    for (double& x : memory.momentum) x /= static_cast<double>(e.sent.size());
-    ++memory.steps;
+    const Row& sum = e.reduced[0];
+    const auto workers = static_cast<double>(e.sent.size());
+    const std::span<double> momentum = piece_of(memory.momentum, place, sum.size());
+    for (std::size_t i = 0; i < sum.size(); ++i) momentum[i] = sum[i] / workers;
+    if (warm) return;
+    for (std::size_t i = 0; i < sum.size(); ++i) memory.server_error[place.first + i] -= momentum[i];
+    Rows& errors = state.of<Errors>().rows;
+    for (std::size_t w = 0; w < errors.size(); ++w) {
+        double* left = errors[w].data() + place.first;
+        const double *m = e.intended[w].data(), *sent = e.sent[w].values.data();
+        for (std::size_t i = 0; i < sum.size(); ++i) left[i] = m[i] + left[i] - sent[i];
+    }
 }
 
 }  // namespace
@@ -108,31 +174,60 @@ SchemeDefinition onebit_adam_definition() {
         TensorScheme t;
         t.grid = "sign";
         t.topology = reductions::two_phase;
-        t.keeps_state = t.compares_intended = true;
-        t.compensate = [beta = arguments.fraction("beta1")](const TrainingStep&, State& state, Rows& rows) { take_momentum(state, rows, beta); };
-        t.forward = [warm](const TrainingStep&, const State& state, const Rows& rows) { return warm(state) ? rows : with_errors(state, rows); };
-        t.inverse = [](const TrainingStep&, const State& state, Row& padded) { padded.resize(state.of<Memory>().momentum.size()); };
-        t.select = [warm](const TrainingStep&, State& state, const Rows&) {
+        t.keeps_state = t.feeds_errors_back = t.compares_intended = true;
+        BlockPart part;
+        part.begin = [warm](State& state, std::size_t workers, std::size_t size) {
+            Memory& memory = state.of<Memory>();
+            memory.momentum.resize(size);
+            if (warm(state)) return;
+            const std::size_t padded = padded_length(size, workers);
+            memory.server_error.resize(padded);
+            state.of<Errors>().rows.resize(workers, Row(padded));
+        };
+        part.compensate = [beta = arguments.fraction("beta1")](const TrainingStep&, const State& state, const Place& place, std::span<double> x,
+                                                               int) {
+            simd::run<TakeMomentum>(piece_of(state.of<Memory>().momentum, place, x.size()).data(), beta, x.size(), x.data());
+        };
+        part.adjust = [warm](const TrainingStep&, const State& state, const Place& place, std::span<double> x, int worker) {
+            if (warm(state)) return;
+            const Row& errors = state.of<Errors>().rows.at(static_cast<std::size_t>(worker));
+            simd::run<AddRow>(errors.data() + place.first, x.size(), x.data());
+        };
+        part.select = [warm](const TrainingStep&, State& state, std::span<const RowReader> rows) {
             Parameters theta;
-            theta.own.of<Phase>().warm = warm(state);
+            if (warm(state)) theta.own.of<Phases>().warm = true;
+            else theta.own.of<Phases>() = measure(state, rows);
             return theta;
         };
-        t.encode = [grid](const TrainingStep& step, const Parameters& theta, std::span<const double> v, int worker) {
-            Message m;
-            if (theta.of<Phase>().warm) {
-                encode_float_row(m, v, 1.0, grid, step.stream(worker, 32), step.packs, 0);
+        part.encode = [grid](const TrainingStep& step, const Parameters& theta, std::span<const double>, const Place& place,
+                             std::span<const double> v, int worker, Message& m) {
+            const Phases& phases = theta.of<Phases>();
+            if (phases.warm) {
+                encode_float_row(m, v, 1.0, grid, step.stream(worker, 32), step.packs, place.first);
                 m.grid_use.reset();  // the scheme's grid is signs
-            } else {
-                encode_signs(m, v, sign_scale(RowReader::of(v), SignScale::l2, v.size()), 0, step.packs);
-                m.side_bits = 64;  // its scale, and that of the chunk it serves
-                m.codes = m.values;
+                return;
             }
-            return m;
+            const auto w = static_cast<std::size_t>(worker);
+            const std::size_t padding = phases.padding.size() / phases.scales.size();
+            if (place.first + v.size() < place.size || padding == 0) {
+                encode_signs(m, v, phases.scales.at(w), 0, step.packs);
+            } else {  // the last piece has the padding's signs behind it
+                Row whole(v.begin(), v.end());
+                const double* tail = phases.padding.data() + w * padding;
+                whole.insert(whole.end(), tail, tail + padding);
+                encode_signs(m, whole, phases.scales.at(w), 0, step.packs);
+                m.values.resize(v.size());
+            }
+            m.side_bits = 64;  // its scale, and that of the chunk it serves
         };
-        t.reduce = [](const TrainingStep&, State& state, const Parameters& theta, const std::vector<Message>& sent, const Topology&) {
-            return theta.of<Phase>().warm ? exact_sum(sent) : serve(state, sent);
+        part.reduce = [](const TrainingStep&, const State& state, const Parameters& theta, const Place& place, const std::vector<Message>& sent,
+                         const Topology&, Row& sum) {
+            exact_sum(sent, sum);
+            if (!theta.of<Phases>().warm) answer(state, theta.of<Phases>(), place, sent.size(), sum);
         };
-        t.update = [warm](const TrainingStep&, State& state, const Exchange& e) { keep(state, e, warm(state)); };
+        part.update = [warm](const TrainingStep&, State& state, const Place& place, const Exchange& e) { keep(state, place, e, warm(state)); };
+        part.end = [](const TrainingStep&, State& state) { ++state.of<Memory>().steps; };
+        t.set_blocks(std::move(part));
         return t;
     }};
 }

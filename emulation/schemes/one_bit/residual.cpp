@@ -17,7 +17,7 @@ SchemeDefinition residual_definition() {
             .keys = {{"points", "2", "encodings a tensor, at most"}, {"nmse", "0", "stop at this normalised squared error; 0: never"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
         TensorScheme t = as_tensor_scheme(*arguments.inner);
-        if (t.keeps_state || t.compares_intended || t.compensate || t.update || (t.reduce && !t.crosses_topologies)) {
+        if (t.keeps_state || t.compares_intended || t.compensate || t.update || t.decode_sum || (t.reduce && !t.crosses_topologies)) {
             throw std::invalid_argument("scheme '" + arguments.inner->spec +
                                         "' remembers something or reduces in a way of its own; "
                                         "residual needs one that is gathered or rounds to a float format, such as aps:e4m3 or qsgd");

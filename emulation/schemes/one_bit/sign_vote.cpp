@@ -60,9 +60,8 @@ SchemeDefinition sign_vote_definition() {
         }
         part.encode = [](const TrainingStep& step, const Parameters&, std::span<const double>, const Place&, std::span<const double> x, int,
                          Message& m) { encode_signs(m, x, 1.0, 0, step.packs); };
-        part.reduce = [tie](const TrainingStep&, const Parameters&, const Place&, const std::vector<Message>& sent, const Topology&, Row& sum) {
-            vote(sent, tie, sum);
-        };
+        part.reduce = [tie](const TrainingStep&, const State&, const Parameters&, const Place&, const std::vector<Message>& sent, const Topology&,
+                            Row& sum) { vote(sent, tie, sum); };
         t.set_blocks(std::move(part));
         return t;
     }};

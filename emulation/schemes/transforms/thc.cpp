@@ -134,12 +134,10 @@ struct Thc {
         }
         return m;
     }
-    Row add(const Parameters& theta, const std::vector<Message>& sent) const {
-        if (theta.of<Norm>().zero) return Row(sent[0].codes.size());
-        Row sum;
-        sum_of_codes(sent, sum);
-        for (double& s : sum) s = (2.0 * s / g - static_cast<double>(sent.size())) * T * theta.common_scale();
-        return sum;
+    void decode(const Parameters& theta, int workers, Row& sum) const {
+        if (theta.of<Norm>().zero) std::fill(sum.begin(), sum.end(), 0.0);
+        else
+            for (double& s : sum) s = (2.0 * s / g - workers) * T * theta.common_scale();
     }
 };
 
@@ -182,9 +180,7 @@ SchemeDefinition thc_definition() {
         t.encode = [thc](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) {
             return thc.encode(step, theta, x, worker);
         };
-        t.reduce = [thc](const TrainingStep&, State&, const Parameters& theta, const std::vector<Message>& sent, const Topology&) {
-            return thc.add(theta, sent);
-        };
+        t.decode_sum = [thc](const TrainingStep& step, const Parameters& theta, Row& sum) { thc.decode(theta, step.workers, sum); };
         return t;
     }};
 }

@@ -95,6 +95,8 @@ constexpr const char* specs[] = {
     "sign:scale=l2,padding=workers",
     "sign_vote",
     "sign_vote:momentum=0.9,tie=zero",
+    "onebit_adam",
+    "onebit_adam:beta1=0.5,warmup=1,warmup_format=fp16",
     "qsgd",
     "qsgd:bucket=300,norm=max",
     "qsgd:bucket=5000,levels=3,random_bits=9",

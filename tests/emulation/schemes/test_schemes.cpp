@@ -175,7 +175,7 @@ TEST(Grid, PayloadBitsFollowTheCodes) {
 }
 
 TEST(Specs, CombinatorsHoldSchemesInParentheses) {
-    for (const char* spec : {"error_feedback(error_feedback(aps:e3m0,headroom=one)),decay=0.5", "error_feedback(qsgd:levels=1,bucket=20)",
+    for (const char* spec : {"error_feedback(residual(aps:e3m0,headroom=one)),decay=0.5", "error_feedback(qsgd:levels=1,bucket=20)",
                              "hybrid(first&role:conv=none:fp16;name:fc[12]=error_feedback(aps:e4m3);steps:0:5=none:fp32;else=qsgd:levels=3)"}) {
         EXPECT_EQ(parse_scheme(spec).spec, spec);
     }
@@ -185,7 +185,8 @@ TEST(Specs, CombinatorsRefuseWhatTheyCannotHold) {
     for (const char* spec :
          {"error_feedback", "error_feedback()", "error_feedback(aps:e4m3", "error_feedback(aps)", "aps(e4m3)", "hybrid(last=none:fp16)",
           "hybrid(nowhere=none:fp16;else=none:fp16)", "hybrid(steps:a:b=none:fp16;else=none:fp16)", "hybrid(name:(=none:fp16;else=none:fp16)",
-          "hybrid(else=hybrid(else=none:fp16))", "error_feedback(hybrid(else=none:fp16))", "error_feedback(dynamic_loss_scaling:fp16)"}) {
+          "hybrid(else=hybrid(else=none:fp16))", "error_feedback(hybrid(else=none:fp16))", "error_feedback(dynamic_loss_scaling:fp16)",
+          "error_feedback(onebit_adam)", "error_feedback(error_feedback(sign))"}) {
         EXPECT_THROW(parse_scheme(spec), std::invalid_argument) << spec;
     }
 }
