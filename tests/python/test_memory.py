@@ -121,12 +121,12 @@ def four_tensors(tmp_path_factory):
 
 
 # At once, of one of these tensors: copies; copies and what is remembered; that alone.
-HUNGRY = ["top_k", "onebit_adam", "error_feedback(sign)"]
+HUNGRY = ["top_k", "thc", "error_feedback(sign)"]
 
 
 def test_a_budget_bounds_what_runs_at_once(traces, four_tensors):
     """Four threads have four tensors at once, unless a budget has room for one only."""
-    needs = 340 * 2**20  # of a tensor with onebit_adam, the hungriest
+    needs = 410 * 2**20  # of a tensor with thc, the hungriest
     free = replay((traces[0], four_tensors), 0, 4, *HUNGRY)
     bounded = replay((traces[0], four_tensors), 0, 4, *HUNGRY, memory=needs)
     assert free.returncode == bounded.returncode == 0, free.stderr + bounded.stderr
