@@ -38,7 +38,7 @@ public:
     std::uint64_t lane_doubles() const { return lane_doubles_; }
     std::uint64_t slots() const { return slots_; }
     std::uint64_t draw_doubles() const { return draw_doubles_; }
-    std::uint64_t split_doubles() const { return 3 * sum_block; }
+    static std::uint64_t split_doubles() { return 3 * sum_block; }
     std::uint64_t moment_doubles() const { return wants_moments_ ? 2 * sum_block : 0; }
     std::uint64_t result_doubles() const { return result_doubles_; }  // of all tasks
     std::uint64_t row_floats() const { return static_cast<std::uint64_t>(workers_) * sum_block; }

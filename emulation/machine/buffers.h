@@ -71,7 +71,7 @@ struct BufferAllocator {
 
     BufferAllocator() = default;
     template <class U>
-    BufferAllocator(const BufferAllocator<U>&) noexcept {}
+    BufferAllocator(const BufferAllocator<U>&) noexcept {}  // NOLINT(misc-explicit-constructor): as the standard's allocators convert
 
     T* allocate(std::size_t count) {
         if (count > std::numeric_limits<std::size_t>::max() / 2 / sizeof(T)) throw std::bad_array_new_length();

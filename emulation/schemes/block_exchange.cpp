@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <stdexcept>
 
 #include "core/fixed_shape_sum.h"
 
@@ -13,9 +14,14 @@ const Topology own_reduction{Topology::Kind::gather, 0, false};
 
 }  // namespace
 
+const BlockPart& block_part(const TensorScheme& scheme) {
+    if (!scheme.blocks) throw std::logic_error("the scheme does not run block by block");
+    return *scheme.blocks;
+}
+
 BlockExchange::BlockExchange(const TensorScheme& scheme, const TrainingStep& step, State& state, std::span<const std::span<const float>> gradients,
                              std::span<const Topology> topologies)
-    : scheme_(scheme), part_(scheme.blocks.value()), step_(step), state_(state), gradients_(gradients),
+    : scheme_(scheme), part_(block_part(scheme)), step_(step), state_(state), gradients_(gradients),
       topologies_(scheme.crosses_topologies ? topologies : std::span(&own_reduction, 1)), elements_(gradients[0].size()),
       piece_(std::max<std::size_t>(std::min(elements_, std::lcm(sum_block, std::min(part_.run, std::max<std::size_t>(elements_, 1)))), 1)),
       takes_(!part_.select && !part_.measure) {

@@ -17,6 +17,9 @@
 
 namespace apscope::detail {
 
+// Of a scheme that has one; else std::logic_error.
+const BlockPart& block_part(const TensorScheme& scheme);
+
 class BlockExchange {
 public:
     // What is handed over must outlive it.

@@ -14,6 +14,7 @@
 #include <limits>
 
 #include "emulation/schemes/as_tensor.h"
+#include "emulation/schemes/block_exchange.h"
 #include "emulation/schemes/codecs/float_row.h"
 #include "emulation/schemes/codecs/statistics.h"
 #include "emulation/schemes/shared/float_scheme.h"
@@ -64,7 +65,7 @@ Row unit_scales(const ShiftRule& rule, std::size_t unit, const TrainingStep& ste
 // The same scheme with a scale a unit.
 TensorScheme in_units(const FloatScheme& scheme, const ShiftRule& rule, std::size_t unit) {
     TensorScheme t = as_tensor_scheme(scheme);
-    BlockPart part = *t.blocks;
+    BlockPart part = block_part(t);
     part.select = [rule, unit](const TrainingStep& step, State& state, std::span<const RowReader> rows) {
         Parameters theta;
         theta.scales = unit_scales(rule, unit, step, state, rows);

@@ -46,7 +46,7 @@ struct AddNearest {
             }
         }
         std::int64_t found = 0;
-        for (std::size_t k = 0; k < sum_lanes; ++k) found += doubtful[k];
+        for (const auto count_of_lane : doubtful) found += count_of_lane;
         *near = found;
         for (std::size_t k = 0; k < sum_lanes && found == 0; ++k) {
             along[k] = a[k];

@@ -99,7 +99,7 @@ SchemeDefinition multipoint_definition() {
                 m.side_bits = 32;
             };
         } else {
-            part.select = [search, levels](const TrainingStep&, State&, std::span<const RowReader> rows) {
+            part.select = [search, levels = levels](const TrainingStep&, State&, std::span<const RowReader> rows) {
                 Parameters theta;
                 for (const RowReader& row : rows) theta.own.of<Choices>().of_worker.push_back(best_choice(row, levels, search));
                 return theta;
@@ -111,7 +111,7 @@ SchemeDefinition multipoint_definition() {
             };
         }
         t.set_blocks(std::move(part));
-        return in_points(std::move(t), arguments.integer("points", 1, 64), arguments.fraction("nmse"));
+        return in_points(t, arguments.integer("points", 1, 64), arguments.fraction("nmse"));
     }};
 }
 

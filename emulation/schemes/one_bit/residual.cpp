@@ -22,7 +22,7 @@ SchemeDefinition residual_definition() {
                                         "' remembers something or reduces in a way of its own; "
                                         "residual needs one that is gathered or rounds to a float format, such as aps:e4m3 or qsgd");
         }
-        return in_points(std::move(t), arguments.integer("points", 1, 64), arguments.fraction("nmse"));
+        return in_points(t, arguments.integer("points", 1, 64), arguments.fraction("nmse"));
     }};
 }
 

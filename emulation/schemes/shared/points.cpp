@@ -193,7 +193,7 @@ BlockPart as_blocks(const TensorScheme& scheme) {
 
 }  // namespace
 
-TensorScheme in_points(TensorScheme inner, long max, double nmse) {
+TensorScheme in_points(const TensorScheme& inner, long max, double nmse) {
     TensorScheme t = inner;
     const bool in_pieces = inner.blocks && !inner.forward && !inner.draws;  // what is left over does not depend on what is drawn
     const auto points = std::make_shared<const Points>(as_blocks(inner), max, nmse);

@@ -14,6 +14,6 @@ namespace apscope::detail {
 
 // inner: without a memory, gathered or adding in a float format; its selection, encoding and change of
 // basis count, its reduction does not.
-TensorScheme in_points(TensorScheme inner, long max, double nmse);
+TensorScheme in_points(const TensorScheme& inner, long max, double nmse);
 
 }  // namespace apscope::detail
