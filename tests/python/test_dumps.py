@@ -1,6 +1,8 @@
 """Dumps that plain torch, NumPy, safetensors, h5py and zarr wrote (tests/dumps): every one becomes the same trace."""
 
 import json
+import pickle
+import re
 import subprocess
 import sys
 import warnings
@@ -308,6 +310,34 @@ def test_old_files_of_torch_are_read_too(tmp_path):
     for step in range(2):
         torch.save({"w": torch.full((3,), 1.0 * step), "b": torch.ones(2)}, tmp_path / f"step_{step}.pth", _use_new_zipfile_serialization=False)
     assert convert(tmp_path, tmp_path / "run", reduction="mean").trace.read(1, "w").tolist() == [1, 1, 1]
+
+
+def header_of(path, length):
+    """A safetensors file whose header has this length."""
+    text = json.dumps({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode().ljust(length)
+    path.write_bytes(length.to_bytes(8, "little") + text + np.float32([length, 1]).tobytes())
+
+
+def test_safetensors_are_known_whatever_the_length_of_their_header(tmp_path):
+    lengths = [*range(0x80, 0x4B50, 0x100), 0x4B50, 0x14B50, 0x93, 0x4E93, 0x4889]  # as pickles, archives, npy and HDF5 begin
+    for length in lengths:
+        header_of(tmp_path / f"step_{length}.safetensors", length)
+    trace = convert(tmp_path, tmp_path / "run", reduction="mean", workers=1).trace
+    assert trace.steps == tuple(sorted(lengths)) and all(trace.read(length, "w").tolist() == [length, 1] for length in lengths)
+
+
+def test_pickles_and_archives_are_no_safetensors(tmp_path):
+    begin = pickle.dumps("\0{", 2)  # its first 8 bytes are a header's length, and a brace follows
+    assert begin[8:9] == b"{" and 2 <= int.from_bytes(begin[:8], "little") < 100_000_000
+    for name, data, sentence in (
+        ("step_0.pt", begin, "step_0.pt is a pickle that torch.save did not write"),
+        ("step_0.npz", b"PK\x03\x04" + bytes(4) + b"{" + bytes(50), "step_0.npz is a damaged npz or torch file"),
+        ("step_0.npz", b"PK" + bytes(60), "step_0.npz is no npz file: it begins with b'PK"),
+    ):
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(ValueError, match=re.escape(sentence)):
+            convert(tmp_path, tmp_path / "run", reduction="mean")
+        (tmp_path / name).unlink()
 
 
 # ---- a part of a dump -------------------------------------------------------------------------

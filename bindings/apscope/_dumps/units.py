@@ -144,11 +144,16 @@ def _kind(file: File) -> str | None:
     promised = file.name.lower().endswith(SUFFIXES)
     if not head and promised:
         raise ValueError("is empty; dump it again, or take it away")
+    # First: the length of a header may begin as a pickle or an archive does. None of the other kinds has zeros and a brace there.
+    length = int.from_bytes(head[:8], "little")
+    headed = head[8:9] == b"{" and 2 <= length <= MAX_HEADER
+    if headed and (length <= file.size - 8 or file.name.lower().endswith(".safetensors")):
+        return "safetensors"
     if head.startswith(b"\x93NUMPY"):
         return "npy"
     if head.startswith(b"\x89HDF\r\n\x1a\n"):
         return "hdf5"
-    if head.startswith(b"PK"):
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _kind_of_archive(file)
     if head.startswith(b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."):
         return "torch"
@@ -156,7 +161,7 @@ def _kind(file: File) -> str | None:
         raise ValueError(
             "is a pickle that torch.save did not write; it is not opened, because that can run code: save it with torch.save or numpy.savez"
         )
-    if head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= MAX_HEADER:
+    if headed:
         return "safetensors"
     if file.name.lower().endswith((".tar", ".gz", ".tgz", ".zst", ".xz", ".7z")):
         raise ValueError("is an archive; unpack it first")
