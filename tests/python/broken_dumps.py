@@ -252,6 +252,26 @@ def two_for_one_place(d):
     save_file({"w": np.ones((2, 3), np.float32)}, d / "step_1" / "rank_1.safetensors")
 
 
+def dangling_link(d):
+    good(d)
+    (d / "step_1" / "rank_2.npz").symlink_to("../elsewhere.npz")
+
+
+def dangling_folder(d):
+    good(d)
+    (d / "step_2").symlink_to("/nowhere/step_2")
+
+
+def dangling_chunk(d):
+    zarr = pytest.importorskip("zarr")
+    zarr.create_array(str(d / "w_step_0.zarr"), data=np.ones((8, 2), np.float32), chunks=(4, 2))
+    chunk = next(
+        path for path in sorted((d / "w_step_0.zarr").rglob("*")) if path.is_file() and not path.name.endswith((".json", ".zarray", ".zattrs"))
+    )
+    chunk.unlink()
+    chunk.symlink_to("/nowhere/chunk")
+
+
 def stacked(d):
     npz(d / "step_0.npz", w=np.ones((4, 2, 3), np.float32), b=np.ones((4, 5), np.float32))
 
@@ -318,6 +338,9 @@ BROKEN = {
     tensor_lost: "1 of 8 combinations are missing: .step 1, worker 1, b.*or leave tensors out with --tensors",
     shape_differs: "rank_1.npz: array 'w' is worker 1 at step 1: tensor 'w' has shape .3, 2., in .*rank_0.npz it is .2, 3.",
     two_for_one_place: "rank_1.npz: array 'w' and .*rank_1.safetensors: array 'w' are both step 1, worker 1, tensor 'w'; give --pattern",
+    dangling_link: "{d}/step_1/rank_2.npz is a link to ../elsewhere.npz, which is not there; bring it back, or take the link away",
+    dangling_folder: "{d}/step_2 is a link to /nowhere/step_2, which is not there",
+    dangling_chunk: "{d}/w_step_0.zarr/.* is a link to /nowhere/chunk, which is not there",
     stacked: "step_0.npz: array 'w' has shape .4, 2, 3., .*so they look stacked; pass --worker-axis N .*--workers 1 if",
     stacked_by_step: "rank_0.npz: array 'w' has shape .6, 2, 3., .*no name says a step, so they look stacked; pass --step-axis N",
     names_say_nothing: "no default pattern fits all of the 4 arrays, the first being 'a/w'",

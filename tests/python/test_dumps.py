@@ -16,6 +16,7 @@ from safetensors.numpy import save_file
 import apscope
 from apscope._dumps.names import DEFAULT_PATTERNS
 from apscope._dumps.sample import BLOCK, chosen_blocks
+from apscope._dumps.sources import Source
 from apscope.cli import main
 from apscope.record import convert
 from tests.python.torch_process import one_process_with_torch  # noqa: F401  # a fixture for all
@@ -338,6 +339,23 @@ def test_pickles_and_archives_are_no_safetensors(tmp_path):
         with pytest.raises(ValueError, match=re.escape(sentence)):
             convert(tmp_path, tmp_path / "run", reduction="mean")
         (tmp_path / name).unlink()
+
+
+def test_links_to_folders_are_followed_and_loops_are_not(tmp_path):
+    for place in ("dump/rank_0", "elsewhere/of_1", "elsewhere/of_2"):
+        (tmp_path / place).mkdir(parents=True)
+        np.savez(tmp_path / place / "step_0.npz", w=np.full(3, len(place) + int(place[-1]), np.float32))
+    for i in (1, 2):
+        (tmp_path / "dump" / f"rank_{i}").symlink_to(tmp_path / "elsewhere" / f"of_{i}")
+    (tmp_path / "dump" / "rank_0" / "up").symlink_to("..")
+    (tmp_path / "elsewhere" / "of_1" / "next").symlink_to("../of_2")
+    (tmp_path / "elsewhere" / "of_2" / "next").symlink_to("../of_1")
+    files = [file.name for file in Source(tmp_path / "dump", tmp_path / "staging").files]
+    assert len(files) == 5 and {"rank_0/step_0.npz", "rank_1/step_0.npz", "rank_2/step_0.npz"} < set(files)
+    for i in (1, 2):
+        (tmp_path / "elsewhere" / f"of_{i}" / "next").unlink()
+    trace = convert(tmp_path / "dump", tmp_path / "run", reduction="mean").trace
+    assert trace.workers == 3 and [trace.read(0, "w", i)[0] for i in range(3)] == [11, 15, 16]
 
 
 # ---- a part of a dump -------------------------------------------------------------------------

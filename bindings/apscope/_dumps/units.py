@@ -57,6 +57,9 @@ def find_units(source: Source) -> tuple[list[Unit], list[str]]:
     units, rest = _stores(source)
     units_of_shards, rest = _shards(rest)
     units += units_of_shards
+    for file in [file for unit in units for file in unit.files] + rest:
+        if target := file.dangling():
+            raise ValueError(f"{file.label} is a link to {target}, which is not there; bring it back, or take the link away")
     others = []
     for file in rest:
         try:
