@@ -130,8 +130,9 @@ def test_a_distributed_checkpoint(tmp_path):
     result = convert(TWO / "dcp", tmp_path / "run", reduction="mean", trust_pickle=True)
     assert result.trace.tensors == ("0.weight", "0.bias", "2.weight", "2.bias") and result.trace.workers == 2
     assert "a torch distributed checkpoint holds tensors of one name once, whatever the number of ranks" in result.notes
-    apart = convert(TWO, tmp_path / "own", reduction="mean", pattern=r"own_step_(?P<step>\d+)_rank_(?P<worker>\d+)", trust_pickle=True)
-    assert len(apart.ignored) == 4 * 2 + 2 * 4 * 2  # the reduced files' arrays, and the checkpoints'
+    apart = convert(TWO, tmp_path / "own", reduction="mean", pattern=r"own_step_(?P<step>\d+)_rank_(?P<worker>\d+)")
+    assert apart.ignored == ("dcp/step_0", "dcp/step_1", "reduced_step_0", "reduced_step_1")  # none was opened: nothing had to be trusted
+    assert "4 files that the pattern does not fit left out, the first dcp/step_0" in apart.notes
     ours, theirs = manifest(result.trace), manifest(apart.trace)
     assert [t["name"].removeprefix("module.") for t in theirs["tensors"]] == [t["name"] for t in ours["tensors"]]
     for step in (0, 1):
@@ -143,7 +144,7 @@ def test_a_distributed_checkpoint(tmp_path):
 def test_one_workers_gradients_after_the_reduction(tmp_path):
     pytest.importorskip("torch")
     pattern = r"reduced_step_(?P<step>\d+)"
-    trace = convert(TWO, tmp_path / "run", reduction="mean", pattern=pattern, stage="reduced", trust_pickle=True).trace
+    trace = convert(TWO, tmp_path / "run", reduction="mean", pattern=pattern, stage="reduced").trace
     assert trace.workers == 1 and trace.manifest.stage == "reduced"
 
 
@@ -356,6 +357,51 @@ def test_links_to_folders_are_followed_and_loops_are_not(tmp_path):
         (tmp_path / "elsewhere" / f"of_{i}" / "next").unlink()
     trace = convert(tmp_path / "dump", tmp_path / "run", reduction="mean").trace
     assert trace.workers == 3 and [trace.read(0, "w", i)[0] for i in range(3)] == [11, 15, 16]
+
+
+def unreadable(folder):
+    """Files that no conversion can read."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "core.npz").write_bytes(b"")
+    (folder / "config.pkl").write_bytes(pickle.dumps({"lr": 0.1}))
+    (folder / "latest.npz").symlink_to("/nowhere/step_9.npz")
+    save_file({"m": np.ones(3, np.float32)}, folder / "optimizer-00001-of-00002.safetensors")
+    (folder / "state").mkdir()
+    (folder / "state" / ".metadata").write_bytes(pickle.dumps({}))
+    return ["config.pkl", "core", "latest", "optimizer", "state"]
+
+
+@pytest.mark.parametrize("pattern", [r"step_(?P<step>\d+)", r"step_(?P<step>\d+)/(?P<tensor>[wb])"])
+def test_what_the_pattern_excludes_need_not_be_readable(tmp_path, pattern):
+    pytest.importorskip("torch")
+    names = unreadable(tmp_path / "dump")
+    for step in range(2):
+        np.savez(tmp_path / "dump" / f"step_{step}.npz", w=np.ones(3, np.float32), b=np.ones(2, np.float32))
+    with pytest.raises(ValueError, match="cannot be read|is one of 2 parts|is a link|is a pickle|is empty"):
+        convert(tmp_path / "dump", tmp_path / "run", reduction="mean")
+    result = convert(tmp_path / "dump", tmp_path / "run", reduction="mean", pattern=pattern)
+    assert result.trace.steps == (0, 1) and sorted(result.ignored) == names
+    assert any(re.match("5 files that (the pattern does not fit|cannot be read) left out, the first ", note) for note in result.notes)
+    (tmp_path / "dump" / "step_2.npz").write_bytes(b"")
+    with pytest.raises(ValueError, match="step_2.npz is empty"):
+        convert(tmp_path / "dump", tmp_path / "more", reduction="mean", pattern=pattern)
+
+
+def test_what_tensors_exclude_need_not_be_readable(tmp_path):
+    torch = pytest.importorskip("torch")
+    names = unreadable(tmp_path / "dump")
+    folder = tmp_path / "dump" / "tensor_dumps" / "rank_0"
+    folder.mkdir(parents=True)
+    for step in (0, 5):
+        torch.save({"high_precision": torch.full((3,), 1.0 + step)}, folder / f"fc1_wgrad_iter_{step:06d}.pt")
+        torch.save({"quantized": Path("x"), "high_precision": torch.ones(3)}, folder / f"fc1_activation_iter_{step:06d}.pt")
+    with pytest.raises(ValueError, match="cannot be read|is one of 2 parts|is a link|is a pickle|is empty"):
+        convert(tmp_path / "dump", tmp_path / "run", reduction="mean", workers=1)
+    result = convert(tmp_path / "dump", tmp_path / "run", reduction="mean", tensors="wgrad", workers=1)
+    assert result.trace.tensors == ("fc1_wgrad",) and result.trace.read(5, "fc1_wgrad").tolist() == [6] * 3
+    assert sorted(result.ignored) == [*names, *(f"tensor_dumps/rank_0/fc1_activation_iter_{step:06d}" for step in (0, 5))]
+    with pytest.raises(ValueError, match="fc1_activation_iter_000000.pt cannot be read: it holds a pickled "):
+        convert(tmp_path / "dump", tmp_path / "more", reduction="mean", tensors="wgrad|activation", workers=1)
 
 
 # ---- a part of a dump -------------------------------------------------------------------------
