@@ -300,12 +300,9 @@ class Readers:
 
     def close(self) -> None:
         """Close all of them."""
+        self._torch.close()  # first: what it reads need not be waited for
         while self._open:
-            try:
-                self._open.popitem()[1].close()
-            except ValueError:
-                continue  # of torch's process, which ended before
-        self._torch.close()
+            self._open.popitem()[1].close()
 
     def _make(self, unit: Unit) -> Reader:
         file = unit.files[0]
@@ -337,4 +334,7 @@ class told:  # noqa: N801  # used as a word of a with statement
             raise ValueError(f"{self._label} cannot be read: permission denied") from None
         if isinstance(error, Exception) and not isinstance(error, MemoryError):
             words = " ".join(str(error).split()) or type(error).__name__
-            raise ValueError(words if self._label in words else f"{self._label} cannot be read: {words}") from None
+            if self._label in words:
+                raise ValueError(words) from None
+            remedy = "" if "; " in words else "; it may be damaged, so dump it again or take it away"
+            raise ValueError(f"{self._label} cannot be read: {words.rstrip('.')}{remedy}") from None
