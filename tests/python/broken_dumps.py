@@ -294,6 +294,11 @@ def dangling_chunk(d):
     chunk.symlink_to("/nowhere/chunk")
 
 
+def step_of_65_bits(d):
+    good(d)
+    good(d, steps=(2**63 - 1, 2**63))
+
+
 def stacked(d):
     npz(d / "step_0.npz", w=np.ones((4, 2, 3), np.float32), b=np.ones((4, 5), np.float32))
 
@@ -368,6 +373,7 @@ BROKEN = {
     dangling_link: "{d}/step_1/rank_2.npz is a link to ../elsewhere.npz, which is not there; bring it back, or take the link away",
     dangling_folder: "{d}/step_2 is a link to /nowhere/step_2, which is not there",
     dangling_chunk: "{d}/w_step_0.zarr/.* is a link to /nowhere/chunk, which is not there",
+    step_of_65_bits: "step_9223372036854775808/rank_0.npz: array 'w' is of step 9223372036854775808, but a step's number must be below 2.63",
     stacked: "step_0.npz: array 'w' has shape .4, 2, 3., .*so they look stacked; pass --worker-axis N .*--workers 1 if",
     stacked_by_step: "rank_0.npz: array 'w' has shape .6, 2, 3., .*no name says a step, so they look stacked; pass --step-axis N",
     names_say_nothing: "no default pattern fits all of the 4 arrays, the first being 'a/w'",

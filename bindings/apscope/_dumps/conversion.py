@@ -180,6 +180,7 @@ def convert(
             used, named, ignored = name_all(dump.items, pattern, single, tensors)
             apart.settle(used, {item.entry.key for item in dump.items})
             layout = lay_out(named, options, files.text)
+            _check_last(layout)
             names, origin = order_tensors(layout.tensors, dump.ordered(layout), None if order is None else os.fspath(order))
             numbers = dump.numbers(layout, loss_scale)
             understood = _understood(layout, names, origin)
@@ -309,6 +310,13 @@ def _check(said: Mapping[str, Any]) -> None:
     scale = said["loss_scale"]
     if not (scale is None or scale == "recorded" or (isinstance(scale, int | float) and math.isfinite(scale) and scale > 0)):
         raise ValueError(f"loss_scale is {scale!r}; it must be a number above 0, or recorded")
+
+
+def _check_last(layout: Layout) -> None:
+    """A trace's manifest numbers steps by 64 bits."""
+    if (last := layout.steps[-1]) >= 2**63:
+        label = next(place.item.label for (step, _, _), place in layout.places.items() if step == last)
+        raise ValueError(f"{label} is of step {last}, but a step's number must be below 2^63; give --pattern so that another number is the step")
 
 
 def _understood(layout: Layout, names: list[str], origin: str) -> str:
