@@ -183,6 +183,28 @@ def safetensors_negative_shape(d):
     header(d / "step_0.safetensors", {"a": tensor(shape=(-1, -2))}, b"\0" * 8)
 
 
+def safetensors_dtype_of_number(d):
+    header(d / "step_0.safetensors", {"a": tensor(dtype=5)}, b"\0" * 8)
+
+
+def safetensors_shape_of_number(d):
+    header(d / "step_0.safetensors", {"a": {"dtype": "F32", "shape": 2, "data_offsets": [0, 8]}}, b"\0" * 8)
+
+
+def index_of_a_list(d):
+    save_file({"w": np.ones(3, np.float32)}, d / "step_0-00001-of-00001.safetensors")
+    (d / "step_0.safetensors.index.json").write_text("[]")
+
+
+def pt_of_two_under_one_name(d):
+    torch_save(d / "step_0.pt", lambda t: {"a/b": t.ones(3), "a": {"b": t.zeros(3)}})
+
+
+def cut_old_pt(d):
+    torch_save(d / "step_0.pt", lambda t: {"w": t.ones(1000)}, _use_new_zipfile_serialization=False)
+    cut(d / "step_0.pt", 4100)
+
+
 def safetensors_unknown_dtype(d):
     header(d / "step_0.safetensors", {"a": tensor(dtype="F4"), "b": tensor(shape=(3,), offsets=(8, 20))}, b"\0" * 20)
 
@@ -252,6 +274,31 @@ def two_for_one_place(d):
     save_file({"w": np.ones((2, 3), np.float32)}, d / "step_1" / "rank_1.safetensors")
 
 
+def dangling_link(d):
+    good(d)
+    (d / "step_1" / "rank_2.npz").symlink_to("../elsewhere.npz")
+
+
+def dangling_folder(d):
+    good(d)
+    (d / "step_2").symlink_to("/nowhere/step_2")
+
+
+def dangling_chunk(d):
+    zarr = pytest.importorskip("zarr")
+    zarr.create_array(str(d / "w_step_0.zarr"), data=np.ones((8, 2), np.float32), chunks=(4, 2))
+    chunk = next(
+        path for path in sorted((d / "w_step_0.zarr").rglob("*")) if path.is_file() and not path.name.endswith((".json", ".zarray", ".zattrs"))
+    )
+    chunk.unlink()
+    chunk.symlink_to("/nowhere/chunk")
+
+
+def step_of_65_bits(d):
+    good(d)
+    good(d, steps=(2**63 - 1, 2**63))
+
+
 def stacked(d):
     npz(d / "step_0.npz", w=np.ones((4, 2, 3), np.float32), b=np.ones((4, 5), np.float32))
 
@@ -279,11 +326,11 @@ BROKEN = {
     only_text: "holds no array .*; it holds log.txt",
     empty_file: "step_0/rank_1.npz is empty; dump it again",
     cut_npz: "step_1/rank_0.npz is a damaged npz or torch file",
-    flipped_npz: "step_1/rank_0.npz.* cannot be read: Bad CRC-32",
+    flipped_npz: "step_1/rank_0.npz.* cannot be read: Bad CRC-32 .*; it may be damaged, so dump it again or take it away$",
     npz_without_arrays: "step_0.npz is an npz file without arrays",
     npz_of_objects: "step_0.npz: array 'w' holds objects, no numbers",
-    cut_npy: "w_step_0.npy cannot be read: it has 508 bytes, its header needs 528",
-    npy_header_of_code: "w_step_0.npy cannot be read: malformed node",
+    cut_npy: "w_step_0.npy cannot be read: it has 508 bytes, its header needs 528; it may be damaged, so dump it again or take it away$",
+    npy_header_of_code: "w_step_0.npy cannot be read: its header b.* is no dict of plain values; it may be damaged",
     text_called_npz: "step_0.npz is no npz file: it begins with b'this is '",
     text_called_pt: "step_0.pt is no pt file: it begins with b'this is '",
     pickle_called_pt: "step_0.pt is a pickle that torch.save did not write; it is not opened",
@@ -298,26 +345,35 @@ BROKEN = {
     torchscript: "step_0.pt is a TorchScript program",
     checkpoint: "step_0 cannot be read: it is a torch distributed checkpoint, .* pass --trust-pickle",
     scaled_without_a_word: "step_0.pt holds the loss scale 1024, .*pass --loss-scale recorded",
-    cut_safetensors: "step_0.safetensors cannot be read: it has 172 bytes, its header needs 192",
+    cut_safetensors: "step_0.safetensors cannot be read: it has 172 bytes, its header needs 192; it may be damaged, so dump it again or take it away$",
     safetensors_overlap: "step_0.safetensors cannot be read: tensor 'b': its data_offsets .4, 12. must begin at 8",
     safetensors_hole: "step_0.safetensors cannot be read: tensor 'b': its data_offsets .12, 20. must begin at 8",
     safetensors_twice: "step_0.safetensors cannot be read: the key 'a' stands twice",
     safetensors_no_json: "step_0.safetensors cannot be read: Expecting",
     safetensors_wrong_shape: "step_0.safetensors cannot be read: tensor 'a': its shape .3. of F32 needs other data_offsets",
     safetensors_negative_shape: "step_0.safetensors cannot be read: tensor 'a': its shape and data_offsets must be integers, 0 or more",
+    safetensors_dtype_of_number: "step_0.safetensors cannot be read: tensor 'a' has the dtype 5, which must be a word such as 'F32'",
+    safetensors_shape_of_number: "step_0.safetensors cannot be read: tensor 'a': its shape and data_offsets must be lists of integers",
+    index_of_a_list: "step_0.safetensors.index.json cannot be read: its weight_map must be an object of file names",
+    pt_of_two_under_one_name: "step_0.pt cannot be read: it holds two arrays under the name 'a/b'",
+    cut_old_pt: "step_0.pt cannot be read: torch cannot read it: .*dump it again",
     safetensors_unknown_dtype: "step_0.safetensors: array 'a' has dtype F4",
     shard_lost: "step_0-00001-of-00002.safetensors is one of 2 parts, and 1 of them",
     index_alone: "step_0.safetensors.index.json is an index of parts that are not beside it",
     index_of_another: "step_0.safetensors.index.json cannot be read: its weight_map has 'w' in step_0-00002-of-00002.safetensors, but step_0-00001",
-    cut_hdf5: "step_0.h5 cannot be read: Unable to",
+    cut_hdf5: "step_0.h5 cannot be read: Unable to.*; it may be damaged, so dump it again or take it away$",
     hdf5_of_texts: "step_0.h5: array 'w' holds objects, no numbers",
-    broken_zarr: "step_0.zarr cannot be read: Expecting",
+    broken_zarr: "step_0.zarr cannot be read: Expecting.*; it may be damaged, so dump it again or take it away$",
     archive: "step_0.tar.gz is an archive; unpack it first",
     worker_lost: "2 of 12 combinations are missing: .step 1, worker 1, w.*; take complete steps, of which there are 1, with --steps 0:1",
     rank_lost: "rank_2.npz: array 'w' is of a worker above 1, and no array is of worker 1",
     tensor_lost: "1 of 8 combinations are missing: .step 1, worker 1, b.*or leave tensors out with --tensors",
     shape_differs: "rank_1.npz: array 'w' is worker 1 at step 1: tensor 'w' has shape .3, 2., in .*rank_0.npz it is .2, 3.",
     two_for_one_place: "rank_1.npz: array 'w' and .*rank_1.safetensors: array 'w' are both step 1, worker 1, tensor 'w'; give --pattern",
+    dangling_link: "{d}/step_1/rank_2.npz is a link to ../elsewhere.npz, which is not there; bring it back, or take the link away",
+    dangling_folder: "{d}/step_2 is a link to /nowhere/step_2, which is not there",
+    dangling_chunk: "{d}/w_step_0.zarr/.* is a link to /nowhere/chunk, which is not there",
+    step_of_65_bits: "step_9223372036854775808/rank_0.npz: array 'w' is of step 9223372036854775808, but a step's number must be below 2.63",
     stacked: "step_0.npz: array 'w' has shape .4, 2, 3., .*so they look stacked; pass --worker-axis N .*--workers 1 if",
     stacked_by_step: "rank_0.npz: array 'w' has shape .6, 2, 3., .*no name says a step, so they look stacked; pass --step-axis N",
     names_say_nothing: "no default pattern fits all of the 4 arrays, the first being 'a/w'",

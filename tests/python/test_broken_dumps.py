@@ -1,6 +1,8 @@
 """Broken dumps: each is refused in one sentence that names the file, with exit code 2, and nothing is left behind."""
 
+import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -107,3 +109,16 @@ def test_a_python_without_torch_is_told_of(tmp_path, capsys):
         words = ["convert", str(dumps / "pt"), str(tmp_path / "run"), "--reduction", "mean", "--python", str(python)]
         assert main(words) == 2
         assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("size", [None, 0, 1500])
+def test_a_distributed_checkpoint_without_a_part_is_one_sentence(tmp_path, capfd, size):
+    pytest.importorskip("torch")
+    shutil.copytree(Path(__file__).parents[1] / "dumps" / "two_processes" / "dcp", tmp_path / "dcp")
+    part = tmp_path / "dcp" / "step_1" / "__1_0.distcp"
+    part.unlink() if size is None else os.truncate(part, size)
+    assert main(["convert", str(tmp_path / "dcp"), str(tmp_path / "run"), "--reduction", "mean", "--trust-pickle"]) == 2
+    err = capfd.readouterr().err
+    assert re.fullmatch(r"apscope: .*dcp/step_1: array 'rank_1/.*' cannot be read: torch cannot read it: .*dump it again.*\n", err), err
+    assert size is not None or f"No such file or directory: '{part}'" in err
+    assert [p.name for p in tmp_path.iterdir()] == ["dcp"]

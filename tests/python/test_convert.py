@@ -165,7 +165,7 @@ def test_other_refusals(tmp_path):
     folder = dump(tmp_path / "dump")
     assert "is no regular expression" in refusal(tmp_path, folder, pattern="(")
     assert "has the group 'layer'" in refusal(tmp_path, folder, pattern="(?P<layer>.*)")
-    assert "fits none of the 12 arrays" in refusal(tmp_path, folder, pattern="x(?P<step>1)")
+    assert "fits none of the 6 files, the first being " in refusal(tmp_path, folder, pattern="x(?P<step>1)")
     assert "are both step 2, worker 0" in refusal(tmp_path, folder, pattern=r"step_(?P<step>\d+)/.*")
     assert "gone does not exist" in refusal(tmp_path, tmp_path / "gone")
     assert "reduction is 'average'" in refusal(tmp_path, folder, reduction="average")

@@ -1,11 +1,13 @@
 """A conversion that is killed or interrupted: nothing stands in its place, the same command goes on, another one clears what is left."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -90,6 +92,41 @@ def test_control_c_is_one_line_and_the_command_goes_on(tmp_path, dump):
     lines = []
     convert(dump, out, reduction="mean", tell=lines.append)
     assert any("going on behind step" in line for line in lines)
+
+
+def processes_of(session):
+    """The processes of a session and their children's, by what they were started with."""
+    found = {}
+    for place in Path("/proc").iterdir():
+        if place.name.isdigit():
+            with contextlib.suppress(OSError):
+                parent, _, at = (place / "stat").read_text().rpartition(")")[2].split()[1:4]
+                if session in (int(parent), int(at)):
+                    found[int(place.name)] = (place / "cmdline").read_text()
+    return found
+
+
+@pytest.mark.parametrize("after", [0, 0.05, 1])
+def test_control_c_while_torch_reads_is_one_line(tmp_path, after):
+    pytest.importorskip("torch")
+    out = tmp_path / "run"
+    dump = Path(__file__).parents[1] / "dumps" / "four_workers" / "pt"
+    process = subprocess.Popen(
+        [*COMMAND, dump, out, "--reduction", "mean"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=slow_and_interruptible,
+    )
+    end = time.monotonic() + 60
+    while not (helpers := [pid for pid, words in processes_of(process.pid).items() if "_torch_process" in words]) and time.monotonic() < end:
+        time.sleep(0.001)
+    time.sleep(after)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "apscope: interrupted\n")
+    assert helpers and not Path(f"/proc/{helpers[0]}").exists()
 
 
 def test_one_conversion_at_a_time_into_a_place(tmp_path, dump):

@@ -38,12 +38,24 @@ def numpy_globals() -> list[Any]:
     return [multiarray._reconstruct, multiarray.scalar, numpy.ndarray, numpy.dtype, *kinds]
 
 
+class DoubledError(Exception):
+    """Two tensors have one name."""
+
+
+def put(tensors: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    """Keeps a tensor under its path, whose parts are joined by slashes."""
+    name = "/".join(path)
+    if name in tensors:
+        raise DoubledError(f"it holds two arrays under the name {name!r}, whose keys are joined by slashes; save them under other keys")
+    tensors[name] = value
+
+
 def walk(value: Any, path: tuple[str, ...], tensors: dict[str, Any], scalars: dict[str, float]) -> None:
     """Collect the tensors of nested dicts and lists under their paths, and the numbers beside them."""
     if isinstance(value, torch.Tensor):
-        tensors["/".join(path)] = value
+        put(tensors, path, value)
     elif type(value).__module__ == "numpy" and type(value).__name__ == "ndarray":
-        tensors["/".join(path)] = torch.from_numpy(value)
+        put(tensors, path, torch.from_numpy(value))
     elif isinstance(value, dict):
         for key, inner in value.items():
             walk(inner, (*path, str(key)), tensors, scalars)
@@ -93,7 +105,7 @@ class Checkpoint:
         self.names: dict[str, tuple[str, Any]] = {}
         for name, about in metadata.state_dict_metadata.items():
             if isinstance(about, TensorStorageMetadata):
-                self.names["/".join(str(part) for part in paths.get(name, (name,)))] = (name, about)
+                put(self.names, tuple(str(part) for part in paths.get(name, (name,))), (name, about))
 
     def entries(self) -> Iterator[tuple[str, str, list[int], str]]:
         for key, (_, about) in self.names.items():
@@ -136,12 +148,16 @@ def main() -> None:
             head, tensor = answer(json.loads(line), opened)
         except PermissionError:
             head, tensor = {"error": "it may not be opened", "kind": "untrusted"}, None
-        except Exception as error:  # noqa: BLE001  # whatever torch says is told, in the other process
-            head, tensor = {"error": f"{error}" or type(error).__name__, "kind": type(error).__name__}, None
+        except BaseException as error:  # noqa: BLE001  # whatever torch says is told, in the other process; CheckpointException is no Exception
+            first = next((failure for failure, _ in getattr(error, "failures", {}).values()), error)  # of a checkpoint's reading, by rank
+            head, tensor = {"error": f"{first}" or type(first).__name__, "kind": type(first).__name__}, None
         answers.write(json.dumps(head).encode() + b"\n")
         if tensor is not None and head["bytes"]:
             answers.write((ctypes.c_char * head["bytes"]).from_address(tensor.data_ptr()))
         answers.flush()
 
 
-main()
+try:
+    main()
+except BrokenPipeError:
+    os._exit(0)  # who asked is gone

@@ -22,7 +22,7 @@ from .names import Item, name_all
 from .order import order_tensors
 from .sample import BLOCK
 from .sources import Source, is_address
-from .units import STORES, Readers, Unit, find_units, told
+from .units import STORES, Apart, Readers, Unit, find_units, told
 from .write import Head, Workshop, fingerprint, write_trace
 
 
@@ -37,7 +37,7 @@ class Conversion:
     pattern : str
         The expression that the names were read by.
     ignored : tuple of str
-        Arrays that it did not fit, and files without arrays.
+        Arrays and files that it did not fit, files that were not asked for and cannot be read, and files without arrays.
     understood : str
         Files, steps, workers, tensors, and where the order of layers is from.
     notes : tuple of str
@@ -173,18 +173,26 @@ def convert(
         if not dry_run:
             workshop.prepare(fingerprint(list(files.files), {key: said[key] for key in _DECISIVE}))
         with closing(Readers(files, trust_pickle=trust_pickle, python=python)) as readers:
-            units, others = find_units(files)
-            dump = _Dump(units, readers)
+            apart = Apart(pattern, tensors)
+            units, others = find_units(files, apart)
+            dump = _Dump(units, readers, apart)
             single = files.single or (len(units) == 1 and units[0].place == "" and units[0].kind in STORES)
             used, named, ignored = name_all(dump.items, pattern, single, tensors)
+            apart.settle(used, {item.entry.key for item in dump.items})
             layout = lay_out(named, options, files.text)
+            _check_last(layout)
             names, origin = order_tensors(layout.tensors, dump.ordered(layout), None if order is None else os.fspath(order))
             numbers = dump.numbers(layout, loss_scale)
             understood = _understood(layout, names, origin)
             notes = [*_assumed(stage, loss_scale), *dump.notes]
             notes += [
                 f"{len(found)} {what} left out, the first {found[0]}"
-                for what, found in (("arrays", ignored), ("files without arrays", others))
+                for what, found in (
+                    ("arrays", ignored),
+                    ("files that the pattern does not fit", apart.left_out),
+                    ("files that cannot be read", list(apart.broken)),
+                    ("files without arrays", others),
+                )
                 if found
             ]
             for line in (understood, *notes):
@@ -209,7 +217,9 @@ def convert(
                 )
                 write_trace(layout, names, readers, workshop, head, sample=sample, round_to_fp32=round_to_fp32, progress=progress, tell=say)
                 workshop.finish()
-    return Conversion(None if dry_run else open_trace(destination), used, (*ignored, *others), understood, tuple(notes))
+    return Conversion(
+        None if dry_run else open_trace(destination), used, (*ignored, *apart.left_out, *apart.broken, *others), understood, tuple(notes)
+    )
 
 
 #: Arguments that decide what the trace holds.
@@ -222,19 +232,25 @@ _DECISIVE = (
 class _Dump:
     """All arrays of all units, and what stands beside them."""
 
-    def __init__(self, units: list[Unit], readers: Readers):
+    def __init__(self, units: list[Unit], readers: Readers, apart: Apart):
         self.items: list[Item] = []
         self.notes: list[str] = []
         self._ordered: dict[str, bool] = {}
         self._scalars: dict[str, Mapping[str, float]] = {}
         for unit in units:
-            reader = readers.open(unit)
-            with told(unit.label):
-                if not reader.entries:
-                    raise ValueError("it holds no array; leave it out of the dump")
+            try:
+                reader = readers.open(unit)
+                with told(unit.label):
+                    if not reader.entries:
+                        raise ValueError("it holds no array; leave it out of the dump")
+            except ValueError as error:
+                apart.tell(unit.stem, error)
+                continue
             self.items += [Item(unit, entry) for entry in reader.entries]
             self._ordered[unit.label], self._scalars[unit.label] = reader.ordered, reader.scalars
             self.notes += [note for note in reader.notes if note not in self.notes]
+        for error in () if self.items else apart.broken.values():
+            raise error
 
     def ordered(self, layout: Layout) -> bool:
         """Whether the files of the first step and worker say the order of layers: a list in an order of its own, in one file."""
@@ -294,6 +310,13 @@ def _check(said: Mapping[str, Any]) -> None:
     scale = said["loss_scale"]
     if not (scale is None or scale == "recorded" or (isinstance(scale, int | float) and math.isfinite(scale) and scale > 0)):
         raise ValueError(f"loss_scale is {scale!r}; it must be a number above 0, or recorded")
+
+
+def _check_last(layout: Layout) -> None:
+    """A trace's manifest numbers steps by 64 bits."""
+    if (last := layout.steps[-1]) >= 2**63:
+        label = next(place.item.label for (step, _, _), place in layout.places.items() if step == last)
+        raise ValueError(f"{label} is of step {last}, but a step's number must be below 2^63; give --pattern so that another number is the step")
 
 
 def _understood(layout: Layout, names: list[str], origin: str) -> str:

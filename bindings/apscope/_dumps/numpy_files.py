@@ -36,7 +36,10 @@ def _header(stream: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype, str]:
 
 @lru_cache(maxsize=10_000)  # most arrays of a dump have one of a few headers
 def _parsed(text: bytes) -> tuple[tuple[int, ...], bool, np.dtype, str]:
-    about = ast.literal_eval(text.decode("utf-8"))
+    try:
+        about = ast.literal_eval(text.decode("utf-8"))
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        raise ValueError(f"its header {text[:80]!r} is no dict of plain values") from None
     if not isinstance(about, dict) or set(about) != {"descr", "fortran_order", "shape"}:
         raise ValueError("its header must have descr, fortran_order and shape, and nothing else")
     shape = about["shape"]

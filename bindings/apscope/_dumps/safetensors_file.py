@@ -26,12 +26,18 @@ class SafetensorsReader(Reader):
             if not 2 <= length <= min(MAX_HEADER, file.size - 8):
                 raise ValueError(f"its header's length {length} is not one of 2 to {min(MAX_HEADER, file.size - 8)}")
             header = json.loads(stream.read(length), object_pairs_hook=_without_duplicates)
+        if not isinstance(header, dict):
+            raise ValueError("its header must be an object of tensors")
         self._begin = 8 + length
         header.pop("__metadata__", None)
         entries, self._ranges = [], {}
         for key, about in header.items():
             if not isinstance(about, dict) or set(about) != {"dtype", "shape", "data_offsets"}:
                 raise ValueError(f"tensor {key!r} must have dtype, shape and data_offsets, and nothing else")
+            if not isinstance(about["dtype"], str):
+                raise ValueError(f"tensor {key!r} has the dtype {about['dtype']!r}, which must be a word such as 'F32'")
+            if not isinstance(about["shape"], list) or not isinstance(about["data_offsets"], list):
+                raise ValueError(f"tensor {key!r}: its shape and data_offsets must be lists of integers")
             shape, offsets = tuple(about["shape"]), about["data_offsets"]
             if not all(isinstance(n, int) and n >= 0 for n in (*shape, *offsets)) or len(offsets) != 2:
                 raise ValueError(f"tensor {key!r}: its shape and data_offsets must be integers, 0 or more")
@@ -71,7 +77,8 @@ class ShardedReader(Reader):
     def __init__(self, shards: list[File], index: File | None):
         if index is not None:
             with index.open() as stream:
-                weight_map = json.loads(stream.read(), object_pairs_hook=_without_duplicates).get("weight_map")
+                told = json.loads(stream.read(), object_pairs_hook=_without_duplicates)
+            weight_map = told.get("weight_map") if isinstance(told, dict) else None
             if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
                 raise ValueError("its weight_map must be an object of file names")
         names = [shard.name.rsplit("/", 1)[-1] for shard in shards]

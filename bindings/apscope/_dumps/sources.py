@@ -47,6 +47,10 @@ class File:
     place: str = field(repr=False)  # where it lies: a path, or the file system's own name
     source: Source = field(repr=False)
 
+    def dangling(self) -> str:
+        """What a link that leads nowhere points to; else nothing."""
+        return os.readlink(self.place) if self.source.remote is None and _dangles(Path(self.place)) else ""
+
     def open(self) -> BinaryIO:
         """The bytes, seekable. A remote file is read by ranges."""
         return open(self.place, "rb") if self.source.remote is None else self.source.remote.open(self.place, "rb")
@@ -72,6 +76,14 @@ class File:
         """Deletes what `local` fetched."""
         if self.source.remote is not None and self.source.folder is not None:
             (self.source.folder / self.name).unlink(missing_ok=True)
+
+
+def _dangles(path: Path) -> bool:
+    return path.is_symlink() and not path.exists()
+
+
+def _refuse(error: OSError) -> None:
+    raise ValueError(f"{error.filename} cannot be listed: {(error.strerror or '').lower()}; allow it, or take the folder away") from None
 
 
 class Source:
@@ -117,16 +129,20 @@ class Source:
             raise ValueError(f"{path} does not exist")
         check_readable(path)
         found = []
-        for folder, folders, names in os.walk(path):
-            folders[:] = [name for name in folders if not name.startswith(".")]
+        above = {str(path): {os.path.realpath(path)}}  # of every folder, it and those that it was reached through
+        for folder, folders, names in os.walk(path, onerror=_refuse, followlinks=True):
+            reached = above.pop(folder)
+            real = {name: os.path.realpath(os.path.join(folder, name)) for name in folders}
+            folders[:] = [name for name in folders if not name.startswith(".") and real[name] not in reached]
+            above |= {os.path.join(folder, name): reached | {real[name]} for name in folders}
             for name in names:
                 place = Path(folder) / name
-                if (not name.startswith(".") or name in _HIDDEN) and place.is_file():
+                if (not name.startswith(".") or name in _HIDDEN) and (place.is_file() or _dangles(place)):
                     found.append(self._local_file(place, place.relative_to(path).as_posix()))
         return found
 
     def _local_file(self, path: Path, name: str) -> File:
-        about = path.stat()
+        about = path.lstat() if _dangles(path) else path.stat()
         return File(name, str(path), about.st_size, str(about.st_mtime_ns), str(path), self)
 
     def _remote(self) -> list[File]:

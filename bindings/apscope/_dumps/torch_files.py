@@ -40,7 +40,10 @@ class TorchProcess:
         if self._process is None:
             try:
                 self._process = subprocess.Popen(
-                    [self._python, str(Path(__file__).with_name("_torch_process.py"))], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                    [self._python, str(Path(__file__).with_name("_torch_process.py"))],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    start_new_session=True,  # Ctrl-C is this process's to tell of, and to end that one
                 )
             except OSError as error:
                 raise ValueError(f"the interpreter {self._python} cannot be started: {error.strerror}") from None
@@ -61,10 +64,16 @@ class TorchProcess:
             raise ValueError("the process that reads it with torch ended; it may be damaged, or too large for the memory")
         return head, body
 
+    def forget(self, path: Path) -> None:
+        """Lets the process free what it holds of a file."""
+        if self._process is not None:
+            self.ask("close", path)
+
     def close(self) -> None:
-        """End the process."""
+        """End the process, whatever it does: it only reads."""
         if self._process is not None:
             process, self._process = self._process, None
+            process.kill()
             for stream in (process.stdin, process.stdout):
                 assert stream is not None
                 with contextlib.suppress(BrokenPipeError):
@@ -79,8 +88,12 @@ def _explained(kind: str, error: str) -> str:
         return (
             "it is a torch distributed checkpoint, whose metadata is a pickle that runs code when it is opened; pass --trust-pickle if you trust it"
         )
+    if kind == "DoubledError":
+        return error
     if found := re.search(r"GLOBAL ([\w.]*\w)", error):
         return f"it holds a pickled {found[1]}, which is not opened because that can run code; save plain tensors in dicts and lists"
+    if "weights_only" in error:  # torch's own words advise to open it whatever it does
+        return "torch cannot read it: it is damaged, or holds what is not opened because that can run code; dump it again, or save plain tensors"
     words = " ".join(error.split())
     return f"torch cannot read it: {words[:200]}{'...' if len(words) > 200 else ''}"
 
@@ -107,4 +120,4 @@ class TorchReader(Reader):
         return np.frombuffer(values, dtype).reshape(answer["shape"])
 
     def close(self) -> None:
-        self._process.ask("close", self._path)
+        self._process.forget(self._path)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 from .hdf5 import Hdf5Reader
 from .numpy_files import NpyReader, NpzReader
@@ -46,28 +47,91 @@ class Unit:
     place: str = field(repr=False, default="")  # of a store's folder, below the dump
 
 
-def find_units(source: Source) -> tuple[list[Unit], list[str]]:
-    """All units, in natural order, and the names of files that hold no array.
+class Apart:
+    """What of a dump is not opened, or cannot be.
+
+    Attributes
+    ----------
+    left_out : list of str
+        Stems that the pattern does not fit.
+    broken : dict of str to ValueError
+        Stems of what cannot be read, as long as nothing says that it is asked for.
+
+    Parameters
+    ----------
+    pattern, tensors : str or None
+        Of the user. A pattern without a tensor group is of stems: what it does not fit is not opened.
+    """
+
+    def __init__(self, pattern: str | None = None, tensors: str | None = None):
+        self.pattern, self._tensors = pattern, tensors
+        self.left_out: list[str] = []
+        self.broken: dict[str, ValueError] = {}
+        self._stems: re.Pattern[str] | None = None
+        with suppress(re.error):  # which is told where names are read
+            self._stems = re.compile(pattern) if pattern is not None and "tensor" not in re.compile(pattern).groupindex else None
+        self._patient = self._stems is None and (pattern is not None or tensors is not None)
+
+    def wanted(self, stem: str) -> bool:
+        """Whether what has this stem must be opened."""
+        if self._stems is None or self._stems.fullmatch(stem):
+            return True
+        self.left_out.append(stem)
+        return False
+
+    def tell(self, stem: str, error: ValueError) -> None:
+        """Raises `error`, or keeps it until names can say whether it matters."""
+        if not self._patient:
+            raise error
+        self.broken.setdefault(stem, error)
+
+    def settle(self, used: str, keys: Iterable[str]) -> None:
+        """Raises the first error of what is asked for if it holds any of `keys`, those that the others hold."""
+        addresses = ((error, f"{stem}/{key}" if key else stem) for stem, error in self.broken.items() for key in keys)
+        for error, address in addresses:
+            match = re.fullmatch(used, address)
+            if match is None and self.pattern is not None:
+                continue
+            name = address if match is None else match["tensor"] or address
+            ends = [name, *(name[found.end() :] for found in re.finditer("[/.]", name))]  # what leads them may leave the tensors' names
+            ends += [re.sub("[/.]grad$", "", end) for end in ends]
+            if self._tensors is None or any(re.search(self._tensors, end) for end in ends):
+                raise error
+
+
+def find_units(source: Source, apart: Apart) -> tuple[list[Unit], list[str]]:
+    """All units that may be wanted, in natural order, and the names of files that hold no array.
 
     Raises
     ------
     ValueError
         A file whose name promises arrays and that is damaged, a part of several that is missing, or no unit at all.
     """
-    units, rest = _stores(source)
-    units_of_shards, rest = _shards(rest)
-    units += units_of_shards
-    others = []
-    for file in rest:
+    found, rest = _stores(source)
+    found = [unit for unit in found if apart.wanted(unit.stem)]
+    units_of_shards, rest = _shards(rest, apart)
+    units, others = [], []
+    for unit in [*found, *units_of_shards, *(Unit("", stem_of(file.name), file.label, [file]) for file in rest if apart.wanted(stem_of(file.name)))]:
+        if lost := next((file for file in unit.files if file.dangling()), None):
+            apart.tell(
+                unit.stem, ValueError(f"{lost.label} is a link to {lost.dangling()}, which is not there; bring it back, or take the link away")
+            )
+            continue
         try:
-            kind = _kind(file)
-        except ValueError as error:
-            raise ValueError(f"{file.label} {error}") from None
+            kind = unit.kind or _kind(unit.files[0])
+        except (ValueError, OSError) as error:
+            what = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else error
+            apart.tell(unit.stem, ValueError(f"{unit.label} {what}"))
+            continue
         if kind is None:
-            others.append(file.name)
+            others.append(unit.files[0].name)
         else:
-            units.append(Unit(kind, stem_of(file.name), file.label, [file]))
+            units.append(replace(unit, kind=kind))
     if not units:
+        for error in apart.broken.values():
+            raise error
+        if apart.left_out:
+            raise ValueError(f"pattern {apart.pattern!r} fits none of the {len(apart.left_out)} files, the first being {apart.left_out[0]!r}")
         if any(map(is_te_log, others)):
             raise ValueError(
                 f"{source.text} holds statistics of TransformerEngine and no tensors; they stand beside a trace's with apscope info TRACE --beside LOG"
@@ -111,31 +175,36 @@ def _inside(name: str, folder: str) -> bool:
     return name != folder and (not folder or name.startswith(f"{folder}/"))
 
 
-def _shards(files: list[File]) -> tuple[list[Unit], list[File]]:
+def _shards(files: list[File], apart: Apart) -> tuple[list[Unit], list[File]]:
     """Sets of safetensors files that are one dump's parts, and the other files."""
-    groups: dict[str, list[File]] = {}
-    counts: dict[str, int] = {}
+    groups: dict[str, list[tuple[File, int]]] = {}
     rest, indices = [], {}
     for file in files:
         folder, slash, name = file.name.rpartition("/")
         if found := _SHARD.fullmatch(name):
-            stem = folder + slash + found[1]
-            groups.setdefault(stem, []).append(file)
-            if counts.setdefault(stem, int(found[3])) != int(found[3]):
-                raise ValueError(
-                    f"{file.label} is of {int(found[3])} parts, {groups[stem][0].name} of {counts[stem]}; keep the parts of one dump together"
-                )
+            groups.setdefault(folder + slash + found[1] or "shards", []).append((file, int(found[3])))
         elif name.endswith(_INDEX):
-            indices[folder + slash + name.removesuffix(_INDEX)] = file
+            indices[folder + slash + name.removesuffix(_INDEX) or "shards"] = file
         else:
             rest.append(file)
-    for stem, parts in groups.items():
-        if len(parts) != counts[stem]:
-            raise ValueError(f"{parts[0].label} is one of {counts[stem]} parts, and {counts[stem] - len(parts)} of them are not beside it")
-    for stem, index in indices.items():
-        if stem not in groups:
-            raise ValueError(f"{index.label} is an index of parts that are not beside it")
-    return [Unit("shards", stem or "shards", (indices.get(stem) or parts[0]).label, parts, indices.get(stem)) for stem, parts in groups.items()], rest
+    units = []
+    for stem in filter(apart.wanted, dict.fromkeys([*groups, *indices])):
+        index, parts = indices.get(stem), [file for file, _ in groups.get(stem, ())]
+        (first, count), *more = groups.get(stem) or [(None, 0)]
+        other = next(((file, n) for file, n in more if n != count), None)
+        wrong = None
+        if first is None:
+            assert index is not None
+            wrong = f"{index.label} is an index of parts that are not beside it"
+        elif other is not None:
+            wrong = f"{other[0].label} is of {other[1]} parts, {first.name} of {count}; keep the parts of one dump together"
+        elif len(parts) != count:
+            wrong = f"{first.label} is one of {count} parts, and {count - len(parts)} of them are not beside it"
+        if wrong:
+            apart.tell(stem, ValueError(wrong))
+        else:
+            units.append(Unit("shards", stem, (index or parts[0]).label, parts, index))
+    return units, rest
 
 
 def _kind(file: File) -> str | None:
@@ -144,11 +213,16 @@ def _kind(file: File) -> str | None:
     promised = file.name.lower().endswith(SUFFIXES)
     if not head and promised:
         raise ValueError("is empty; dump it again, or take it away")
+    # First: the length of a header may begin as a pickle or an archive does. None of the other kinds has zeros and a brace there.
+    length = int.from_bytes(head[:8], "little")
+    headed = head[8:9] == b"{" and 2 <= length <= MAX_HEADER
+    if headed and (length <= file.size - 8 or file.name.lower().endswith(".safetensors")):
+        return "safetensors"
     if head.startswith(b"\x93NUMPY"):
         return "npy"
     if head.startswith(b"\x89HDF\r\n\x1a\n"):
         return "hdf5"
-    if head.startswith(b"PK"):
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _kind_of_archive(file)
     if head.startswith(b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."):
         return "torch"
@@ -156,7 +230,7 @@ def _kind(file: File) -> str | None:
         raise ValueError(
             "is a pickle that torch.save did not write; it is not opened, because that can run code: save it with torch.save or numpy.savez"
         )
-    if head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= MAX_HEADER:
+    if headed:
         return "safetensors"
     if file.name.lower().endswith((".tar", ".gz", ".tgz", ".zst", ".xz", ".7z")):
         raise ValueError("is an archive; unpack it first")
@@ -226,12 +300,9 @@ class Readers:
 
     def close(self) -> None:
         """Close all of them."""
+        self._torch.close()  # first: what it reads need not be waited for
         while self._open:
-            try:
-                self._open.popitem()[1].close()
-            except ValueError:
-                continue  # of torch's process, which ended before
-        self._torch.close()
+            self._open.popitem()[1].close()
 
     def _make(self, unit: Unit) -> Reader:
         file = unit.files[0]
@@ -263,4 +334,7 @@ class told:  # noqa: N801  # used as a word of a with statement
             raise ValueError(f"{self._label} cannot be read: permission denied") from None
         if isinstance(error, Exception) and not isinstance(error, MemoryError):
             words = " ".join(str(error).split()) or type(error).__name__
-            raise ValueError(words if self._label in words else f"{self._label} cannot be read: {words}") from None
+            if self._label in words:
+                raise ValueError(words) from None
+            remedy = "" if "; " in words else "; it may be damaged, so dump it again or take it away"
+            raise ValueError(f"{self._label} cannot be read: {words.rstrip('.')}{remedy}") from None
