@@ -8,11 +8,12 @@ import subprocess
 import sys
 import threading
 import time
+import types
 
 import numpy as np
 import pytest
 
-from apscope import open_trace
+from apscope import open_trace, replay
 from apscope._traces.trace_info import check
 from apscope.record import Recorder, _session
 
@@ -58,13 +59,47 @@ def test_workers_along_the_first_axis_and_containers_of_all_kinds(tmp_path):
     assert trace.manifest.metadata == {"no_gradient_so_zeros: a.x": "1"}
 
 
-def test_jax_says_how_its_containers_open(tmp_path, monkeypatch):
-    """Where JAX is loaded its own function flattens; here one with its key types and its order of keys."""
-    jax = pytest.importorskip("jax", reason="the order of JAX's own keys")
-    tree = {"b": jax.numpy.ones((2, 3)), "a": [jax.numpy.zeros(4, jax.numpy.bfloat16)]}
+def test_jax_says_how_its_containers_open(tmp_path):
+    """Its registered ones, by its key types; a dict in the order that it was made in, or that JAX gave it."""
+    jax = pytest.importorskip("jax", reason="JAX's own containers")
+    tree = {"b": jax.numpy.ones((2, 3)), "a": [jax.tree_util.Partial(print, jax.numpy.zeros(4, jax.numpy.bfloat16))]}
+    for folder, given in (("own", tree), ("sorted", jax.tree_util.tree_map(lambda x: x, tree))):
+        with Recorder(tmp_path / folder, every=1, quiet=True) as rec:
+            rec.record_pytree(given)
+    assert [name[:1] for name in open_trace(tmp_path / "own").tensors] == ["b", "a"]
+    assert [name[:1] for name in open_trace(tmp_path / "sorted").tensors] == ["a", "b"]
+
+
+@pytest.mark.parametrize("jax", [False, True])
+def test_dicts_in_alphabetical_order_have_no_order_of_layers(tmp_path, monkeypatch, jax):
+    """As JAX returns them, whatever the model's order; a stand-in for it opens arrays alone."""
+    if jax and "jax" not in sys.modules:
+        leaf = lambda tree, is_leaf: ([((), tree)], None)
+        monkeypatch.setitem(sys.modules, "jax", types.SimpleNamespace(tree_util=types.SimpleNamespace(tree_flatten_with_path=leaf)))
+    layer = {"bias": np.ones(2, np.float32), "kernel": np.ones((3, 2), np.float32)}
+    names = ["Dense_1", "Dense_10", "Dense_2"]
+    for folder, tree in {
+        "sorted": {"params": dict.fromkeys(names, layer)},
+        "own": {name: dict(reversed(layer.items())) for name in names},
+        "given": collections.OrderedDict.fromkeys(names, layer),
+    }.items():
+        with Recorder(tmp_path / folder, every=1, quiet=True) as rec:
+            rec.record_pytree(tree)
+    trace = open_trace(tmp_path / "sorted")
+    assert trace.manifest.metadata == {"tensor_order": "the names"}
+    assert trace.tensors == tuple(f"params.Dense_{i}.{what}" for i in (1, 2, 10) for what in ("bias", "kernel"))
+    with pytest.warns(UserWarning, match=r"was recorded from dicts that have no order of layers, so that 'last' in .* is params.Dense_10.kernel"):
+        replay(trace, "hybrid(last=none:fp16;else=aps:e4m3)", topology="ring")
+    for folder, inner in (("own", ("kernel", "bias")), ("given", ("bias", "kernel"))):
+        trace = open_trace(tmp_path / folder)
+        assert trace.manifest.metadata == {} and trace.tensors == tuple(f"{name}.{what}" for name in names for what in inner)
+
+
+def test_two_arrays_of_one_name_end_the_recording(tmp_path, caplog):
+    one = np.ones(2, np.float32)
     with Recorder(tmp_path / "run", every=1, quiet=True) as rec:
-        rec.record_pytree(tree)
-    assert open_trace(tmp_path / "run").tensors == ("a.0", "b")
+        rec.record_pytree({"a.b": one, "a": {"b": one}})
+    assert rec.stopped == "two arrays are called 'a.b', their keys being joined by dots; rename a key of one of them"
 
 
 def slow(monkeypatch, seconds):

@@ -220,7 +220,9 @@ class Recorder:
         """Records one step's gradients: JAX's, or any nesting of dicts, lists, tuples and dataclasses with arrays in it.
 
         Call it once a step with what the step computed, before the average over the workers; steps that are
-        not to be recorded cost next to nothing. Names are the keys on the way, joined by dots.
+        not to be recorded cost next to nothing. Names are the keys on the way, joined by dots. Dicts keep their order;
+        where all of them are in alphabetical order, which JAX gives to any, the natural one (2 before 10) is taken
+        for that of the layers, and replay says so where a scheme asks for the first or the last.
 
         Parameters
         ----------
@@ -237,11 +239,11 @@ class Recorder:
             self.log(loss=loss, learning_rate=learning_rate)
             if self.due and self._background and (buffers := self._background.buffers()) is not None:
                 try:
-                    tensors, zeros = self._arrays(gradients)
+                    tensors, zeros, guessed = self._arrays(gradients)
                 except BaseException:
                     self._background.give_back(buffers)
                     raise
-                self._deliver(tensors, buffers, zeros=zeros)
+                self._deliver(tensors, buffers, zeros=zeros, guessed=guessed)
         except ValueError as error:
             if self._background is None:  # nothing is recorded yet: the caller's mistake
                 raise
@@ -251,9 +253,10 @@ class Recorder:
         self._advance()
         self._spent += time.perf_counter() - start
 
-    def _arrays(self, gradients: Any) -> tuple[dict[int, dict[str, np.ndarray]], list[str]]:
-        """Worker -> name -> a copy of the values, and the names that had none."""
-        leaves = {name: leaf for name, leaf in flatten(gradients) if self._chosen is None or self._chosen(name)}
+    def _arrays(self, gradients: Any) -> tuple[dict[int, dict[str, np.ndarray]], list[str], bool]:
+        """Worker -> name -> a copy of the values, the names that had none, and whether their order is a guess."""
+        found, guessed = flatten(gradients)
+        leaves = {name: leaf for name, leaf in found.items() if self._chosen is None or self._chosen(name)}
         arrays = {name: storable(leaf, f"gradient {name!r} of step {self.number}") for name, leaf in leaves.items()}
         if not arrays and self._names is None:
             raise ValueError(f"step {self.number} has no array to record")
@@ -266,8 +269,8 @@ class Recorder:
         zeros = [name for name in self._names if name not in arrays]
         whole = {name: arrays.pop(name) if name in arrays else np.zeros(shape, np.float32) for name, shape in self._names.items()} | arrays
         if self._workers is None:
-            return {self._process or 0: whole}, zeros
-        return {worker: {name: array[worker] for name, array in whole.items()} for worker in range(self._workers)}, zeros
+            return {self._process or 0: whole}, zeros, guessed
+        return {worker: {name: array[worker] for name, array in whole.items()} for worker in range(self._workers)}, zeros, guessed
 
     @property
     def due(self) -> bool:
@@ -338,12 +341,14 @@ class Recorder:
         *,
         zeros: list[str],
         divided_by: float | None = None,
+        guessed: bool = False,
         parts: dict[str, Part] | None = None,
         others: Mapping[str, Mapping[str, np.ndarray]] | None = None,
     ) -> None:
         """Hands the step's gradients to the thread."""
         facts: dict[str, Any] = {k: float(v) for k, v in self._told.items()}
         facts |= {"zeros": zeros, "skipped": self._skipped} | ({} if divided_by is None else {"divided_by": divided_by})
+        facts |= {"guessed": True} if guessed else {}
         assert self._background is not None
         self._background.put(Step(self.number, tensors, facts, parts, buffers, others or {}))
         self._skipped, self._late = [], False

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from .._traces.order import NATURAL
 from ._manifest import Manifest, Shapes, compare_shapes, file_name, step_folder
 from ._safetensors import write_safetensors
 from ._shards import Part, join
@@ -250,6 +251,8 @@ class Session:
         about = self.manifest.metadata
         if (scale := facts[0].get("divided_by")) is not None:
             about["divided_by_loss_scale"] = _more(about.get("divided_by_loss_scale", ""), f"{scale:g} from step {step}")
+        if facts[0].get("guessed") and not self.manifest.steps:
+            about.setdefault("tensor_order", NATURAL)
         if skipped := facts[0].get("skipped"):
             about["left_out_for_inf_or_nan"] = ", ".join(filter(None, [about.get("left_out_for_inf_or_nan"), *map(str, skipped)]))
         for name in dict.fromkeys(name for fact in facts for name in fact.get("zeros", ())):
