@@ -3,6 +3,7 @@
 import collections
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -170,6 +171,7 @@ def test_an_error_of_the_disk_leaves_the_steps_before_it(tmp_path, monkeypatch, 
         for step in range(10):
             rec.record_pytree(gradients(step))
     assert words in rec.stopped and "worker_0000.safetensors" in rec.stopped and len(caplog.records) == 1
+    assert not (tmp_path / "run/.recording").exists()
     trace = open_trace(tmp_path / "run")
     check(trace)
     assert trace.steps == (0, 1) and holds(trace, 1)
@@ -263,6 +265,30 @@ def test_a_process_that_dies_ends_the_recording_of_the_other_with_one_warning(tm
     assert err.count("apscope records no more, training goes on") == 1
     assert ("process 1 has not written step" if dead == 1 else "process 0 has not taken step") in err
     assert len(whole(tmp_path / "run", 2).steps) >= 3
+
+
+def test_the_last_line_counts_what_the_trace_has(tmp_path):
+    """One process stops at step 2 of 6; two have a folder each; none records a step."""
+    last = r"^apscope: {} steps of 2 processes recorded in \S+{}, [\d.]+ MB"
+    loop = LOOP.replace(
+        "rec.record_pytree(gradients", "rec.stopped or process and rec.number == 2 and rec._stop('it is over'); rec.record_pytree(gradients"
+    )
+    command = [sys.executable, "-c", loop, str(tmp_path / "run")]
+    keys = repr({"count": 6, "patience": 3.0})
+    running = [subprocess.Popen([*command, str(p), "2", keys], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for p in range(2)]
+    running += [start(tmp_path / f"apart{p}", p, 2, count=3, patience=1.0) for p in range(2)]
+    said = [process.communicate(timeout=60)[1] for process in running]
+    steps = committed(tmp_path / "run")
+    assert steps <= 2 and re.search(last.format(steps, "" if steps else ", which holds no trace"), said[0], re.MULTILINE), said[0]
+    assert re.search(last.format(0, ", which holds no trace"), said[2], re.MULTILINE), said[2]
+    assert not list(tmp_path.glob("*/.recording")) and len(list((tmp_path / "run").glob("step_*"))) == steps and not list(tmp_path.glob("apart*/*"))
+
+
+def test_a_recording_without_a_step_says_so(tmp_path, caplog, capsys):
+    with Recorder(tmp_path / "run", steps=[100]) as rec:
+        rec.record_pytree(gradients(0))
+    assert [r.getMessage() for r in caplog.records] == [f"apscope: {tmp_path / 'run'} holds no trace: of the steps that were due, none was recorded"]
+    assert f"apscope: 0 steps recorded in {tmp_path / 'run'}, which holds no trace, 0.0 MB" in capsys.readouterr().err
 
 
 def test_a_process_that_stops_tells_the_others(tmp_path):

@@ -314,10 +314,15 @@ class Recorder:
             return
         self._background.finish(whole)
         session, cost = self._background.session, self.overhead
-        if session.process == 0 and not self._quiet:
+        if session.process:
+            return
+        none = not session.manifest.steps
+        if none and whole and self._ended is None:
+            logger.warning("apscope: %s holds no trace: of the steps that were due, none was recorded", self.path)
+        if not self._quiet:
             of = f" of {session.processes} processes" if session.processes > 1 else ""
             print(
-                f"apscope: {session.steps} steps{of} recorded in {self.path}, {session.bytes / 1e6:.1f} MB by this process; recording took "
+                f"apscope: {session.committed} steps{of} recorded in {self.path}{', which holds no trace' if none else ''}, {session.bytes / 1e6:.1f} MB by this process; recording took "
                 f"{cost.seconds:.2f} s of {cost.total:.2f} s ({100 * cost.share:.1f} %), {cost.waited:.2f} s of them waiting for the disk",
                 file=sys.stderr,
             )
