@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -131,8 +132,14 @@ class Recorder:
         for key, value, lowest in (("every", every, 1), ("places", places, 1), ("first_step", first_step, 0)):
             if not isinstance(value, int) or value < lowest:
                 raise ValueError(f"{key} is {value!r}; it must be an integer, {lowest} or more")
-        if workers is not None and workers < 1:
-            raise ValueError(f"workers is {workers}; it must be 1 or more")
+        if workers is not None and (not isinstance(workers, int) or workers < 1):
+            raise ValueError(f"workers is {workers!r}; it must be an integer, 1 or more")
+        if steps is not None and (isinstance(steps, str) or not isinstance(steps, Collection)):
+            raise ValueError(f"steps is {steps!r}; it must be a list or a set of step numbers, or a range")
+        if not isinstance(patience, (int, float)) or not 0 < patience < threading.TIMEOUT_MAX / 2:
+            raise ValueError(f"patience is {patience!r}; it must be a number of seconds above 0")
+        if name is not None and not isinstance(name, str):
+            raise ValueError(f"name is {name!r}; it must be a string")
         if (process is None) != (processes is None) or not 0 <= (process or 0) < (processes or 1):
             raise ValueError(f"process {process} of {processes}: give both, the first one from 0 to the second less one")
         if isinstance(what, str) or not set(what) <= {"weights", "layer_input", "activation_gradient"}:
@@ -347,13 +354,13 @@ class Recorder:
         zeros: list[str],
         divided_by: float | None = None,
         guessed: bool = False,
+        passes: int | None = None,
         parts: dict[str, Part] | None = None,
         others: Mapping[str, Mapping[str, np.ndarray]] | None = None,
     ) -> None:
         """Hands the step's gradients to the thread."""
         facts: dict[str, Any] = {k: float(v) for k, v in self._told.items()}
-        facts |= {"zeros": zeros, "skipped": self._skipped} | ({} if divided_by is None else {"divided_by": divided_by})
-        facts |= {"guessed": True} if guessed else {}
+        facts |= {"zeros": zeros, "skipped": self._skipped, "divided_by": divided_by, "guessed": guessed, "passes": passes}
         assert self._background is not None
         self._background.put(Step(self.number, tensors, facts, parts, buffers, others or {}))
         self._skipped, self._late = [], False
@@ -388,4 +395,6 @@ def _chooser(tensors: Chosen) -> Callable[[str], bool] | None:
         except re.error as error:
             raise ValueError(f"tensors {tensors!r} is no regular expression: {error}") from None
         return lambda name: pattern.search(name) is not None
+    if not isinstance(tensors, Collection):
+        raise ValueError(f"tensors is {tensors!r}; it must be a regular expression, a list of names or a function of a name")
     return frozenset(tensors).__contains__

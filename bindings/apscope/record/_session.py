@@ -75,6 +75,7 @@ class Session:
         self._mark = uuid.uuid4().hex
         self._welcome = processes == 1
         self._stopped = False
+        self._passes: set[str] = set()  # backward passes of the committed steps
         self._own: dict[int, tuple[dict, float]] = {}  # step -> what this process says of it, and when it was written
         if process == 0:
             self._lead(first_step, resume, about)
@@ -100,6 +101,9 @@ class Session:
         except BaseException:
             self._lock.close()
             raise
+        self._accumulation_given = "accumulation" in (about.get("metadata") or {})
+        if self.manifest.steps:
+            self._passes.add(self.manifest.metadata.get("accumulation", "1"))
         if remains or resume:
             self._clear(self.manifest.steps)
         self._answer()
@@ -254,6 +258,11 @@ class Session:
             about["divided_by_loss_scale"] = _more(about.get("divided_by_loss_scale", ""), f"{scale:g} from step {step}")
         if facts[0].get("guessed") and not self.manifest.steps:
             about.setdefault("tensor_order", NATURAL)
+        if not self._accumulation_given:
+            self._passes.update(str(fact.get("passes")) for fact in facts)
+            about.pop("accumulation", None)
+            if len(self._passes) == 1 and not self._passes & {"None", "1"}:
+                about["accumulation"] = next(iter(self._passes))
         if skipped := facts[0].get("skipped"):
             about["left_out_for_inf_or_nan"] = ", ".join(filter(None, [about.get("left_out_for_inf_or_nan"), *map(str, skipped)]))
         for name in dict.fromkeys(name for fact in facts for name in fact.get("zeros", ())):
