@@ -1,6 +1,7 @@
 """``python tests/fuzz/write_corpus.py [FOLDER]``: the first inputs of the fuzzer, one small file each; what it finds is laid beside them."""
 
 import io
+import itertools
 import json
 import struct
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
+from fuzz_converters import NAMES, NEXT, OPTIONS, choice
 from safetensors.numpy import save
 
 from apscope import schemes
@@ -69,28 +71,50 @@ def scheme_inputs():
 
 
 def converters():
-    """As fuzz_converters.py reads them: a byte that chooses name and options, then a file."""
+    """As fuzz_converters.py reads them: a byte that chooses names and options, then the files."""
     rng = np.random.default_rng(3)
 
-    def numpy_file(save, *arrays, **named):
+    def numpy_file(save_as, *arrays, **named):
         stream = io.BytesIO()
-        save(stream, *arrays, **named)
+        save_as(stream, *arrays, **named)
         return stream.getvalue()
 
-    w, b = rng.standard_normal((2, 3)).astype(np.float32), np.arange(3, dtype=np.float16)
-    flat = numpy_file(np.savez, **{"fc.weight": w, "fc.bias": b})
-    stacked = numpy_file(np.savez, **{"fc.weight": np.stack([w, w]), "fc.bias": np.stack([b, b])})
-    by_name = numpy_file(np.savez, **{f"step_{s}/worker_{k}/fc.weight": w * s for s in range(2) for k in range(2)})
-    tensors = save({"layers.9.w": w, "layers.11.w": w * 2, "module.b": b})
-    index = json.dumps({"metadata": {"total_size": 24}, "weight_map": {"w": "model.safetensors"}}).encode()
-    inputs = {
-        0: flat, 1: numpy_file(np.save, w), 2: tensors, 3: index, 4: flat, 5: by_name, 6: tensors,
-        7: flat, 12: stacked, 19: stacked, 9: tensors, 8: numpy_file(np.save, w.astype(np.float64)), 26: by_name, 33: by_name,
-        15: numpy_file(np.save, np.asfortranarray(w)), 22: numpy_file(np.savez_compressed, a=w.astype(">f4")),
-        29: numpy_file(np.save, np.zeros((2, 0), np.float32)), 23: save({"w": w.astype(ml_dtypes.bfloat16).view(np.uint16)}),
-    }  # fmt: skip
-    for choice, content in inputs.items():
-        yield f"{choice:02}", bytes([choice]) + content
+    def npz(arrays):
+        return numpy_file(np.savez_compressed, **arrays)
+
+    def npy(arrays):
+        return numpy_file(np.save, arrays["w"])
+
+    def tensors(option, k):
+        """What the options can take, another dump for every `k`; leading axes of 2 where they count."""
+        lead = {0: (2, 2), 2: (2,), 3: (2,), 4: (2,)}.get(names, ()) if OPTIONS[option] is None else ()
+        w = rng.standard_normal((*lead, 1, 3)) + k
+        found = {"w": w.astype(np.float32), "b": np.full((*lead, 3), k + 1, np.float16)}
+        if "raw_dtype" in (OPTIONS[option] or {}):
+            found = {name: values.astype(ml_dtypes.bfloat16).view(np.uint16) for name, values in found.items()}
+        if "round_to_fp32" in (OPTIONS[option] or {}):
+            found["w"] = w
+        if "sample" in (OPTIONS[option] or {}):
+            found |= {"w": np.full((1, 4100), k + 1, np.float16), "step": np.int64([k])}  # a block and a bit; what is no gradient
+        return found
+
+    for option, names in itertools.product(range(len(OPTIONS)), range(len(NAMES))):
+        files = NAMES[names][0]
+        dumps = [tensors(option, k) for k in range(len(files))]
+        for kind, write in {"npz": npz, "safetensors": save, "npy": npy}.items():
+            contents = [write(dump) for dump in dumps]
+            if files[-1].endswith(".index.json"):  # of parts that are safetensors files
+                if kind != "safetensors":
+                    continue
+                parts = [{name: dumps[0][name]} for name in ("w", "b")]
+                weight_map = dict(zip(("w", "b"), files))
+                contents = [*map(save, parts), json.dumps({"metadata": {"total_size": 24}, "weight_map": weight_map}).encode()]
+            yield f"{choice(names, option):02}_{kind}", bytes([choice(names, option)]) + NEXT.join(contents)
+    w = rng.standard_normal((2, 3)).astype(np.float32)
+    by_name = {f"step_{s}/worker_{k}/fc.weight": w * (s + k) for s in range(2) for k in range(2)}
+    more = [npz(by_name), npz({"a": w.astype(">f4"), "b": w[0]}), npy({"w": np.asfortranarray(w)}), npy({"w": np.zeros((0, 2), np.float32)})]
+    for i, content in enumerate([*more, save({"layers.9.w": w, "layers.11.w": w * 2, "module.b": w[0]})]):
+        yield f"more_{i}", bytes([choice(0, 5)]) + content  # one worker, no axis of steps
 
 
 def main(folder: Path) -> None:

@@ -60,9 +60,41 @@ def test_gradient_accumulation_records_the_sum(tmp_path, caplog):
             optimizer.step()
             optimizer.zero_grad(set_to_none=step == 0)
     trace = open_trace(tmp_path / "run")
-    assert trace.steps == (0, 1)
+    assert trace.steps == (0, 1) and trace.manifest.metadata["accumulation"] == "3"
     for step in trace.steps:
         same(trace, step, want[step])
+
+
+@pytest.mark.parametrize("passes, between, said", [
+    ((2, 2), "nothing", "2"), ((1, 1), "nothing", None), ((2, 3), "nothing", None), ((3, 3), "none", None), ((3, 3), "zeros", None),
+])  # fmt: skip
+def test_the_number_of_backward_passes_is_said_where_every_step_adds_as_many(tmp_path, caplog, passes, between, said):
+    """Not where the training takes the gradients away between two."""
+    model, data = network(), batches(6)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with recording(tmp_path, model, caplog):
+        for count in passes:
+            for batch in data[:count]:
+                if between != "nothing":
+                    optimizer.zero_grad(set_to_none=between == "none")
+                loss_of(model, batch).backward()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=False)
+    assert open_trace(tmp_path / "run").manifest.metadata.get("accumulation") == said
+
+
+def test_what_is_known_of_accumulation_lasts_over_a_resumed_recording(tmp_path):
+    model, data = network(), batches(3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for first, (count, said) in enumerate([(2, "2"), (2, "2"), (3, None), (3, None)]):
+        with Recorder(tmp_path / "run", every=1, first_step=first, resume=True, quiet=True) as rec:
+            rec.attach(model)
+            for batch in data[:count]:
+                loss_of(model, batch).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        trace = open_trace(tmp_path / "run")
+        assert len(trace.steps) == first + 1 and trace.manifest.metadata.get("accumulation") == said
 
 
 @pytest.mark.parametrize("unscale", [False, True])
@@ -165,6 +197,23 @@ def test_what_is_frozen_at_first_is_not_recorded_and_that_is_said(tmp_path, capl
     assert trace.steps == (0, 1) and trace.tensors == ("2.weight", "2.bias", "3.weight", "3.bias")
     assert [r.getMessage() for r in caplog.records] == [
         "apscope: 2 tensors unfrozen after attach() are not recorded, the first '0.weight'; Recorder(tensors='.*') records all"
+    ]
+
+
+def test_a_parameter_added_after_attach_is_not_recorded_and_that_is_said_once(tmp_path, caplog):
+    model, data = network(), batches(3)
+    with Recorder(tmp_path / "run", every=1, quiet=True) as rec:
+        rec.attach(model)
+        for step, batch in enumerate(data):
+            if step == 1:
+                model.append(torch.nn.Linear(3, 3))
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            loss_of(model, batch).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert open_trace(tmp_path / "run").steps == (0, 1, 2)
+    assert [r.getMessage() for r in caplog.records] == [
+        "apscope: 2 tensors added after attach() are not recorded, the first '4.weight'; attach a recorder to the whole model"
     ]
 
 
@@ -297,6 +346,13 @@ def test_what_cannot_be_recorded_is_refused_before_the_training(tmp_path):
     refused("workers is 0", lambda: Recorder(tmp_path / "x", workers=0))
     refused("process 3 of 2", lambda: Recorder(tmp_path / "x", process=3, processes=2))
     refused("what is 'weights'; it must be some of", lambda: Recorder(tmp_path / "x", what="weights"))
+    refused("workers is 2.5; it must be an integer", lambda: Recorder(tmp_path / "x", workers=2.5))
+    for steps in (3, "3"):
+        refused(f"steps is {steps!r}; it must be a list or a set of step numbers", lambda steps=steps: Recorder(tmp_path / "x", steps=steps))
+    for patience in (-1, 0, float("nan"), float("inf"), "3"):
+        refused("patience is .*; it must be a number of seconds above 0", lambda patience=patience: Recorder(tmp_path / "x", patience=patience))
+    refused("name is 3; it must be a string", lambda: Recorder(tmp_path / "x", name=3))
+    refused("tensors is 5; it must be a regular expression, a list of names or", lambda: Recorder(tmp_path / "x", tensors=5))
     refused("is no regular expression", lambda: Recorder(tmp_path / "x", tensors="("))
     refused("takes a torch.nn.Module, not dict", lambda: Recorder(tmp_path / "x").attach({}))
     refused("none of the model's 6 parameters is among those chosen", lambda: Recorder(tmp_path / "x", tensors="nothing").attach(network()))

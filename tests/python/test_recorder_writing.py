@@ -3,16 +3,18 @@
 import collections
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+import types
 
 import numpy as np
 import pytest
 
-from apscope import open_trace
+from apscope import open_trace, replay
 from apscope._traces.trace_info import check
 from apscope.record import Recorder, _session
 
@@ -58,13 +60,47 @@ def test_workers_along_the_first_axis_and_containers_of_all_kinds(tmp_path):
     assert trace.manifest.metadata == {"no_gradient_so_zeros: a.x": "1"}
 
 
-def test_jax_says_how_its_containers_open(tmp_path, monkeypatch):
-    """Where JAX is loaded its own function flattens; here one with its key types and its order of keys."""
-    jax = pytest.importorskip("jax", reason="the order of JAX's own keys")
-    tree = {"b": jax.numpy.ones((2, 3)), "a": [jax.numpy.zeros(4, jax.numpy.bfloat16)]}
+def test_jax_says_how_its_containers_open(tmp_path):
+    """Its registered ones, by its key types; a dict in the order that it was made in, or that JAX gave it."""
+    jax = pytest.importorskip("jax", reason="JAX's own containers")
+    tree = {"b": jax.numpy.ones((2, 3)), "a": [jax.tree_util.Partial(print, jax.numpy.zeros(4, jax.numpy.bfloat16))]}
+    for folder, given in (("own", tree), ("sorted", jax.tree_util.tree_map(lambda x: x, tree))):
+        with Recorder(tmp_path / folder, every=1, quiet=True) as rec:
+            rec.record_pytree(given)
+    assert [name[:1] for name in open_trace(tmp_path / "own").tensors] == ["b", "a"]
+    assert [name[:1] for name in open_trace(tmp_path / "sorted").tensors] == ["a", "b"]
+
+
+@pytest.mark.parametrize("jax", [False, True])
+def test_dicts_in_alphabetical_order_have_no_order_of_layers(tmp_path, monkeypatch, jax):
+    """As JAX returns them, whatever the model's order; a stand-in for it opens arrays alone."""
+    if jax and "jax" not in sys.modules:
+        leaf = lambda tree, is_leaf: ([((), tree)], None)
+        monkeypatch.setitem(sys.modules, "jax", types.SimpleNamespace(tree_util=types.SimpleNamespace(tree_flatten_with_path=leaf)))
+    layer = {"bias": np.ones(2, np.float32), "kernel": np.ones((3, 2), np.float32)}
+    names = ["Dense_1", "Dense_10", "Dense_2"]
+    for folder, tree in {
+        "sorted": {"params": dict.fromkeys(names, layer)},
+        "own": {name: dict(reversed(layer.items())) for name in names},
+        "given": collections.OrderedDict.fromkeys(names, layer),
+    }.items():
+        with Recorder(tmp_path / folder, every=1, quiet=True) as rec:
+            rec.record_pytree(tree)
+    trace = open_trace(tmp_path / "sorted")
+    assert trace.manifest.metadata == {"tensor_order": "the names"}
+    assert trace.tensors == tuple(f"params.Dense_{i}.{what}" for i in (1, 2, 10) for what in ("bias", "kernel"))
+    with pytest.warns(UserWarning, match=r"was recorded from dicts that have no order of layers, so that 'last' in .* is params.Dense_10.kernel"):
+        replay(trace, "hybrid(last=none:fp16;else=aps:e4m3)", topology="ring")
+    for folder, inner in (("own", ("kernel", "bias")), ("given", ("bias", "kernel"))):
+        trace = open_trace(tmp_path / folder)
+        assert trace.manifest.metadata == {} and trace.tensors == tuple(f"{name}.{what}" for name in names for what in inner)
+
+
+def test_two_arrays_of_one_name_end_the_recording(tmp_path, caplog):
+    one = np.ones(2, np.float32)
     with Recorder(tmp_path / "run", every=1, quiet=True) as rec:
-        rec.record_pytree(tree)
-    assert open_trace(tmp_path / "run").tensors == ("a.0", "b")
+        rec.record_pytree({"a.b": one, "a": {"b": one}})
+    assert rec.stopped == "two arrays are called 'a.b', their keys being joined by dots; rename a key of one of them"
 
 
 def slow(monkeypatch, seconds):
@@ -135,6 +171,7 @@ def test_an_error_of_the_disk_leaves_the_steps_before_it(tmp_path, monkeypatch, 
         for step in range(10):
             rec.record_pytree(gradients(step))
     assert words in rec.stopped and "worker_0000.safetensors" in rec.stopped and len(caplog.records) == 1
+    assert not (tmp_path / "run/.recording").exists()
     trace = open_trace(tmp_path / "run")
     check(trace)
     assert trace.steps == (0, 1) and holds(trace, 1)
@@ -228,6 +265,30 @@ def test_a_process_that_dies_ends_the_recording_of_the_other_with_one_warning(tm
     assert err.count("apscope records no more, training goes on") == 1
     assert ("process 1 has not written step" if dead == 1 else "process 0 has not taken step") in err
     assert len(whole(tmp_path / "run", 2).steps) >= 3
+
+
+def test_the_last_line_counts_what_the_trace_has(tmp_path):
+    """One process stops at step 2 of 6; two have a folder each; none records a step."""
+    last = r"^apscope: {} steps of 2 processes recorded in \S+{}, [\d.]+ MB"
+    loop = LOOP.replace(
+        "rec.record_pytree(gradients", "rec.stopped or process and rec.number == 2 and rec._stop('it is over'); rec.record_pytree(gradients"
+    )
+    command = [sys.executable, "-c", loop, str(tmp_path / "run")]
+    keys = repr({"count": 6, "patience": 3.0})
+    running = [subprocess.Popen([*command, str(p), "2", keys], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for p in range(2)]
+    running += [start(tmp_path / f"apart{p}", p, 2, count=3, patience=1.0) for p in range(2)]
+    said = [process.communicate(timeout=60)[1] for process in running]
+    steps = committed(tmp_path / "run")
+    assert steps <= 2 and re.search(last.format(steps, "" if steps else ", which holds no trace"), said[0], re.MULTILINE), said[0]
+    assert re.search(last.format(0, ", which holds no trace"), said[2], re.MULTILINE), said[2]
+    assert not list(tmp_path.glob("*/.recording")) and len(list((tmp_path / "run").glob("step_*"))) == steps and not list(tmp_path.glob("apart*/*"))
+
+
+def test_a_recording_without_a_step_says_so(tmp_path, caplog, capsys):
+    with Recorder(tmp_path / "run", steps=[100]) as rec:
+        rec.record_pytree(gradients(0))
+    assert [r.getMessage() for r in caplog.records] == [f"apscope: {tmp_path / 'run'} holds no trace: of the steps that were due, none was recorded"]
+    assert f"apscope: 0 steps recorded in {tmp_path / 'run'}, which holds no trace, 0.0 MB" in capsys.readouterr().err
 
 
 def test_a_process_that_stops_tells_the_others(tmp_path):

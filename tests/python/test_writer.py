@@ -192,3 +192,30 @@ def test_no_file_appears_under_its_name_before_it_is_whole(tmp_path, monkeypatch
 def test_a_name_that_no_file_can_hold_is_refused(tmp_path):
     with TraceWriter(tmp_path / "t", workers=1) as writer, pytest.raises(ValueError, match="half a surrogate pair"):
         writer.add(0, 0, "\ud800", np.zeros(1, np.float32))
+
+
+FP8 = ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"]
+
+
+@pytest.mark.parametrize("name", FP8)
+@pytest.mark.parametrize("library", ["ml_dtypes", "torch"])
+def test_every_fp8_value_is_widened_exactly(tmp_path, name, library):
+    codes = np.arange(256, dtype=np.uint8)
+    given = codes.view(getattr(ml_dtypes, name))
+    want = given.astype(np.float32)
+    if library == "torch":
+        torch = pytest.importorskip("torch")
+        given = torch.from_numpy(codes).view(getattr(torch, name))
+    with TraceWriter(tmp_path / "run", workers=1) as writer:
+        writer.add(0, 0, "w", given)
+        writer.end_step(0)
+    assert np.array_equal(open_trace(tmp_path / "run").read(0, "w"), want, equal_nan=True)
+    stored = b'"F32"' if name == "float8_e8m0fnu" else b'"F16"'
+    assert stored in (tmp_path / "run/step_00000000/worker_0000.safetensors").read_bytes()
+
+
+def test_what_numpy_cannot_hold_is_refused_in_one_sentence(tmp_path):
+    torch = pytest.importorskip("torch")
+    with TraceWriter(tmp_path / "run", workers=1) as writer:
+        with pytest.raises(ValueError, match=r"^gradient 'w' of step 0, worker 0, has dtype torch.float4_e2m1fn_x2; a trace holds real numbers$"):
+            writer.add(0, 0, "w", torch.zeros(4, dtype=torch.uint8).view(torch.float4_e2m1fn_x2))

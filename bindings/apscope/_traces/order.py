@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from .trace import Trace
 
-#: What a converted trace's metadata has as ``tensor_order``: the dump's files, a list, or the natural order of the names, a guess.
+#: What a trace's metadata has as ``tensor_order``: the dump's files, a list, or the natural order of the names, a guess.
 FILES, GIVEN, NATURAL = "the files", "a list", "the names"
 
 
@@ -19,9 +19,12 @@ def warn_of_guessed_order(trace: Trace, specs: Iterable[str]) -> None:
     for spec in specs:
         if found := re.search(r"hybrid\((?:.*;)?(first|last)\b", spec):
             layer = trace.tensors[0 if found[1] == "first" else -1]
+            origin, remedy = ("converted from files", "convert again with --order FILE")
+            if "converted_from" not in trace.manifest.metadata:
+                origin, remedy = ("recorded from dicts", "record an OrderedDict in the order of layers")
             warnings.warn(
-                f"trace '{trace.name}' was converted from files that have no order of layers, so that '{found[1]}' in {spec} is {layer}, "
-                "by the order of the names; convert again with --order FILE, or use name:REGEX",
+                f"trace '{trace.name}' was {origin} that have no order of layers, so that '{found[1]}' in {spec} is {layer}, "
+                f"by the order of the names; {remedy}, or use name:REGEX",
                 stacklevel=3,
             )
             return

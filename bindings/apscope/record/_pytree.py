@@ -4,42 +4,72 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from .._dumps.sources import natural
 
-def flatten(tree: Any) -> Iterator[tuple[str, Any]]:
-    """The arrays of a nesting of containers, each with the keys on the way to it joined by dots.
+#: The keys on the way to an array, each behind what it is sorted by where the order is that of names.
+Path = tuple[tuple[Any, Any], ...]
+
+
+def flatten(tree: Any) -> tuple[dict[str, Any], bool]:
+    """The arrays of a nesting of containers, each by the keys on the way to it joined by dots, and whether their order is a guess.
 
     Mappings, sequences, named tuples and dataclasses are opened in their own order; None is left out. Where
-    JAX is loaded, its registered containers are opened as it does, its dicts in the order of their keys.
+    JAX is loaded, what else is registered there is opened as it does. JAX sorts the keys of the dicts that it returns, so
+    that dicts that are all in alphabetical order have no order of layers: the natural one (2 before 10) is taken for it.
 
     Parameters
     ----------
     tree : pytree
         An array by itself is called ``value``.
+
+    Raises
+    ------
+    ValueError
+        Two arrays have the same name.
     """
-    jax = sys.modules.get("jax")
-    for path, leaf in _walk(tree, ()) if jax is None else jax.tree_util.tree_flatten_with_path(tree)[0]:
-        yield ".".join(map(_word, path)) or "value", leaf
+    alphabetical: list[bool] = []
+    found = list(_walk(tree, (), alphabetical, sys.modules.get("jax")))
+    if guessed := bool(alphabetical) and all(alphabetical):
+        found.sort(key=lambda pair: [rank for rank, _ in pair[0]])
+    leaves: dict[str, Any] = {}
+    for path, leaf in found:
+        name = ".".join(_word(key) for _, key in path) or "value"
+        if name in leaves:
+            raise ValueError(f"two arrays are called {name!r}, their keys being joined by dots; rename a key of one of them")
+        leaves[name] = leaf
+    return leaves, guessed
 
 
-def _walk(tree: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
+def _walk(tree: Any, path: Path, alphabetical: list[bool], jax: Any) -> Iterator[tuple[Path, Any]]:
+    """Leaves with their paths; `alphabetical` gets whether a mapping is in that order, for each that has an order."""
     if tree is None:
         return
+    items: Any
     if isinstance(tree, Mapping):
-        items: Any = tree.items()
+        items = [((natural(str(key)), str(key)), key, value) for key, value in tree.items()]
+        if len(tree) > 1 and all(isinstance(key, str) for key in tree):
+            alphabetical.append(not isinstance(tree, OrderedDict) and list(tree) == sorted(tree))
     elif isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        items = zip(tree._fields, tree, strict=True)
+        items = [(i, *pair) for i, pair in enumerate(zip(tree._fields, tree, strict=True))]
     elif isinstance(tree, (list, tuple)):
-        items = enumerate(tree)
+        items = [(i, i, value) for i, value in enumerate(tree)]
+    elif jax is not None:
+        inner = jax.tree_util.tree_flatten_with_path(tree, is_leaf=lambda node: isinstance(node, Mapping))[0]
+        for i, (keys, leaf) in enumerate(inner):
+            longer = (*path, *((i, key) for key in keys))
+            yield from _walk(leaf, longer, alphabetical, jax) if isinstance(leaf, Mapping) else [(longer, leaf)]
+        return
     elif dataclasses.is_dataclass(tree) and not isinstance(tree, type):
-        items = ((f.name, getattr(tree, f.name)) for f in dataclasses.fields(tree))
+        items = [(i, f.name, getattr(tree, f.name)) for i, f in enumerate(dataclasses.fields(tree))]
     else:
         yield path, tree
         return
-    for key, value in items:
-        yield from _walk(value, (*path, key))
+    for rank, key, value in items:
+        yield from _walk(value, (*path, (rank, key)), alphabetical, jax)
 
 
 def _word(key: Any) -> str:

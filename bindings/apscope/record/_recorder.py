@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -131,8 +132,14 @@ class Recorder:
         for key, value, lowest in (("every", every, 1), ("places", places, 1), ("first_step", first_step, 0)):
             if not isinstance(value, int) or value < lowest:
                 raise ValueError(f"{key} is {value!r}; it must be an integer, {lowest} or more")
-        if workers is not None and workers < 1:
-            raise ValueError(f"workers is {workers}; it must be 1 or more")
+        if workers is not None and (not isinstance(workers, int) or workers < 1):
+            raise ValueError(f"workers is {workers!r}; it must be an integer, 1 or more")
+        if steps is not None and (isinstance(steps, str) or not isinstance(steps, Collection)):
+            raise ValueError(f"steps is {steps!r}; it must be a list or a set of step numbers, or a range")
+        if not isinstance(patience, (int, float)) or not 0 < patience < threading.TIMEOUT_MAX / 2:
+            raise ValueError(f"patience is {patience!r}; it must be a number of seconds above 0")
+        if name is not None and not isinstance(name, str):
+            raise ValueError(f"name is {name!r}; it must be a string")
         if (process is None) != (processes is None) or not 0 <= (process or 0) < (processes or 1):
             raise ValueError(f"process {process} of {processes}: give both, the first one from 0 to the second less one")
         if isinstance(what, str) or not set(what) <= {"weights", "layer_input", "activation_gradient"}:
@@ -220,7 +227,9 @@ class Recorder:
         """Records one step's gradients: JAX's, or any nesting of dicts, lists, tuples and dataclasses with arrays in it.
 
         Call it once a step with what the step computed, before the average over the workers; steps that are
-        not to be recorded cost next to nothing. Names are the keys on the way, joined by dots.
+        not to be recorded cost next to nothing. Names are the keys on the way, joined by dots. Dicts keep their order;
+        where all of them are in alphabetical order, which JAX gives to any, the natural one (2 before 10) is taken
+        for that of the layers, and replay says so where a scheme asks for the first or the last.
 
         Parameters
         ----------
@@ -237,11 +246,11 @@ class Recorder:
             self.log(loss=loss, learning_rate=learning_rate)
             if self.due and self._background and (buffers := self._background.buffers()) is not None:
                 try:
-                    tensors, zeros = self._arrays(gradients)
+                    tensors, zeros, guessed = self._arrays(gradients)
                 except BaseException:
                     self._background.give_back(buffers)
                     raise
-                self._deliver(tensors, buffers, zeros=zeros)
+                self._deliver(tensors, buffers, zeros=zeros, guessed=guessed)
         except ValueError as error:
             if self._background is None:  # nothing is recorded yet: the caller's mistake
                 raise
@@ -251,9 +260,10 @@ class Recorder:
         self._advance()
         self._spent += time.perf_counter() - start
 
-    def _arrays(self, gradients: Any) -> tuple[dict[int, dict[str, np.ndarray]], list[str]]:
-        """Worker -> name -> a copy of the values, and the names that had none."""
-        leaves = {name: leaf for name, leaf in flatten(gradients) if self._chosen is None or self._chosen(name)}
+    def _arrays(self, gradients: Any) -> tuple[dict[int, dict[str, np.ndarray]], list[str], bool]:
+        """Worker -> name -> a copy of the values, the names that had none, and whether their order is a guess."""
+        found, guessed = flatten(gradients)
+        leaves = {name: leaf for name, leaf in found.items() if self._chosen is None or self._chosen(name)}
         arrays = {name: storable(leaf, f"gradient {name!r} of step {self.number}") for name, leaf in leaves.items()}
         if not arrays and self._names is None:
             raise ValueError(f"step {self.number} has no array to record")
@@ -266,8 +276,8 @@ class Recorder:
         zeros = [name for name in self._names if name not in arrays]
         whole = {name: arrays.pop(name) if name in arrays else np.zeros(shape, np.float32) for name, shape in self._names.items()} | arrays
         if self._workers is None:
-            return {self._process or 0: whole}, zeros
-        return {worker: {name: array[worker] for name, array in whole.items()} for worker in range(self._workers)}, zeros
+            return {self._process or 0: whole}, zeros, guessed
+        return {worker: {name: array[worker] for name, array in whole.items()} for worker in range(self._workers)}, zeros, guessed
 
     @property
     def due(self) -> bool:
@@ -311,10 +321,15 @@ class Recorder:
             return
         self._background.finish(whole)
         session, cost = self._background.session, self.overhead
-        if session.process == 0 and not self._quiet:
+        if session.process:
+            return
+        none = not session.manifest.steps
+        if none and whole and self._ended is None:
+            logger.warning("apscope: %s holds no trace: of the steps that were due, none was recorded", self.path)
+        if not self._quiet:
             of = f" of {session.processes} processes" if session.processes > 1 else ""
             print(
-                f"apscope: {session.steps} steps{of} recorded in {self.path}, {session.bytes / 1e6:.1f} MB by this process; recording took "
+                f"apscope: {session.committed} steps{of} recorded in {self.path}{', which holds no trace' if none else ''}, {session.bytes / 1e6:.1f} MB by this process; recording took "
                 f"{cost.seconds:.2f} s of {cost.total:.2f} s ({100 * cost.share:.1f} %), {cost.waited:.2f} s of them waiting for the disk",
                 file=sys.stderr,
             )
@@ -338,12 +353,14 @@ class Recorder:
         *,
         zeros: list[str],
         divided_by: float | None = None,
+        guessed: bool = False,
+        passes: int | None = None,
         parts: dict[str, Part] | None = None,
         others: Mapping[str, Mapping[str, np.ndarray]] | None = None,
     ) -> None:
         """Hands the step's gradients to the thread."""
         facts: dict[str, Any] = {k: float(v) for k, v in self._told.items()}
-        facts |= {"zeros": zeros, "skipped": self._skipped} | ({} if divided_by is None else {"divided_by": divided_by})
+        facts |= {"zeros": zeros, "skipped": self._skipped, "divided_by": divided_by, "guessed": guessed, "passes": passes}
         assert self._background is not None
         self._background.put(Step(self.number, tensors, facts, parts, buffers, others or {}))
         self._skipped, self._late = [], False
@@ -378,4 +395,6 @@ def _chooser(tensors: Chosen) -> Callable[[str], bool] | None:
         except re.error as error:
             raise ValueError(f"tensors {tensors!r} is no regular expression: {error}") from None
         return lambda name: pattern.search(name) is not None
+    if not isinstance(tensors, Collection):
+        raise ValueError(f"tensors is {tensors!r}; it must be a regular expression, a list of names or a function of a name")
     return frozenset(tensors).__contains__

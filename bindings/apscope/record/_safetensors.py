@@ -28,11 +28,19 @@ def dtype_of(code: str) -> np.dtype:
 
 
 def torch_array(tensor: Any) -> np.ndarray:
-    """A PyTorch tensor's values in the host's memory, without a copy where they are there; sparse ones made dense."""
-    tensor = (tensor if tensor.layout is sys.modules["torch"].strided else tensor.to_dense()).detach().cpu()
-    if tensor.dtype == sys.modules["torch"].bfloat16:
-        return tensor.contiguous().view(sys.modules["torch"].uint16).numpy().view(BFLOAT16)
+    """A PyTorch tensor's values in the host's memory, without a copy where they are there; sparse ones made dense, fp8 widened."""
+    torch = sys.modules["torch"]
+    tensor = (tensor if tensor.layout is torch.strided else tensor.to_dense()).detach().cpu()
+    if tensor.dtype == torch.bfloat16:
+        return tensor.contiguous().view(torch.uint16).numpy().view(BFLOAT16)
+    if (name := str(tensor.dtype)).startswith("torch.float8_"):
+        return widened(tensor.float().numpy(), name)
     return tensor.numpy()
+
+
+def widened(values: np.ndarray, name: str) -> np.ndarray:
+    """Values of the fp8 dtype `name`, as fp32, in the smallest dtype that a trace holds them in: fp16, or fp32 for E8M0."""
+    return values if "e8m0" in name else values.astype(np.float16)
 
 
 class Storable(Protocol):
@@ -52,12 +60,17 @@ class Storable(Protocol):
 def storable(array: object, what: str, round_to_fp32: bool = False, remedy: str = "round it to float32 first") -> np.ndarray:
     """`array` as a C-ordered copy of a dtype that a trace holds: float32, float16 or bfloat16.
 
-    Other dtypes become float32 where that is exact for every element (so float64 gradients that are
+    fp8 becomes float16, E8M0 float32. Other dtypes become float32 where that is exact for every element (so float64 gradients that are
     fp32 values, and token numbers below 2^24, pass) or where `round_to_fp32` allows to round float64,
     ties to even. Raises ValueError, beginning with `what` and ending with `remedy`, where it is not.
     """
     torch = sys.modules.get("torch")
-    values = torch_array(array) if torch is not None and isinstance(array, torch.Tensor) else np.asarray(array)
+    try:
+        values = torch_array(array) if torch is not None and isinstance(array, torch.Tensor) else np.asarray(array)
+    except TypeError:  # packed fp4, quantized integers
+        raise ValueError(f"{what} has dtype {getattr(array, 'dtype', type(array).__name__)}; a trace holds real numbers") from None
+    if values.dtype.name.startswith("float8_"):  # ml_dtypes', JAX's
+        values = widened(values.astype(np.float32), values.dtype.name)
     if code_of(values.dtype):
         return np.array(values, order="C", copy=True)
     if values.dtype.kind not in "fiub":

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from .._traces.order import NATURAL
 from ._manifest import Manifest, Shapes, compare_shapes, file_name, step_folder
 from ._safetensors import write_safetensors
 from ._shards import Part, join
@@ -69,10 +70,12 @@ class Session:
     def __init__(self, path: Path, process: int, processes: int, *, joined: bool, first_step: int, resume: bool, patience: float, **about: Any):
         self.path, self.process, self.processes, self.joined, self.patience = path, process, processes, joined, patience
         self.workers = 1 if joined else about.pop("workers", processes)
-        self.bytes = self.steps = 0
+        self.bytes = self.committed = 0
         self._notes = path / ".recording"
         self._mark = uuid.uuid4().hex
         self._welcome = processes == 1
+        self._stopped = False
+        self._passes: set[str] = set()  # backward passes of the committed steps
         self._own: dict[int, tuple[dict, float]] = {}  # step -> what this process says of it, and when it was written
         if process == 0:
             self._lead(first_step, resume, about)
@@ -98,6 +101,9 @@ class Session:
         except BaseException:
             self._lock.close()
             raise
+        self._accumulation_given = "accumulation" in (about.get("metadata") or {})
+        if self.manifest.steps:
+            self._passes.add(self.manifest.metadata.get("accumulation", "1"))
         if remains or resume:
             self._clear(self.manifest.steps)
         self._answer()
@@ -153,7 +159,6 @@ class Session:
             for name, arrays in (others or {}).items():
                 files[name] = write_safetensors(folder / name, arrays, about)
         self.bytes += sum(file["bytes"] for file in files.values())
-        self.steps += 1
         note = {"files": files, "shapes": shapes, "facts": dict(facts), "offsets": {n: list(part.offset) for n, part in (parts or {}).items()}}
         self._own[step] = note, time.monotonic()
         if self.process:
@@ -243,6 +248,7 @@ class Session:
         for path in [*paths, *(source for source, _ in (sources if self.joined else []))]:
             path.unlink(missing_ok=True)
         del self._own[step]
+        self.committed += 1
         return True
 
     def _remember(self, step: int, facts: list[dict]) -> None:
@@ -250,6 +256,13 @@ class Session:
         about = self.manifest.metadata
         if (scale := facts[0].get("divided_by")) is not None:
             about["divided_by_loss_scale"] = _more(about.get("divided_by_loss_scale", ""), f"{scale:g} from step {step}")
+        if facts[0].get("guessed") and not self.manifest.steps:
+            about.setdefault("tensor_order", NATURAL)
+        if not self._accumulation_given:
+            self._passes.update(str(fact.get("passes")) for fact in facts)
+            about.pop("accumulation", None)
+            if len(self._passes) == 1 and not self._passes & {"None", "1"}:
+                about["accumulation"] = next(iter(self._passes))
         if skipped := facts[0].get("skipped"):
             about["left_out_for_inf_or_nan"] = ", ".join(filter(None, [about.get("left_out_for_inf_or_nan"), *map(str, skipped)]))
         for name in dict.fromkeys(name for fact in facts for name in fact.get("zeros", ())):
@@ -260,6 +273,7 @@ class Session:
 
     def stop(self, reason: str) -> None:
         """Tells the others that this process records no more."""
+        self._stopped = True
         with contextlib.suppress(OSError):
             _put(self._notes / f"stopped_{self.process:04d}.json", reason)
 
@@ -273,9 +287,22 @@ class Session:
             self.close()
 
     def close(self) -> None:
-        """Gives the folder free."""
+        """Gives the folder free; after a stop the last process to leave removes what was not committed, and the notes."""
+        with contextlib.suppress(OSError, ValueError):
+            if self._stopped:
+                self._leave()
         if self.process == 0:
             self._lock.close()
+
+    def _leave(self) -> None:
+        stopped = {int(path.stem[8:]) for path in self._notes.glob("stopped_*.json")}
+        there = {int(path.stem[6:]) for path in self._notes.glob("hello_*.json")}
+        led = (self._notes / "lock").exists()
+        if (there | ({0} if led else set())) - {self.process} <= stopped:
+            if led:
+                manifest = self.path / "manifest.json"
+                self._clear([step["number"] for step in json.loads(manifest.read_text())["steps"]] if manifest.exists() else [])
+            shutil.rmtree(self._notes)
 
 
 def _more(text: str, more: str) -> str:

@@ -83,9 +83,11 @@ class TorchTap:
         self.metadata = {"recorded_from": f"PyTorch {torch.__version__}, {runs_in}"}
         self._names = {id(p): name for name, p in named.items()}
         self._unpicked = {name: p for name, p in named.items() if name not in picked and chosen is None}
+        self._wanted: Callable[[str], bool] | None = chosen or (lambda _: True)  # until it is told that others are there
         self._handles: list[Any] = []
         self._buffers: dict[str, torch.Tensor] | None = None
         self._arrived: set[str] = set()  # names whose gradient of this step is in the buffers
+        self._passes: dict[str, tuple[int, int | None]] = {}  # the version that .grad began with, and backward passes since; None: unknown
         self._fired = self._in_backward = self._on_gpu = False
         self._steps = 0  # that optimizers took with our gradients
         self._ever = False  # whether a gradient has arrived
@@ -141,6 +143,9 @@ class TorchTap:
             return
         if p.grad is None:
             raise ValueError(f"another hook takes the gradient of {name!r} away; attach the recorder before that hook is registered")
+        # Each pass that adds to .grad makes one version more of it; what takes it away between two makes another number.
+        begun, passes = self._passes.get(name, (p.grad._version, 0))
+        self._passes[name] = begun, None if passes is None or p.grad._version != begun + passes else passes + 1
         grad = p.grad.to_local() if is_dtensor(p.grad) else p.grad
         if grad.layout is not torch.strided:
             grad = grad.to_dense()
@@ -202,7 +207,7 @@ class TorchTap:
         self.recorder._skip()
 
     def _forget(self) -> None:
-        self._fired, self._arrived = False, set()
+        self._fired, self._arrived, self._passes = False, set(), {}
         self._extras.drop()
 
     def end_step(self, optimizer: torch.optim.Optimizer | None) -> None:
@@ -240,6 +245,7 @@ class TorchTap:
             buffers,
             zeros=[name for name in self.parameters if name not in self._arrived],
             divided_by=divisor,
+            passes=passes.pop() if len(passes := {count for _, count in self._passes.values()}) == 1 else None,
             others=self._extras.files(self.process, divisor),
             parts=None if self.shards is None else {name: shard.part for name, shard in self.shards.items()},
         )
@@ -248,6 +254,16 @@ class TorchTap:
                 "apscope: %d tensors unfrozen after attach() are not recorded, the first %r; Recorder(tensors='.*') records all", len(late), late[0]
             )
             self._unpicked = {}
+        if self._wanted is not None and (new := self._new()):
+            logger.warning(
+                "apscope: %d tensors added after attach() are not recorded, the first %r; attach a recorder to the whole model", len(new), new[0]
+            )
+            self._wanted = None
+
+    def _new(self) -> list[str]:
+        """Parameters with gradients that the model did not have when it was attached."""
+        named = [(_plain(name), p) for name, p in self._inner.named_parameters() if id(p) not in self._names and p.grad is not None]
+        return [name for name, _ in named if self._wanted is not None and self._wanted(name)]
 
     def _divisor(self) -> float | None:
         if self._scaler is not None:

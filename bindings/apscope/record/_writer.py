@@ -102,8 +102,8 @@ class TraceWriter:
             The parameter's dotted name; for the activation kinds the layer's.
         array : array-like
             Anything NumPy reads, and PyTorch's tensors, on whichever device. float32, float16 and
-            bfloat16 are stored as they are, other real dtypes as float32 where every element is an
-            fp32 value.
+            bfloat16 are stored as they are, fp8 as float16 (E8M0 as float32), other real dtypes as float32
+            where every element is an fp32 value.
         kind : {"gradient", "weights", "full_batch", "activation_gradient", "layer_input"}
 
         Raises
