@@ -37,6 +37,12 @@ BARE_PATTERN = r"(?P<tensor>.+)"
 #: What wrappers of PyTorch put into the names of parameters.
 _WRAPPERS = re.compile(r"(?:^|(?<=[./]))(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
 
+#: What says a step or a worker in a name, and no more.
+_PLACES = re.compile(rf"(?:^|(?<=[/_.-]))(?:{_STEP}|{_WORKER})".replace("P<step>", ":").replace("P<worker>", ":"))
+#: What numbers of a step are called, and what else the state of a GradScaler holds.
+_NUMBERS = {"loss": "loss", "lr": "learning_rate", "learning_rate": "learning_rate", "loss_scale": "loss_scale", "grad_scale": "loss_scale"}
+_SCALER = {"scale": "loss_scale"} | dict.fromkeys(("growth_factor", "backoff_factor", "growth_interval", "growth_tracker"), "")
+
 
 @dataclass(frozen=True)
 class Item:
@@ -64,6 +70,20 @@ class Named:
     step: int | None
     worker: int | None
     tensor: str
+
+
+def number_of(name: str, shape: Sequence[int] = ()) -> str | None:
+    """Which number of its step a number or an array is, by its name: loss, learning_rate, loss_scale, or "" where nothing asks for it.
+
+    None for a tensor: what has more than one element, or another name. A ``scale`` is a number only below a scaler, or below nothing.
+    """
+    if len(shape) > 1 or any(length != 1 for length in shape):
+        return None
+    parts = [part for part in (part.strip("_-=") for part in re.split("[/.]", _PLACES.sub("", name))) if part]
+    *above, last = parts or [""]
+    if last in _NUMBERS:
+        return _NUMBERS[last]
+    return _SCALER.get(last) if (above[-1].lower() in ("scaler", "grad_scaler", "gradscaler") if above else not shape) else None
 
 
 def name_all(items: Sequence[Item], pattern: str | None, single: bool, tensors: str | None = None) -> tuple[str, list[Named], list[str]]:
