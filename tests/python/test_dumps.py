@@ -429,3 +429,57 @@ def test_numbers_belong_to_the_step_that_their_key_or_file_says(tmp_path):
 def test_a_scale_of_the_model_is_a_tensor(tmp_path):
     np.savez(tmp_path / "step_0.npz", **{"attn.scale": np.float32(2), "logit_scale": np.float32(3), "lr.weight": np.ones(3, np.float32)})
     assert convert(tmp_path, tmp_path / "run", reduction="mean", workers=1).trace.tensors == ("attn.scale", "logit_scale", "lr.weight")
+
+
+# ---- what is no dump of gradients, or numbered ---------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["checkpoint", "state"])
+@pytest.mark.parametrize("optimizer", ["Adam", "SGD"])
+def test_the_state_of_an_optimizer_is_refused(tmp_path, what, optimizer):
+    torch = pytest.importorskip("torch")
+    net = torch.nn.Linear(3, 2)
+    made = {"Adam": torch.optim.Adam, "SGD": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)}[optimizer](net.parameters())
+    net(torch.ones(1, 3)).sum().backward()
+    made.step()
+    grads = {name: p.grad for name, p in net.named_parameters()}
+    state = made.state_dict()
+    torch.save({"grads": grads, "model": net.state_dict(), "optimizer": state, "step": 0} if what == "checkpoint" else state, tmp_path / "step_0.pt")
+    with pytest.raises(ValueError, match=r"step_0.pt: array '.*' is an optimizer's state, .*; save p.grad of every parameter, or choose .*--tensors"):
+        convert(tmp_path, tmp_path / "run", reduction="mean", workers=1)
+    if what == "checkpoint":
+        assert convert(tmp_path, tmp_path / "run", reduction="mean", workers=1, tensors="^grads/").trace.tensors == ("weight", "bias")
+
+
+@pytest.mark.parametrize(
+    "name, make, steps, workers",
+    [
+        ("all", lambda t: {0: [t(2), t(3)], 100: [t(2), t(3)]}, (0, 100), 1),
+        ("all_2", lambda t: {"grads": [[t(2), t(3)], [t(2), t(3)], [t(2), t(3)]]}, (0, 1, 2), 1),
+        ("all", lambda t: {7: [[t(2), t(3)], [t(2), t(3)]], 8: [[t(2), t(3)], [t(2), t(3)]]}, (7, 8), 2),
+        ("step_3", lambda t: [[t(2), t(3)], [t(2), t(3)]], (3,), 2),
+        ("rank_0", lambda t: {"grads": {5: {"0.w": t(2), "b": t(3)}, 6: {"0.w": t(2), "b": t(3)}}}, (5, 6), 1),
+    ],
+)
+def test_numbers_as_keys_get_a_pattern_that_works(tmp_path, name, make, steps, workers):
+    torch = pytest.importorskip("torch")
+    torch.save(make(lambda n: torch.rand(n)), tmp_path / f"{name}.pt")
+    source = tmp_path / f"{name}.pt"
+    with pytest.raises(ValueError, match=r"the same tensors stand under '\d+', '\d+'.*; if they are (steps|workers|steps and workers), ") as error:
+        convert(source, tmp_path / "run", reduction="mean")
+    pattern = str(error.value).split("--pattern '")[1].split("'")[0]
+    trace = convert(source, tmp_path / "run", reduction="mean", pattern=pattern).trace
+    assert (trace.steps, trace.workers, len(trace.tensors)) == (steps, workers, 2)
+
+
+def test_one_array_a_file_in_numbered_folders_gets_a_pattern_that_works(tmp_path):
+    for step in range(2):
+        for worker in range(3):
+            (tmp_path / f"dump/{step}/{worker}").mkdir(parents=True)
+            for i, layer in enumerate(("fc", "conv")):
+                np.save(tmp_path / f"dump/{step}/{worker}/{layer}.npy", np.full(2 + i, worker, np.float32))
+    with pytest.raises(ValueError, match="if they are steps and workers, pass --pattern") as error:
+        convert(tmp_path / "dump", tmp_path / "run", reduction="mean")
+    pattern = str(error.value).split("--pattern '")[1].split("'")[0]
+    trace = convert(tmp_path / "dump", tmp_path / "run", reduction="mean", pattern=pattern).trace
+    assert (trace.steps, trace.workers, trace.tensors) == ((0, 1), 3, ("conv", "fc"))
