@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
@@ -12,13 +13,15 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from .._traces.opening import open_trace
 from .._traces.order import FILES, GIVEN
 from .._traces.selection import parse_steps
 from .._traces.trace import Trace
-from .dtypes import code_word
+from .dtypes import CODES, code_word, numpy_dtype, to_store
 from .layout import Layout, Options, lay_out
-from .names import Item, name_all
+from .names import Item, name_all, number_of
 from .order import order_tensors
 from .sample import BLOCK
 from .sources import Source, is_address
@@ -119,7 +122,7 @@ def convert(
         Where gradients were taken. By default local, and workers that all hold the same values are refused.
     loss_scale : float or "recorded", optional
         The factor that the gradients still carry because the loss was scaled, 1 for none; ``"recorded"`` takes what
-        torch files have as ``loss_scale`` beside their tensors. Where they have one, it must be given.
+        stands in the files as ``loss_scale``, or as the state of a GradScaler. Where one stands there, it must be given.
     accumulation : int, optional
         How many backward passes each gradient is the sum of; kept in the metadata.
     loss_divided_by_workers, name, model, roles
@@ -175,14 +178,14 @@ def convert(
         with closing(Readers(files, trust_pickle=trust_pickle, python=python)) as readers:
             apart = Apart(pattern, tensors)
             units, others = find_units(files, apart)
-            dump = _Dump(units, readers, apart)
+            dump = _Dump(units, readers, apart, files.text)
             single = files.single or (len(units) == 1 and units[0].place == "" and units[0].kind in STORES)
             used, named, ignored = name_all(dump.items, pattern, single, tensors)
             apart.settle(used, {item.entry.key for item in dump.items})
             layout = lay_out(named, options, files.text)
             _check_last(layout)
             names, origin = order_tensors(layout.tensors, dump.ordered(layout), None if order is None else os.fspath(order))
-            numbers = dump.numbers(layout, loss_scale)
+            numbers = dump.numbers(layout, used, loss_scale)
             understood = _understood(layout, names, origin)
             notes = [*_assumed(stage, loss_scale), *dump.notes]
             notes += [
@@ -232,11 +235,12 @@ _DECISIVE = (
 class _Dump:
     """All arrays of all units, and what stands beside them."""
 
-    def __init__(self, units: list[Unit], readers: Readers, apart: Apart):
+    def __init__(self, units: list[Unit], readers: Readers, apart: Apart, source: str):
         self.items: list[Item] = []
         self.notes: list[str] = []
         self._ordered: dict[str, bool] = {}
-        self._scalars: dict[str, Mapping[str, float]] = {}
+        self._numbers: list[tuple[Unit, str, str, float]] = []  # address, what it is, value
+        taken: dict[str, None] = {}
         for unit in units:
             try:
                 reader = readers.open(unit)
@@ -246,33 +250,50 @@ class _Dump:
             except ValueError as error:
                 apart.tell(unit.stem, error)
                 continue
-            self.items += [Item(unit, entry) for entry in reader.entries]
-            self._ordered[unit.label], self._scalars[unit.label] = reader.ordered, reader.scalars
+            with told(unit.label):
+                found = [(path, kind, value) for path, value in reader.scalars.items() if (kind := number_of(path))]
+                for entry in reader.entries:
+                    kind = number_of(entry.key or unit.stem, entry.shape) if entry.layout == "dense" and numpy_dtype(entry.dtype) else None
+                    if kind is None:
+                        self.items.append(Item(unit, entry))
+                    else:
+                        taken[re.split("[/.]", entry.key or unit.stem)[-1]] = None
+                        found += [(entry.key, kind, _number(reader.read(entry.key), entry.dtype))]
+            self._numbers += [(unit, f"{unit.stem}/{path}" if path else unit.stem, kind, value) for path, kind, value in found if kind]
+            self._ordered[unit.label] = reader.ordered
             self.notes += [note for note in reader.notes if note not in self.notes]
         for error in () if self.items else apart.broken.values():
             raise error
+        if not self.items:
+            raise ValueError(f"{source} holds no array but {', '.join(taken)}, numbers of a step; dump the gradients beside them")
+        if taken:
+            self.notes.append(f"taken for numbers of a step, not for tensors: {', '.join(taken)}")
 
     def ordered(self, layout: Layout) -> bool:
         """Whether the files of the first step and worker say the order of layers: a list in an order of its own, in one file."""
         units = {place.item.unit.label for (step, worker, _), place in layout.places.items() if step == layout.steps[0] and worker == 0}
         return len(layout.tensors) == 1 or (len(units) == 1 and all(self._ordered[label] for label in units))
 
-    def numbers(self, layout: Layout, loss_scale: float | str | None) -> dict[int, dict[str, float]]:
-        """Loss, learning rate and loss scale of every step, where the files of that step alone have them; of the workers' losses the mean."""
-        steps: dict[str, set[int]] = {}
+    def numbers(self, layout: Layout, pattern: str, loss_scale: float | str | None) -> dict[int, dict[str, float]]:
+        """Loss, learning rate and loss scale of every step, where their names or files are of one step; of the workers' losses the mean."""
+        regex = re.compile(pattern)
+        # A file of nothing but numbers is of any step.
+        steps: dict[str, set[int]] = {unit.label: set(layout.steps) for unit, *_ in self._numbers}
+        steps |= {item.unit.label: set() for item in self.items}
         for (step, _, _), place in layout.places.items():
             steps.setdefault(place.item.unit.label, set()).add(step)
         found: dict[int, dict[str, list[float]]] = {step: {} for step in layout.steps}
-        for label, of in steps.items():
-            for path, value in self._scalars[label].items():
-                key = _NUMBERS.get(path.rpartition("/")[2])
-                if key == "loss_scale" and value != 1 and loss_scale is None:
-                    raise ValueError(
-                        f"{label} holds the loss scale {value:g}, and nothing says whether its gradients still carry it; "
-                        "pass --loss-scale recorded if they do, --loss-scale 1 if they were unscaled"
-                    )
-                if key is not None and len(of) == 1:
-                    found[next(iter(of))].setdefault(key, []).append(value)
+        for unit, address, key, value in self._numbers:
+            match = regex.fullmatch(address if "tensor" in regex.groupindex else unit.stem)
+            step = match.groupdict().get("step") if match else None
+            of = steps[unit.label] if step is None else steps[unit.label] & {int(step)}
+            if key == "loss_scale" and value != 1 and loss_scale is None and of:
+                raise ValueError(
+                    f"{unit.label} holds the loss scale {value:g}, and nothing says whether its gradients still carry it; "
+                    f"pass --loss-scale {'recorded' if len(of) == 1 else f'{value:g}'} if they do, --loss-scale 1 if they were unscaled"
+                )
+            if len(of) == 1:
+                found[next(iter(of))].setdefault(key, []).append(value)
         if loss_scale == "recorded" and (lost := [step for step, values in found.items() if "loss_scale" not in values]):
             raise ValueError(f"loss_scale is 'recorded', but the files of step {lost[0]} hold no loss_scale; give the number")
         numbers: dict[int, dict[str, float]] = {}
@@ -287,8 +308,9 @@ class _Dump:
         return numbers
 
 
-#: What numbers beside tensors are called.
-_NUMBERS = {"loss": "loss", "lr": "learning_rate", "learning_rate": "learning_rate", "loss_scale": "loss_scale"}
+def _number(values: np.ndarray, word: str) -> float:
+    """The value of an array of one element."""
+    return float((to_store(values, word, "", True) if word in CODES else values).reshape(()))
 
 
 def _check(said: Mapping[str, Any]) -> None:

@@ -37,6 +37,12 @@ BARE_PATTERN = r"(?P<tensor>.+)"
 #: What wrappers of PyTorch put into the names of parameters.
 _WRAPPERS = re.compile(r"(?:^|(?<=[./]))(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
 
+#: What says a step or a worker in a name, and no more.
+_PLACES = re.compile(rf"(?:^|(?<=[/_.-]))(?:{_STEP}|{_WORKER})".replace("P<step>", ":").replace("P<worker>", ":"))
+#: What numbers of a step are called, and what else the state of a GradScaler holds.
+_NUMBERS = {"loss": "loss", "lr": "learning_rate", "learning_rate": "learning_rate", "loss_scale": "loss_scale", "grad_scale": "loss_scale"}
+_SCALER = {"scale": "loss_scale"} | dict.fromkeys(("growth_factor", "backoff_factor", "growth_interval", "growth_tracker"), "")
+
 
 @dataclass(frozen=True)
 class Item:
@@ -66,6 +72,26 @@ class Named:
     tensor: str
 
 
+def number_of(name: str, shape: Sequence[int] = ()) -> str | None:
+    """Which number of its step a number or an array is, by its name: loss, learning_rate, loss_scale, or "" where nothing asks for it.
+
+    None for a tensor: what has more than one element, or another name. A ``scale`` is a number only below a scaler, or below nothing.
+    """
+    if len(shape) > 1 or any(length != 1 for length in shape):
+        return None
+    parts = [part for part in (part.strip("_-=") for part in re.split("[/.]", _PLACES.sub("", name))) if part]
+    *above, last = parts or [""]
+    if last in _NUMBERS:
+        return _NUMBERS[last]
+    return _SCALER.get(last) if (above[-1].lower() in ("scaler", "grad_scaler", "gradscaler") if above else not shape) else None
+
+
+#: What optimizers keep of every parameter.
+_OPTIMIZER = re.compile(
+    r"(?:.*[/.])?(?:exp_avg|exp_avg_sq|max_exp_avg_sq|exp_inf|momentum_buffer|square_avg|grad_avg|acc_delta|state[/.][^/]+[/.](?:step|sum|prev))"
+)
+
+
 def name_all(items: Sequence[Item], pattern: str | None, single: bool, tensors: str | None = None) -> tuple[str, list[Named], list[str]]:
     """The pattern used, every array with what its name says, and the addresses that the pattern does not fit.
 
@@ -84,8 +110,10 @@ def name_all(items: Sequence[Item], pattern: str | None, single: bool, tensors: 
     ------
     ValueError
         A pattern is malformed or fits nothing; none is given and no default one fits every array; a file holds the same
-        tensors under several keys.
+        tensors under several keys; arrays are an optimizer's state.
     """
+    if pattern is None and tensors is None:
+        _check_optimizer(items)
     used, matches = _chosen(items, pattern, single)
     named: list[Named] = []
     for item, match in zip(items, matches):
@@ -109,8 +137,9 @@ def name_all(items: Sequence[Item], pattern: str | None, single: bool, tensors: 
     if tensors is not None:
         named = _selected(named, plain, tensors)
         plain = _plain([n.tensor for n in named]) if pattern is None else [n.tensor for n in named]
+    _check_optimizer([n.item for n in named])
     if pattern is None:
-        _check_groups(plain, named)
+        _check_groups(plain, named, used)
     named = [Named(n.item, n.step, n.worker, tensor) for n, tensor in zip(named, plain)]
     return used, named, [item.address for item, match in zip(items, matches) if match is None]
 
@@ -161,7 +190,16 @@ def _selected(named: list[Named], plain: list[str], tensors: str) -> list[Named]
     return chosen
 
 
-def _check_groups(names: list[str], named: list[Named]) -> None:
+def _check_optimizer(items: Sequence[Item]) -> None:
+    for item in items:
+        if _OPTIMIZER.fullmatch(item.entry.key):
+            raise ValueError(
+                f"{item.label} is an optimizer's state, as a checkpoint of weights holds it beside them, and no gradient; "
+                "save p.grad of every parameter, or choose the gradients, if they are among the arrays, with --tensors"
+            )
+
+
+def _check_groups(names: list[str], named: list[Named], used: str) -> None:
     """Refuses what holds the same names twice, such as weights beside gradients."""
     groups: dict[str, set[str]] = {}
     for name in names:
@@ -171,10 +209,26 @@ def _check_groups(names: list[str], named: list[Named]) -> None:
         groups.setdefault(group, set()).add(rest)
     if len(groups) > 1 and len({frozenset(rest) for rest in groups.values()}) == 1:
         found = list(groups)
+        if remedy := _numbered(names, named, used):
+            raise ValueError(f"{named[0].item.label}: the same tensors stand under {', '.join(map(repr, found[:4]))}; {remedy}")
         raise ValueError(
             f"{named[0].item.label}: the same tensors stand under {', '.join(map(repr, found[:4]))}, of which one may be the gradients; "
             f"choose with --tensors '^{found[-1]}/', or give --pattern"
         )
+
+
+def _numbered(names: list[str], named: list[Named], used: str) -> str:
+    """What to pass where names begin with numbers that may be steps or workers; "" where they do not."""
+    levels = 2 if all(re.match(r"\d+/\d+/", name) for name in names) else 1
+    groups = [group for group in ("step", "worker") if f"(?P<{group}>" not in used][:levels]
+    if not groups or not all(re.match(r"\d+/", name) for name in names):
+        return ""
+    numbers = "".join(rf"(?P<{group}>\d+)/" for group in groups) + BARE_PATTERN
+    seen = named[0].item.address if used == BARE_PATTERN else named[0].tensor
+    before = re.escape(seen.removesuffix(names[0])) if seen.endswith(names[0]) else "(?:.*?/)?"
+    pattern = before + numbers if used == BARE_PATTERN else used.replace(BARE_PATTERN, before + numbers)
+    swap = "" if len(groups) == 1 and used != BARE_PATTERN else "; exchange the groups' names if they are the other"
+    return f"if they are {' and '.join(f'{group}s' for group in groups)}, pass --pattern '{pattern}'{swap}"
 
 
 def _first(item: Item, whole: bool) -> str:
