@@ -262,8 +262,8 @@ class _Dump:
             self._numbers += [(unit, f"{unit.stem}/{path}" if path else unit.stem, kind, value) for path, kind, value in found if kind]
             self._ordered[unit.label] = reader.ordered
             self.notes += [note for note in reader.notes if note not in self.notes]
-        for error in () if self.items else apart.broken.values():
-            raise error
+        for left in () if self.items else apart.broken.values():
+            raise left
         if not self.items:
             raise ValueError(f"{source} holds no array but {', '.join(taken)}, numbers of a step; dump the gradients beside them")
         if taken:
@@ -285,8 +285,8 @@ class _Dump:
         found: dict[int, dict[str, list[float]]] = {step: {} for step in layout.steps}
         for unit, address, key, value in self._numbers:
             match = regex.fullmatch(address if "tensor" in regex.groupindex else unit.stem)
-            step = match.groupdict().get("step") if match else None
-            of = steps[unit.label] if step is None else steps[unit.label] & {int(step)}
+            said = match.groupdict().get("step") if match else None
+            of = steps[unit.label] if said is None else steps[unit.label] & {int(said)}
             if key == "loss_scale" and value != 1 and loss_scale is None and of:
                 raise ValueError(
                     f"{unit.label} holds the loss scale {value:g}, and nothing says whether its gradients still carry it; "

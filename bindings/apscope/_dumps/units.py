@@ -128,8 +128,8 @@ def find_units(source: Source, apart: Apart) -> tuple[list[Unit], list[str]]:
         else:
             units.append(replace(unit, kind=kind))
     if not units:
-        for error in apart.broken.values():
-            raise error
+        for broken in apart.broken.values():
+            raise broken
         if apart.left_out:
             raise ValueError(f"pattern {apart.pattern!r} fits none of the {len(apart.left_out)} files, the first being {apart.left_out[0]!r}")
         if any(map(is_te_log, others)):
@@ -190,8 +190,9 @@ def _shards(files: list[File], apart: Apart) -> tuple[list[Unit], list[File]]:
     units = []
     for stem in filter(apart.wanted, dict.fromkeys([*groups, *indices])):
         index, parts = indices.get(stem), [file for file, _ in groups.get(stem, ())]
-        (first, count), *more = groups.get(stem) or [(None, 0)]
-        other = next(((file, n) for file, n in more if n != count), None)
+        numbered = groups.get(stem, [])
+        first, count = numbered[0] if numbered else (None, 0)
+        other = next(((file, n) for file, n in numbered if n != count), None)
         wrong = None
         if first is None:
             assert index is not None
