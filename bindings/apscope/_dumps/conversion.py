@@ -249,8 +249,8 @@ class _Dump:
             self.items += [Item(unit, entry) for entry in reader.entries]
             self._ordered[unit.label], self._scalars[unit.label] = reader.ordered, reader.scalars
             self.notes += [note for note in reader.notes if note not in self.notes]
-        for error in () if self.items else apart.broken.values():
-            raise error
+        for left in () if self.items else apart.broken.values():
+            raise left
 
     def ordered(self, layout: Layout) -> bool:
         """Whether the files of the first step and worker say the order of layers: a list in an order of its own, in one file."""

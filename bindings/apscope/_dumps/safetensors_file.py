@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 
@@ -75,6 +76,7 @@ class ShardedReader(Reader):
     """Several safetensors files that are one dump's parts."""
 
     def __init__(self, shards: list[File], index: File | None):
+        weight_map: Any = None
         if index is not None:
             with index.open() as stream:
                 told = json.loads(stream.read(), object_pairs_hook=_without_duplicates)
