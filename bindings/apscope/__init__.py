@@ -22,6 +22,7 @@ import importlib as _importlib
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
+from . import _interrupt  # noqa: F401  # first: the others take their time
 from ._arrays.allreduce import allreduce
 from ._arrays.arithmetic import add, divide, fma, multiply, sqrt, subtract
 from ._arrays.blocks import decode_blocks, encode_blocks, named_block_formats, pack, quantize_blocks, unpack

@@ -129,6 +129,21 @@ def test_control_c_while_torch_reads_is_one_line(tmp_path, after):
     assert helpers and not Path(f"/proc/{helpers[0]}").exists()
 
 
+@pytest.mark.parametrize("way", ["module", "script", "library"])
+def test_control_c_while_modules_are_imported_is_one_line(tmp_path, way):
+    (tmp_path / "numpy.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")  # the first that is imported
+    lines = "import sys\nfrom apscope.cli import main\nsys.exit(main())\n"  # as installers write the script
+    for name in ("apscope", "program.py"):
+        (tmp_path / name).write_text(lines)
+    words = {"module": ["-m", "apscope"], "script": [tmp_path / "apscope"], "library": [tmp_path / "program.py"]}[way]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, *words, "formats"], capture_output=True, text=True, env=environment, preexec_fn=slow_and_interruptible)
+    if way == "library":  # whose own matter it is
+        assert done.returncode == -signal.SIGINT and done.stderr.endswith("KeyboardInterrupt\n")
+    else:
+        assert (done.returncode, done.stderr) == (130, "apscope: interrupted\n")
+
+
 def test_one_conversion_at_a_time_into_a_place(tmp_path, dump):
     out = tmp_path / "run"
     process = subprocess.Popen([*COMMAND, dump, out, "--reduction", "mean"], stdout=subprocess.DEVNULL)

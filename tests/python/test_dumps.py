@@ -1,8 +1,6 @@
 """Dumps that plain torch, NumPy, safetensors, h5py and zarr wrote (tests/dumps): every one becomes the same trace."""
 
 import json
-import pickle
-import re
 import subprocess
 import sys
 import warnings
@@ -16,7 +14,6 @@ from safetensors.numpy import save_file
 import apscope
 from apscope._dumps.names import DEFAULT_PATTERNS
 from apscope._dumps.sample import BLOCK, chosen_blocks
-from apscope._dumps.sources import Source
 from apscope.cli import main
 from apscope.record import convert
 from tests.python.torch_process import one_process_with_torch  # noqa: F401  # a fixture for all
@@ -318,96 +315,6 @@ def test_old_files_of_torch_are_read_too(tmp_path):
     for step in range(2):
         torch.save({"w": torch.full((3,), 1.0 * step), "b": torch.ones(2)}, tmp_path / f"step_{step}.pth", _use_new_zipfile_serialization=False)
     assert convert(tmp_path, tmp_path / "run", reduction="mean").trace.read(1, "w").tolist() == [1, 1, 1]
-
-
-def header_of(path, length):
-    """A safetensors file whose header has this length."""
-    text = json.dumps({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode().ljust(length)
-    path.write_bytes(length.to_bytes(8, "little") + text + np.float32([length, 1]).tobytes())
-
-
-def test_safetensors_are_known_whatever_the_length_of_their_header(tmp_path):
-    lengths = [*range(0x80, 0x4B50, 0x100), 0x4B50, 0x14B50, 0x93, 0x4E93, 0x4889]  # as pickles, archives, npy and HDF5 begin
-    for length in lengths:
-        header_of(tmp_path / f"step_{length}.safetensors", length)
-    trace = convert(tmp_path, tmp_path / "run", reduction="mean", workers=1).trace
-    assert trace.steps == tuple(sorted(lengths)) and all(trace.read(length, "w").tolist() == [length, 1] for length in lengths)
-
-
-def test_pickles_and_archives_are_no_safetensors(tmp_path):
-    begin = pickle.dumps("\0{", 2)  # its first 8 bytes are a header's length, and a brace follows
-    assert begin[8:9] == b"{" and 2 <= int.from_bytes(begin[:8], "little") < 100_000_000
-    for name, data, sentence in (
-        ("step_0.pt", begin, "step_0.pt is a pickle that torch.save did not write"),
-        ("step_0.npz", b"PK\x03\x04" + bytes(4) + b"{" + bytes(50), "step_0.npz is a damaged npz or torch file"),
-        ("step_0.npz", b"PK" + bytes(60), "step_0.npz is no npz file: it begins with b'PK"),
-    ):
-        (tmp_path / name).write_bytes(data)
-        with pytest.raises(ValueError, match=re.escape(sentence)):
-            convert(tmp_path, tmp_path / "run", reduction="mean")
-        (tmp_path / name).unlink()
-
-
-def test_links_to_folders_are_followed_and_loops_are_not(tmp_path):
-    for place in ("dump/rank_0", "elsewhere/of_1", "elsewhere/of_2"):
-        (tmp_path / place).mkdir(parents=True)
-        np.savez(tmp_path / place / "step_0.npz", w=np.full(3, len(place) + int(place[-1]), np.float32))
-    for i in (1, 2):
-        (tmp_path / "dump" / f"rank_{i}").symlink_to(tmp_path / "elsewhere" / f"of_{i}")
-    (tmp_path / "dump" / "rank_0" / "up").symlink_to("..")
-    (tmp_path / "elsewhere" / "of_1" / "next").symlink_to("../of_2")
-    (tmp_path / "elsewhere" / "of_2" / "next").symlink_to("../of_1")
-    files = [file.name for file in Source(tmp_path / "dump", tmp_path / "staging").files]
-    assert len(files) == 5 and {"rank_0/step_0.npz", "rank_1/step_0.npz", "rank_2/step_0.npz"} < set(files)
-    for i in (1, 2):
-        (tmp_path / "elsewhere" / f"of_{i}" / "next").unlink()
-    trace = convert(tmp_path / "dump", tmp_path / "run", reduction="mean").trace
-    assert trace.workers == 3 and [trace.read(0, "w", i)[0] for i in range(3)] == [11, 15, 16]
-
-
-def unreadable(folder):
-    """Files that no conversion can read."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "core.npz").write_bytes(b"")
-    (folder / "config.pkl").write_bytes(pickle.dumps({"lr": 0.1}))
-    (folder / "latest.npz").symlink_to("/nowhere/step_9.npz")
-    save_file({"m": np.ones(3, np.float32)}, folder / "optimizer-00001-of-00002.safetensors")
-    (folder / "state").mkdir()
-    (folder / "state" / ".metadata").write_bytes(pickle.dumps({}))
-    return ["config.pkl", "core", "latest", "optimizer", "state"]
-
-
-@pytest.mark.parametrize("pattern", [r"step_(?P<step>\d+)", r"step_(?P<step>\d+)/(?P<tensor>[wb])"])
-def test_what_the_pattern_excludes_need_not_be_readable(tmp_path, pattern):
-    pytest.importorskip("torch")
-    names = unreadable(tmp_path / "dump")
-    for step in range(2):
-        np.savez(tmp_path / "dump" / f"step_{step}.npz", w=np.ones(3, np.float32), b=np.ones(2, np.float32))
-    with pytest.raises(ValueError, match="cannot be read|is one of 2 parts|is a link|is a pickle|is empty"):
-        convert(tmp_path / "dump", tmp_path / "run", reduction="mean")
-    result = convert(tmp_path / "dump", tmp_path / "run", reduction="mean", pattern=pattern)
-    assert result.trace.steps == (0, 1) and sorted(result.ignored) == names
-    assert any(re.match("5 files that (the pattern does not fit|cannot be read) left out, the first ", note) for note in result.notes)
-    (tmp_path / "dump" / "step_2.npz").write_bytes(b"")
-    with pytest.raises(ValueError, match="step_2.npz is empty"):
-        convert(tmp_path / "dump", tmp_path / "more", reduction="mean", pattern=pattern)
-
-
-def test_what_tensors_exclude_need_not_be_readable(tmp_path):
-    torch = pytest.importorskip("torch")
-    names = unreadable(tmp_path / "dump")
-    folder = tmp_path / "dump" / "tensor_dumps" / "rank_0"
-    folder.mkdir(parents=True)
-    for step in (0, 5):
-        torch.save({"high_precision": torch.full((3,), 1.0 + step)}, folder / f"fc1_wgrad_iter_{step:06d}.pt")
-        torch.save({"quantized": Path("x"), "high_precision": torch.ones(3)}, folder / f"fc1_activation_iter_{step:06d}.pt")
-    with pytest.raises(ValueError, match="cannot be read|is one of 2 parts|is a link|is a pickle|is empty"):
-        convert(tmp_path / "dump", tmp_path / "run", reduction="mean", workers=1)
-    result = convert(tmp_path / "dump", tmp_path / "run", reduction="mean", tensors="wgrad", workers=1)
-    assert result.trace.tensors == ("fc1_wgrad",) and result.trace.read(5, "fc1_wgrad").tolist() == [6] * 3
-    assert sorted(result.ignored) == [*names, *(f"tensor_dumps/rank_0/fc1_activation_iter_{step:06d}" for step in (0, 5))]
-    with pytest.raises(ValueError, match="fc1_activation_iter_000000.pt cannot be read: it holds a pickled "):
-        convert(tmp_path / "dump", tmp_path / "more", reduction="mean", tensors="wgrad|activation", workers=1)
 
 
 # ---- a part of a dump -------------------------------------------------------------------------

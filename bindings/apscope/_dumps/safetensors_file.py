@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 
@@ -75,14 +76,13 @@ class ShardedReader(Reader):
     """Several safetensors files that are one dump's parts."""
 
     def __init__(self, shards: list[File], index: File | None):
-        weight_map: dict[str, str] = {}
+        weight_map: Any = None
         if index is not None:
             with index.open() as stream:
                 told = json.loads(stream.read(), object_pairs_hook=_without_duplicates)
-            given = told.get("weight_map") if isinstance(told, dict) else None
-            if not isinstance(given, dict) or not all(isinstance(name, str) for name in given.values()):
+            weight_map = told.get("weight_map") if isinstance(told, dict) else None
+            if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
                 raise ValueError("its weight_map must be an object of file names")
-            weight_map = given
         names = [shard.name.rsplit("/", 1)[-1] for shard in shards]
         if index is not None and (missing := sorted(set(weight_map.values()) - set(names))):
             raise ValueError(f"it names {missing[0]}, which is not beside it")

@@ -128,8 +128,8 @@ def find_units(source: Source, apart: Apart) -> tuple[list[Unit], list[str]]:
         else:
             units.append(replace(unit, kind=kind))
     if not units:
-        for broken in apart.broken.values():
-            raise broken
+        for left in apart.broken.values():
+            raise left
         if apart.left_out:
             raise ValueError(f"pattern {apart.pattern!r} fits none of the {len(apart.left_out)} files, the first being {apart.left_out[0]!r}")
         if any(map(is_te_log, others)):
@@ -190,22 +190,22 @@ def _shards(files: list[File], apart: Apart) -> tuple[list[Unit], list[File]]:
     units = []
     for stem in filter(apart.wanted, dict.fromkeys([*groups, *indices])):
         index, parts = indices.get(stem), [file for file, _ in groups.get(stem, ())]
-        numbered = groups.get(stem, [])
-        first, count = numbered[0] if numbered else (None, 0)
-        other = next(((file, n) for file, n in numbered if n != count), None)
-        wrong = None
-        if first is None:
-            assert index is not None
-            wrong = f"{index.label} is an index of parts that are not beside it"
-        elif other is not None:
-            wrong = f"{other[0].label} is of {other[1]} parts, {first.name} of {count}; keep the parts of one dump together"
-        elif len(parts) != count:
-            wrong = f"{first.label} is one of {count} parts, and {count - len(parts)} of them are not beside it"
+        wrong = _wrong_parts(groups[stem]) if parts else f"{indices[stem].label} is an index of parts that are not beside it"
         if wrong:
             apart.tell(stem, ValueError(wrong))
         else:
             units.append(Unit("shards", stem, (index or parts[0]).label, parts, index))
     return units, rest
+
+
+def _wrong_parts(parts: list[tuple[File, int]]) -> str:
+    """What is wrong with files that say of how many they are one; nothing where they are all."""
+    first, count = parts[0]
+    for file, said in parts:
+        if said != count:
+            return f"{file.label} is of {said} parts, {first.name} of {count}; keep the parts of one dump together"
+    lost = count - len(parts)
+    return f"{first.label} is one of {count} parts, and {lost} of them are not beside it" if lost else ""
 
 
 def _kind(file: File) -> str | None:

@@ -12,6 +12,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from .._interrupt import release
+
 __all__ = ["main"]
 
 VERBS = ("formats", "schemes", "info", "convert", "replay", "merge", "report", "summary", "compare", "verify", "fingerprint", "conformance", "bench")
@@ -83,6 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        release()
         args = _parse(arguments)
         args.words = arguments
         with warnings.catch_warnings():
