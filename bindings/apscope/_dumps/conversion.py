@@ -25,7 +25,7 @@ from .names import Item, name_all, number_of
 from .order import order_tensors
 from .sample import BLOCK
 from .sources import Source, is_address
-from .units import STORES, Readers, Unit, find_units, told
+from .units import Readers, Unit, find_units, told
 from .write import Head, Workshop, fingerprint, write_trace
 
 
@@ -174,17 +174,17 @@ def convert(
     )
     with closing(Source(source, workshop.fetched)) as files, nullcontext() if dry_run else workshop:
         if not dry_run:
-            workshop.prepare(fingerprint(list(files.files), {key: said[key] for key in _DECISIVE}))
+            workshop.prepare(fingerprint(list(files.files), {key: said[key] for key in _DECISIVE} | {"order": _contents(order)}))
         with closing(Readers(files, trust_pickle=trust_pickle, python=python)) as readers:
             units, others = find_units(files)
             dump = _Dump(units, readers, files.text)
-            single = files.single or (len(units) == 1 and units[0].place == "" and units[0].kind in STORES)
+            single = len(units) == 1
             used, named, ignored = name_all(dump.items, pattern, single, tensors)
             layout = lay_out(named, options, files.text)
             names, origin = order_tensors(layout.tensors, dump.ordered(layout), None if order is None else os.fspath(order))
             numbers = dump.numbers(layout, used, loss_scale)
             understood = _understood(layout, names, origin)
-            notes = [*_assumed(stage, loss_scale), *dump.notes]
+            notes = [*_assumed(stage, loss_scale, accumulation), *dump.notes]
             notes += [
                 f"{len(found)} {what} left out, the first {found[0]}"
                 for what, found in (("arrays", ignored), ("files without arrays", others))
@@ -217,9 +217,17 @@ def convert(
 
 #: Arguments that decide what the trace holds.
 _DECISIVE = (
-    "reduction", "pattern", "worker_axis", "step_axis", "workers", "steps", "tensors", "order", "sample", "stage", "loss_divided_by_workers",
+    "reduction", "pattern", "worker_axis", "step_axis", "workers", "steps", "tensors", "sample", "stage", "loss_divided_by_workers",
     "loss_scale", "accumulation", "name", "model", "round_to_fp32", "raw_dtype", "densify",
 )  # fmt: skip
+
+
+def _contents(path: str | os.PathLike[str] | None) -> str:
+    """What a file holds, if it can be read."""
+    try:
+        return "" if path is None else Path(path).read_bytes().hex()
+    except OSError:
+        return ""
 
 
 class _Dump:
@@ -320,10 +328,11 @@ def _check(said: Mapping[str, Any]) -> None:
 def _understood(layout: Layout, names: list[str], origin: str) -> str:
     """The first line: what the dump is taken for."""
     files = len({place.item.unit.label for place in layout.places.values()})
+    ranks = f", ranks 1 to {layout.workers} as workers 0 to {layout.workers - 1}" if layout.first_rank else ""
     words = {FILES: "the files", GIVEN: "the list given"}.get(origin, "the names, which is a guess; --order gives another")
     return (
         f"{_counted(files, 'file')}: {_counted(len(layout.steps), 'step')} x {_counted(layout.workers, 'worker')}, "
-        f"{_counted(len(names), 'tensor')}, order from {words}"
+        f"{_counted(len(names), 'tensor')}, order from {words}{ranks}"
     )
 
 
@@ -331,10 +340,11 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _assumed(stage: str | None, loss_scale: float | str | None) -> list[str]:
+def _assumed(stage: str | None, loss_scale: float | str | None, accumulation: int | None) -> list[str]:
     """What was neither asked nor said."""
     taken = [] if stage else ["gradients before the all-reduce (--stage)"]
     taken += [] if loss_scale is not None else ["no loss scale in them (--loss-scale)"]
+    taken += [] if accumulation is not None else ["one backward pass a step (--accumulation)"]
     return [f"taken for granted: {', '.join(taken)}"] if taken else []
 
 
