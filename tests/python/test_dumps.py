@@ -473,6 +473,22 @@ def test_numbers_belong_to_the_step_that_their_key_or_file_says(tmp_path):
         convert(tmp_path / "one.pt", tmp_path / "run-one", reduction="mean", workers=1)
 
 
+def test_numbers_of_stacked_arrays_and_of_every_dtype(tmp_path):
+    arrays = {"w": np.ones((3, 2, 5), np.float32), "b": np.ones((3, 2, 4), np.float32)}
+    np.savez(tmp_path / "stacked.npz", **arrays, loss=np.arange(6.0).reshape(3, 2), loss_scale=np.array([2, 4, 8]))
+    axes = {"step_axis": 0, "worker_axis": 1, "stage": "reduced"}
+    trace = convert(tmp_path / "stacked.npz", tmp_path / "run", reduction="mean", loss_scale="recorded", **axes).trace
+    assert trace.tensors == ("w", "b") and [(step.loss, step.loss_scale) for step in trace.manifest.steps] == [(0.5, 2), (2.5, 4), (4.5, 8)]
+    torch = pytest.importorskip("torch")
+    for dtype in ("bfloat16", "float16", "float64", "int32", "float8_e5m2"):
+        torch.save({"w": torch.ones(5), "loss_scale": torch.tensor(1024).to(getattr(torch, dtype))}, tmp_path / f"{dtype}.pt")
+        with pytest.raises(ValueError, match="holds the loss scale 1024"):
+            convert(tmp_path / f"{dtype}.pt", tmp_path / "no", reduction="mean", workers=1, step_axis="none")
+    np.savez(tmp_path / "raw.npz", w=np.ones(5, ml_dtypes.bfloat16), loss_scale=np.array(1024, ml_dtypes.bfloat16))
+    with pytest.raises(ValueError, match="holds the loss scale 1024"):
+        convert(tmp_path / "raw.npz", tmp_path / "no", reduction="mean", raw_dtype="bfloat16", workers=1, step_axis="none")
+
+
 def test_a_scale_of_the_model_is_a_tensor(tmp_path):
     np.savez(tmp_path / "step_0.npz", **{"attn.scale": np.float32(2), "logit_scale": np.float32(3), "lr.weight": np.ones(3, np.float32)})
     assert convert(tmp_path, tmp_path / "run", reduction="mean", workers=1).trace.tensors == ("attn.scale", "logit_scale", "lr.weight")

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from .._arrays.casts import decode
 from .._traces.opening import open_trace
 from .._traces.order import FILES, GIVEN
 from .._traces.selection import parse_steps
 from .._traces.trace import Trace
-from .dtypes import CODES, code_word, numpy_dtype, to_store
+from .dtypes import CODES, code_word, numpy_dtype, raw_word
 from .layout import Layout, Options, lay_out
 from .names import Item, name_all, number_of
 from .order import order_tensors
@@ -177,7 +178,7 @@ def convert(
             workshop.prepare(fingerprint(list(files.files), {key: said[key] for key in _DECISIVE} | {"order": _contents(order)}))
         with closing(Readers(files, trust_pickle=trust_pickle, python=python)) as readers:
             units, others = find_units(files)
-            dump = _Dump(units, readers, files.text)
+            dump = _Dump(units, readers, options, files.text)
             single = len(units) == 1
             used, named, ignored = name_all(dump.items, pattern, single, tensors)
             layout = lay_out(named, options, files.text)
@@ -233,26 +234,34 @@ def _contents(path: str | os.PathLike[str] | None) -> str:
 class _Dump:
     """All arrays of all units, and what stands beside them."""
 
-    def __init__(self, units: list[Unit], readers: Readers, source: str):
+    def __init__(self, units: list[Unit], readers: Readers, options: Options, source: str):
         self.items: list[Item] = []
         self.notes: list[str] = []
         self._ordered: dict[str, bool] = {}
-        self._numbers: list[tuple[Unit, str, str, float]] = []  # address, what it is, value
+        self._numbers: list[tuple[Unit, str, str, float, int | None]] = []  # address, what it is, value, step if an axis says it
+        axes = [axis for axis in (options.worker_axis, options.step_axis) if isinstance(axis, int)]
         taken: dict[str, None] = {}
         for unit in units:
             reader = readers.open(unit)
             with told(unit.label):
                 if not reader.entries:
                     raise ValueError("it holds no array; leave it out of the dump")
-                found = [(path, kind, value) for path, value in reader.scalars.items() if (kind := number_of(path))]
+                found: list[tuple[str, str, float, int | None]] = [
+                    (path, kind, value, None) for path, value in reader.scalars.items() if (kind := number_of(path))
+                ]
                 for entry in reader.entries:
-                    kind = number_of(entry.key or unit.stem, entry.shape) if entry.layout == "dense" and numpy_dtype(entry.dtype) else None
-                    if kind is None:
+                    word = raw_word(entry.dtype, options.raw)
+                    shape = [length for axis, length in enumerate(entry.shape) if axis not in axes]
+                    kind = number_of(entry.key or unit.stem, shape)
+                    if kind is None or entry.layout != "dense" or numpy_dtype(word) is None:
                         self.items.append(Item(unit, entry))
                     else:
                         taken[re.split("[/.]", entry.key or unit.stem)[-1]] = None
-                        found += [(entry.key, kind, _number(reader.read(entry.key), entry.dtype))]
-            self._numbers += [(unit, f"{unit.stem}/{path}" if path else unit.stem, kind, value) for path, kind, value in found if kind]
+                        values = _decoded(reader.read(entry.key), word)
+                        found += [(entry.key, kind, value, step) for value, step in _by_step(values, options.step_axis)]
+            for path, kind, value, step in found:
+                if kind:
+                    self._numbers.append((unit, f"{unit.stem}/{path}" if path else unit.stem, kind, value, step))
             self._ordered[unit.label] = reader.ordered
             self.notes += [note for note in reader.notes if note not in self.notes]
         if not self.items:
@@ -274,10 +283,11 @@ class _Dump:
         for (step, _, _), place in layout.places.items():
             steps.setdefault(place.item.unit.label, set()).add(step)
         found: dict[int, dict[str, list[float]]] = {step: {} for step in layout.steps}
-        for unit, address, key, value in self._numbers:
+        for unit, address, key, value, counted in self._numbers:
             match = regex.fullmatch(address if "tensor" in regex.groupindex else unit.stem)
-            step = match.groupdict().get("step") if match else None
-            of = steps[unit.label] if step is None else steps[unit.label] & {int(step)}
+            named = match.groupdict().get("step") if match else None
+            own = counted if named is None else int(named)
+            of = steps[unit.label] if own is None else steps[unit.label] & {own}
             if key == "loss_scale" and value != 1 and loss_scale is None and of:
                 raise ValueError(
                     f"{unit.label} holds the loss scale {value:g}, and nothing says whether its gradients still carry it; "
@@ -299,9 +309,15 @@ class _Dump:
         return numbers
 
 
-def _number(values: np.ndarray, word: str) -> float:
-    """The value of an array of one element."""
-    return float((to_store(values, word, "", True) if word in CODES else values).reshape(()))
+def _decoded(values: np.ndarray, word: str) -> np.ndarray:
+    return np.asarray(decode(values.view(numpy_dtype(word)), CODES[word]) if word in CODES else values, dtype=np.float64)
+
+
+def _by_step(values: np.ndarray, step_axis: int | str | None) -> list[tuple[float, int | None]]:
+    """Every value, and its step where an axis says it."""
+    if not isinstance(step_axis, int) or step_axis >= values.ndim:
+        return [(value, None) for value in values.ravel().tolist()]
+    return [(value, step) for step, of in enumerate(np.moveaxis(values, step_axis, 0)) for value in of.ravel().tolist()]
 
 
 def _check(said: Mapping[str, Any]) -> None:

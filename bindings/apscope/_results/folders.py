@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+from itertools import islice
 from pathlib import Path
 
 __all__ = ["FILES", "check_readable", "check_results_folder", "what_is"]
@@ -58,7 +59,7 @@ def what_is(folder: Path, missing: str) -> str:
 
 
 def _may_be_a_dump(folder: Path) -> bool:
-    return any(name.lower().endswith(_DUMPS) for _, _, names in os.walk(folder) for name in names)
+    return any(name.lower().endswith(_DUMPS) for _, _, names in islice(os.walk(folder), 1000) for name in names)
 
 
 def check_results_folder(folder: str | os.PathLike[str], force: bool = False) -> Path:
