@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from apscope._traces.trace_info import check
-from apscope.record import convert
+from apscope.cli import main
+from apscope.record import TraceWriter, convert
 
 STEPS, WORKERS = 40, 2
 COMMAND = [sys.executable, "-m", "apscope", "convert"]
@@ -169,6 +170,39 @@ def test_files_that_changed_are_converted_anew(tmp_path, dump):
     lines = []
     convert(dump, out, reduction="mean", tell=lines.append)
     assert not any("going on" in line for line in lines)
+
+
+def test_another_list_of_names_in_the_same_file_is_converted_anew(tmp_path, monkeypatch):
+    dump = tmp_path / "dump"
+    dump.mkdir()
+    for step in range(3):
+        np.savez(dump / f"step_{step}.npz", a=np.ones(2, np.float32), b=np.ones(3, np.float32))
+    order = tmp_path / "order.txt"
+    end_step = TraceWriter.end_step
+
+    def interrupt(writer, step, **numbers):
+        end_step(writer, step, **numbers)
+        if step == 1:
+            raise KeyboardInterrupt
+
+    for names, going_on in (("a\nb\n", True), ("b\na\n", False)):
+        order.write_text("a\nb\n")
+        out = tmp_path / f"run-{names[0]}"
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(TraceWriter, "end_step", interrupt)
+            convert(dump, out, reduction="mean", order=order)
+        order.write_text(names)
+        lines = []
+        trace = convert(dump, out, reduction="mean", order=order, tell=lines.append).trace
+        assert list(trace.tensors) == names.split() and any("going on behind step 1" in line for line in lines) == going_on
+
+
+def test_a_full_disk_is_told_with_the_destination(tmp_path, monkeypatch, capsys):
+    np.savez(tmp_path / "step_0.npz", a=np.ones(2, np.float32), b=np.ones(3, np.float32))
+    monkeypatch.setattr(TraceWriter, "end_step", lambda *_, **__: os.write(os.open("/dev/full", os.O_WRONLY), b"x"))
+    assert main(["convert", str(tmp_path / "step_0.npz"), str(tmp_path / "run"), "--reduction", "mean"]) == 2
+    assert capsys.readouterr().err == f"apscope: No space left on device: {tmp_path / 'run'}\n"
+    assert [p.name for p in tmp_path.iterdir()] == ["step_0.npz"]
 
 
 def test_memory_is_of_one_step(tmp_path, dump):

@@ -91,6 +91,17 @@ def test_without_an_order_the_names_give_one_and_hybrids_warn(tmp_path, kind, ca
         apscope.replay(result.trace, "hybrid(name:stem=none:fp16;else=aps:e4m3)")
 
 
+def test_an_alphabetical_order_that_is_not_natural_is_a_guess(tmp_path):
+    names = ["layers.0.w", "layers.10.w", "layers.2.w"]
+    for order, origin in ((names, "the names, which is a guess"), (names[::-1], "the files"), (names[::2], "the files")):
+        np.savez(tmp_path / "step_0.npz", **{name: np.ones(2 + i, np.float32) for i, name in enumerate(order)})
+        result = convert(tmp_path / "step_0.npz", tmp_path / "run", reduction="mean", dry_run=True)
+        assert f"order from {origin}" in result.understood
+    np.savez(tmp_path / "step_0.npz", **{name: np.ones(2 + i, np.float32) for i, name in enumerate(names)})
+    trace = convert(tmp_path / "step_0.npz", tmp_path / "run", reduction="mean").trace
+    assert trace.tensors == ("layers.0.w", "layers.2.w", "layers.10.w") and trace.manifest.metadata["tensor_order"] == "the names"
+
+
 def test_a_hybrid_does_not_warn_where_the_files_have_an_order(expected):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -109,7 +120,8 @@ def test_a_dry_run_says_what_it_understands_and_writes_nothing(tmp_path, capsys)
     assert main(["convert", str(FOUR / "npz"), str(tmp_path / "run"), "--reduction", "mean", "--dry-run"]) == 0
     assert capsys.readouterr().out == (
         "8 files: 2 steps x 4 workers, 5 tensors, order from the files\n"
-        "taken for granted: gradients before the all-reduce (--stage), no loss scale in them (--loss-scale)\n"
+        "taken for granted: gradients before the all-reduce (--stage), no loss scale in them (--loss-scale), "
+        "one backward pass a step (--accumulation)\n"
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -131,11 +143,11 @@ def test_a_distributed_checkpoint(tmp_path):
     assert apart.ignored == ("dcp/step_0", "dcp/step_1", "reduced_step_0", "reduced_step_1")  # none was opened: nothing had to be trusted
     assert "4 files that the pattern does not fit left out, the first dcp/step_0" in apart.notes
     ours, theirs = manifest(result.trace), manifest(apart.trace)
-    assert [t["name"].removeprefix("module.") for t in theirs["tensors"]] == [t["name"] for t in ours["tensors"]]
+    assert [t["name"] for t in theirs["tensors"]] == [t["name"] for t in ours["tensors"]]
     for step in (0, 1):
         for name in result.trace.tensors:
             for worker in range(2):
-                assert np.array_equal(result.trace.read(step, name, worker), apart.trace.read(step, f"module.{name}", worker))
+                assert np.array_equal(result.trace.read(step, name, worker), apart.trace.read(step, name, worker))
 
 
 def test_one_workers_gradients_after_the_reduction(tmp_path):
@@ -254,6 +266,41 @@ def test_wrappers_of_modules_leave_the_names(tmp_path):
     names = ["module._orig_mod.fc.weight", "module.layer._fsdp_wrapped_module.w", "module._checkpoint_wrapped_module.b"]
     np.savez(tmp_path / "step_0.npz", **{f"grads/{name}.grad": np.ones(2 + i, np.float32) for i, name in enumerate(names)})
     assert convert(tmp_path, tmp_path / "run", reduction="mean").trace.tensors == ("fc.weight", "layer.w", "b")
+
+
+def test_ranks_from_1_are_workers_from_0(tmp_path):
+    (tmp_path / "dump").mkdir()
+    for rank in (1, 2, 3):
+        np.savez(tmp_path / "dump" / f"step_0_rank_{rank}.npz", w=np.full(3, rank, np.float32), b=np.ones(2, np.float32))
+    result = convert(tmp_path / "dump", tmp_path / "run", reduction="mean")
+    assert result.understood == "3 files: 1 step x 3 workers, 2 tensors, order from the files, ranks 1 to 3 as workers 0 to 2"
+    assert [result.trace.read(0, "w", worker)[0] for worker in range(3)] == [1, 2, 3]
+    (tmp_path / "dump" / "step_0_rank_2.npz").unlink()
+    with pytest.raises(ValueError, match="no array is of worker 0; ranks count from 0, or all from 1, without gaps, so find the missing files"):
+        convert(tmp_path / "dump", tmp_path / "run2", reduction="mean")
+
+
+def test_a_folder_of_one_file_is_that_file(tmp_path):
+    (tmp_path / "dump").mkdir()
+    np.savez(tmp_path / "dump" / "grads.npz", **{"fc.w": np.ones(2, np.float32), "fc.b": np.ones(3, np.float32)})
+    for i, source in enumerate(("dump", "dump/grads.npz")):
+        assert convert(tmp_path / source, tmp_path / f"run{i}", reduction="mean").trace.tensors == ("fc.w", "fc.b")
+
+
+def test_verbs_that_want_a_trace_name_convert_where_they_get_a_dump(tmp_path, capsys):
+    for source in (FOUR / "npz", FOUR / "npz" / "step_0" / "worker_0.npz", FOUR / "gradients.zarr", FOUR / "pt_nested.pt"):
+        for words in (["info"], ["replay", "-o", str(tmp_path / "out")], ["report", "-o", str(tmp_path / "out.html")]):
+            assert main([words[0], str(source), *words[1:]]) == 2
+            err = capsys.readouterr().err
+            assert str(source) in err and err.endswith("apscope convert makes a trace of a dump of gradients\n") and err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_wrappers_leave_the_names_with_a_pattern_too(tmp_path):
+    names = ["module._orig_mod.fc.weight", "module.b"]
+    np.savez(tmp_path / "at_3.npz", **{f"grads/{name}": np.ones(2 + i, np.float32) for i, name in enumerate(names)})
+    for pattern in (r"at_(?P<step>\d+)", r"at_(?P<step>\d+)/(?P<tensor>.+)"):
+        assert convert(tmp_path, tmp_path / f"run{len(pattern)}", reduction="mean", pattern=pattern).trace.tensors == ("fc.weight", "b")
 
 
 def test_a_list_of_tensors_is_numbered(tmp_path):
@@ -431,6 +478,22 @@ def test_numbers_belong_to_the_step_that_their_key_or_file_says(tmp_path):
     torch.save({"step_1": {"w": torch.ones(3)}, "step_2": {"w": torch.ones(3)}, "loss_scale": 4.0}, tmp_path / "one.pt")
     with pytest.raises(ValueError, match="pass --loss-scale 4 if they do"):
         convert(tmp_path / "one.pt", tmp_path / "run-one", reduction="mean", workers=1)
+
+
+def test_numbers_of_stacked_arrays_and_of_every_dtype(tmp_path):
+    arrays = {"w": np.ones((3, 2, 5), np.float32), "b": np.ones((3, 2, 4), np.float32)}
+    np.savez(tmp_path / "stacked.npz", **arrays, loss=np.arange(6.0).reshape(3, 2), loss_scale=np.array([2, 4, 8]))
+    axes = {"step_axis": 0, "worker_axis": 1, "stage": "reduced"}
+    trace = convert(tmp_path / "stacked.npz", tmp_path / "run", reduction="mean", loss_scale="recorded", **axes).trace
+    assert trace.tensors == ("w", "b") and [(step.loss, step.loss_scale) for step in trace.manifest.steps] == [(0.5, 2), (2.5, 4), (4.5, 8)]
+    torch = pytest.importorskip("torch")
+    for dtype in ("bfloat16", "float16", "float64", "int32", "float8_e5m2"):
+        torch.save({"w": torch.ones(5), "loss_scale": torch.tensor(1024).to(getattr(torch, dtype))}, tmp_path / f"{dtype}.pt")
+        with pytest.raises(ValueError, match="holds the loss scale 1024"):
+            convert(tmp_path / f"{dtype}.pt", tmp_path / "no", reduction="mean", workers=1, step_axis="none")
+    np.savez(tmp_path / "raw.npz", w=np.ones(5, ml_dtypes.bfloat16), loss_scale=np.array(1024, ml_dtypes.bfloat16))
+    with pytest.raises(ValueError, match="holds the loss scale 1024"):
+        convert(tmp_path / "raw.npz", tmp_path / "no", reduction="mean", raw_dtype="bfloat16", workers=1, step_axis="none")
 
 
 def test_a_scale_of_the_model_is_a_tensor(tmp_path):

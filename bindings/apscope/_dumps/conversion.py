@@ -15,17 +15,18 @@ from typing import Any
 
 import numpy as np
 
+from .._arrays.casts import decode
 from .._traces.opening import open_trace
 from .._traces.order import FILES, GIVEN
 from .._traces.selection import parse_steps
 from .._traces.trace import Trace
-from .dtypes import CODES, code_word, numpy_dtype, to_store
+from .dtypes import CODES, code_word, numpy_dtype, raw_word
 from .layout import Layout, Options, lay_out
 from .names import Item, name_all, number_of
 from .order import order_tensors
 from .sample import BLOCK
 from .sources import Source, is_address
-from .units import STORES, Apart, Readers, Unit, find_units, told
+from .units import Apart, Readers, Unit, find_units, told
 from .write import Head, Workshop, fingerprint, write_trace
 
 
@@ -174,12 +175,12 @@ def convert(
     )
     with closing(Source(source, workshop.fetched)) as files, nullcontext() if dry_run else workshop:
         if not dry_run:
-            workshop.prepare(fingerprint(list(files.files), {key: said[key] for key in _DECISIVE}))
+            workshop.prepare(fingerprint(list(files.files), {key: said[key] for key in _DECISIVE} | {"order": _contents(order)}))
         with closing(Readers(files, trust_pickle=trust_pickle, python=python)) as readers:
             apart = Apart(pattern, tensors)
             units, others = find_units(files, apart)
-            dump = _Dump(units, readers, apart, files.text)
-            single = files.single or (len(units) == 1 and units[0].place == "" and units[0].kind in STORES)
+            dump = _Dump(units, readers, apart, options, files.text)
+            single = len(units) == 1
             used, named, ignored = name_all(dump.items, pattern, single, tensors)
             apart.settle(used, {item.entry.key for item in dump.items})
             layout = lay_out(named, options, files.text)
@@ -187,7 +188,7 @@ def convert(
             names, origin = order_tensors(layout.tensors, dump.ordered(layout), None if order is None else os.fspath(order))
             numbers = dump.numbers(layout, used, loss_scale)
             understood = _understood(layout, names, origin)
-            notes = [*_assumed(stage, loss_scale), *dump.notes]
+            notes = [*_assumed(stage, loss_scale, accumulation), *dump.notes]
             notes += [
                 f"{len(found)} {what} left out, the first {found[0]}"
                 for what, found in (
@@ -227,19 +228,28 @@ def convert(
 
 #: Arguments that decide what the trace holds.
 _DECISIVE = (
-    "reduction", "pattern", "worker_axis", "step_axis", "workers", "steps", "tensors", "order", "sample", "stage", "loss_divided_by_workers",
+    "reduction", "pattern", "worker_axis", "step_axis", "workers", "steps", "tensors", "sample", "stage", "loss_divided_by_workers",
     "loss_scale", "accumulation", "name", "model", "round_to_fp32", "raw_dtype", "densify",
 )  # fmt: skip
+
+
+def _contents(path: str | os.PathLike[str] | None) -> str:
+    """What a file holds, if it can be read."""
+    try:
+        return "" if path is None else Path(path).read_bytes().hex()
+    except OSError:
+        return ""
 
 
 class _Dump:
     """All arrays of all units, and what stands beside them."""
 
-    def __init__(self, units: list[Unit], readers: Readers, apart: Apart, source: str):
+    def __init__(self, units: list[Unit], readers: Readers, apart: Apart, options: Options, source: str):
         self.items: list[Item] = []
         self.notes: list[str] = []
         self._ordered: dict[str, bool] = {}
-        self._numbers: list[tuple[Unit, str, str, float]] = []  # address, what it is, value
+        self._numbers: list[tuple[Unit, str, str, float, int | None]] = []  # address, what it is, value, step if an axis says it
+        axes = [axis for axis in (options.worker_axis, options.step_axis) if isinstance(axis, int)]
         taken: dict[str, None] = {}
         for unit in units:
             try:
@@ -251,15 +261,22 @@ class _Dump:
                 apart.tell(unit.stem, error)
                 continue
             with told(unit.label):
-                found = [(path, kind, value) for path, value in reader.scalars.items() if (kind := number_of(path))]
+                found: list[tuple[str, str, float, int | None]] = [
+                    (path, kind, value, None) for path, value in reader.scalars.items() if (kind := number_of(path))
+                ]
                 for entry in reader.entries:
-                    kind = number_of(entry.key or unit.stem, entry.shape) if entry.layout == "dense" and numpy_dtype(entry.dtype) else None
-                    if kind is None:
+                    word = raw_word(entry.dtype, options.raw)
+                    shape = [length for axis, length in enumerate(entry.shape) if axis not in axes]
+                    kind = number_of(entry.key or unit.stem, shape)
+                    if kind is None or entry.layout != "dense" or numpy_dtype(word) is None:
                         self.items.append(Item(unit, entry))
                     else:
                         taken[re.split("[/.]", entry.key or unit.stem)[-1]] = None
-                        found += [(entry.key, kind, _number(reader.read(entry.key), entry.dtype))]
-            self._numbers += [(unit, f"{unit.stem}/{path}" if path else unit.stem, kind, value) for path, kind, value in found if kind]
+                        values = _decoded(reader.read(entry.key), word)
+                        found += [(entry.key, kind, value, step) for value, step in _by_step(values, options.step_axis)]
+            for path, kind, value, step in found:
+                if kind:
+                    self._numbers.append((unit, f"{unit.stem}/{path}" if path else unit.stem, kind, value, step))
             self._ordered[unit.label] = reader.ordered
             self.notes += [note for note in reader.notes if note not in self.notes]
         for left in () if self.items else apart.broken.values():
@@ -283,10 +300,11 @@ class _Dump:
         for (step, _, _), place in layout.places.items():
             steps.setdefault(place.item.unit.label, set()).add(step)
         found: dict[int, dict[str, list[float]]] = {step: {} for step in layout.steps}
-        for unit, address, key, value in self._numbers:
+        for unit, address, key, value, counted in self._numbers:
             match = regex.fullmatch(address if "tensor" in regex.groupindex else unit.stem)
-            said = match.groupdict().get("step") if match else None
-            of = steps[unit.label] if said is None else steps[unit.label] & {int(said)}
+            named = match.groupdict().get("step") if match else None
+            own = counted if named is None else int(named)
+            of = steps[unit.label] if own is None else steps[unit.label] & {own}
             if key == "loss_scale" and value != 1 and loss_scale is None and of:
                 raise ValueError(
                     f"{unit.label} holds the loss scale {value:g}, and nothing says whether its gradients still carry it; "
@@ -308,9 +326,15 @@ class _Dump:
         return numbers
 
 
-def _number(values: np.ndarray, word: str) -> float:
-    """The value of an array of one element."""
-    return float((to_store(values, word, "", True) if word in CODES else values).reshape(()))
+def _decoded(values: np.ndarray, word: str) -> np.ndarray:
+    return np.asarray(decode(values.view(numpy_dtype(word)), CODES[word]) if word in CODES else values, dtype=np.float64)
+
+
+def _by_step(values: np.ndarray, step_axis: int | str | None) -> list[tuple[float, int | None]]:
+    """Every value, and its step where an axis says it."""
+    if not isinstance(step_axis, int) or step_axis >= values.ndim:
+        return [(value, None) for value in values.ravel().tolist()]
+    return [(value, step) for step, of in enumerate(np.moveaxis(values, step_axis, 0)) for value in of.ravel().tolist()]
 
 
 def _check(said: Mapping[str, Any]) -> None:
@@ -344,10 +368,11 @@ def _check_last(layout: Layout) -> None:
 def _understood(layout: Layout, names: list[str], origin: str) -> str:
     """The first line: what the dump is taken for."""
     files = len({place.item.unit.label for place in layout.places.values()})
+    ranks = f", ranks 1 to {layout.workers} as workers 0 to {layout.workers - 1}" if layout.first_rank else ""
     words = {FILES: "the files", GIVEN: "the list given"}.get(origin, "the names, which is a guess; --order gives another")
     return (
         f"{_counted(files, 'file')}: {_counted(len(layout.steps), 'step')} x {_counted(layout.workers, 'worker')}, "
-        f"{_counted(len(names), 'tensor')}, order from {words}"
+        f"{_counted(len(names), 'tensor')}, order from {words}{ranks}"
     )
 
 
@@ -355,10 +380,11 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _assumed(stage: str | None, loss_scale: float | str | None) -> list[str]:
+def _assumed(stage: str | None, loss_scale: float | str | None, accumulation: int | None) -> list[str]:
     """What was neither asked nor said."""
     taken = [] if stage else ["gradients before the all-reduce (--stage)"]
     taken += [] if loss_scale is not None else ["no loss scale in them (--loss-scale)"]
+    taken += [] if accumulation is not None else ["one backward pass a step (--accumulation)"]
     return [f"taken for granted: {', '.join(taken)}"] if taken else []
 
 

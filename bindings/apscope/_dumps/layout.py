@@ -54,6 +54,7 @@ class Layout:
     workers: int
     tensors: list[str]  # in the order in which the dump names them first
     places: dict[tuple[int, int, str], Place] = field(repr=False)
+    first_rank: int = 0  # what the names call worker 0
 
 
 def lay_out(named: Sequence[Named], options: Options, source: str) -> Layout:
@@ -89,10 +90,14 @@ def lay_out(named: Sequence[Named], options: Options, source: str) -> Layout:
     chosen = set(steps)
     places = {key: place for key, place in places.items() if key[0] in chosen}
     tensors = list(dict.fromkeys(tensor for _, _, tensor in places))
+    found = sorted({worker for _, worker, _ in places})
+    first_rank = int(found == list(range(1, len(found) + 1)))
+    if first_rank:  # counted from 1
+        places = {(step, worker - 1, tensor): place for (step, worker, tensor), place in places.items()}
     workers = _workers(places, options, source)
     _check_whole(places, steps, workers, tensors, source)
     _check_shapes(places)
-    return Layout(steps, workers, tensors, places)
+    return Layout(steps, workers, tensors, places, first_rank)
 
 
 def _axes(named: Sequence[Named], options: Options) -> tuple[int | None, int | None]:
@@ -200,7 +205,7 @@ def _workers(places: dict[tuple[int, int, str], Place], options: Options, source
         lost = next(i for i, worker in enumerate(found) if i != worker)
         label = next(place.item.label for (_, worker, _), place in places.items() if worker > lost)
         raise ValueError(
-            f"{label} is of a worker above {lost}, and no array is of worker {lost}; ranks count from 0 without gaps, so find the missing files"
+            f"{label} is of a worker above {lost}, and no array is of worker {lost}; ranks count from 0, or all from 1, without gaps, so find the missing files"
         )
     if options.workers is not None and options.workers != len(found):
         raise ValueError(

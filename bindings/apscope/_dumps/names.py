@@ -128,15 +128,12 @@ def name_all(items: Sequence[Item], pattern: str | None, single: bool, tensors: 
             raise ValueError(f"pattern {used!r} finds a step or worker in {item.address!r} that is no number")
         step, worker = (None if number is None else int(number) for number in numbers)
         named.append(Named(item, step, worker, tensor))
-    if pattern is None:
-        if used == BARE_PATTERN and single:  # the file's own name is no part of its tensors'
-            named = [Named(n.item, None, None, n.item.entry.key or n.tensor) for n in named]
-        plain = _plain([n.tensor for n in named])
-    else:
-        plain = [n.tensor for n in named]
+    if pattern is None and used == BARE_PATTERN and single:  # the file's own name is no part of its tensors'
+        named = [Named(n.item, None, None, n.item.entry.key or n.tensor) for n in named]
+    plain = _plain([n.tensor for n in named])
     if tensors is not None:
         named = _selected(named, plain, tensors)
-        plain = _plain([n.tensor for n in named]) if pattern is None else [n.tensor for n in named]
+        plain = _plain([n.tensor for n in named])
     _check_optimizer([n.item for n in named])
     if pattern is None:
         _check_groups(plain, named, used)

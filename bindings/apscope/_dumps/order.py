@@ -27,7 +27,9 @@ def order_tensors(tensors: Sequence[str], ordered: bool, given: str | None) -> t
         The file cannot be read, names a tensor twice, or lacks one.
     """
     if given is None:
-        return (list(tensors), FILES) if ordered else (sorted(tensors, key=natural), NATURAL)
+        by_name = sorted(tensors, key=natural)
+        sorted_keys = list(tensors) == sorted(tensors) != by_name  # layers.10 before layers.2: nobody's choice
+        return (list(tensors), FILES) if ordered and not sorted_keys else (by_name, NATURAL)
     try:
         names = [line.strip() for line in Path(given).read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:

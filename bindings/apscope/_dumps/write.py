@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -61,7 +62,7 @@ class Workshop:
             raise ValueError(f"another conversion into {self.destination} is running; wait for it, or give another folder") from None
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
         assert self._lock is not None
         if kind is None or not issubclass(kind, KeyboardInterrupt):  # after one the same command goes on
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -69,6 +70,8 @@ class Workshop:
                 with contextlib.suppress(OSError):
                     parent.rmdir()
         self._lock.close()
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise OSError(error.errno, error.strerror, str(self.destination)) from None
 
     def clear(self) -> None:
         """Removes what a kill left, where nobody works in it."""

@@ -5,12 +5,18 @@ from __future__ import annotations
 import difflib
 import json
 import os
+from itertools import islice
 from pathlib import Path
 
 __all__ = ["FILES", "check_readable", "check_results_folder", "what_is"]
 
 #: Of a RESULTS folder.
 FILES = ["results.parquet", "results.csv", "histograms.parquet", "provenance.json"]
+
+
+#: Endings of files, and names of those in stores, that a dump of gradients has.
+_DUMPS = (".pt", ".pth", ".npz", ".npy", ".safetensors", ".h5", ".hdf5", ".zgroup", ".zarray", "zarr.json", ".metadata")
+_CONVERT = "apscope convert makes a trace of a dump of gradients"
 
 
 def check_readable(folder: str | os.PathLike[str]) -> Path:
@@ -28,7 +34,8 @@ def check_readable(folder: str | os.PathLike[str]) -> Path:
     except PermissionError:
         raise ValueError(f"{folder} cannot be read: permission denied") from None
     except NotADirectoryError:
-        raise ValueError(f"{folder} is a file; give a folder") from None
+        remedy = _CONVERT if folder.name.lower().endswith(_DUMPS) else "give a folder"
+        raise ValueError(f"{folder} is a file; {remedy}") from None
     except OSError:
         pass  # not there: who opens it knows what was looked for
     return folder
@@ -48,7 +55,11 @@ def what_is(folder: Path, missing: str) -> str:
         inside = sorted(p.parent.name for p in folder.glob(f"*/{name}"))
         if inside:
             return f"it holds {what}: {', '.join(inside[:6])}{', ...' if len(inside) > 6 else ''}; name them"
-    return f"it has no {missing}"
+    return f"it has no {missing}" + (f"; {_CONVERT}" if _may_be_a_dump(folder) else "")
+
+
+def _may_be_a_dump(folder: Path) -> bool:
+    return any(name.lower().endswith(_DUMPS) for _, _, names in islice(os.walk(folder), 1000) for name in names)
 
 
 def check_results_folder(folder: str | os.PathLike[str], force: bool = False) -> Path:
