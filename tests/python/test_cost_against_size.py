@@ -90,6 +90,14 @@ def test_startup_measures_and_writes(docs, tmp_path):
     assert len(rows) == 7 and replay[0] >= rows["import apscope"][1] > 0
 
 
+def test_check_cost_measures_and_writes(docs, tmp_path):
+    script = runpy.run_path(str(docs / "check_cost.py"))
+    script["main"]([str(tmp_path / "performance.md"), "--rounds", "1", "--elements", "1000"])
+    table = (tmp_path / "performance.md").read_text().split(script["BEGIN"])[1].split(script["END"])[0]
+    assert "0.2 MB of gradients, 5 steps of 8 workers" in table
+    assert "| with the check |" in table and "| `--no-check` |" in table and "The check takes" in table
+
+
 def test_scheme_cost_measures_draws_and_writes(docs, tmp_path):
     script = runpy.run_path(str(docs / "scheme_cost.py"))
     script["main"]([str(tmp_path), "--elements", "1000", "100000", "--schemes", "sign", "top_k", "--seconds", "0.01"])

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from apscope import open_trace
+from apscope import open_trace, replay
 from apscope._traces.trace_info import check, describe
+from apscope.cli import main
 from apscope.record import TraceWriter
 
 rng = np.random.default_rng(7)
@@ -110,6 +111,26 @@ def test_files_of_the_safetensors_package_are_read(trace):
         assert np.array_equal(changed.read(4, name, 0), values.astype(np.float32))
     with pytest.raises(ValueError, match="worker_0000.safetensors: its SHA-256 is"):
         check(changed)
+
+
+def test_a_flipped_byte_of_a_worker_is_not_replayed(trace, tmp_path, capsys):
+    """In Python and on the command line, the file being named; not compared, the values that it holds are replayed."""
+    path = trace.path / "step_00000009" / "worker_0001.safetensors"
+    before = replay(trace, "aps:e4m3", topology="ring").frame
+    contents = bytearray(path.read_bytes())
+    contents[-40] ^= 1 << 5
+    path.write_bytes(contents)
+    with pytest.raises(
+        ValueError,
+        match=r"step_00000009/worker_0001\.safetensors: its SHA-256 is [0-9a-f]{64}, but the manifest says [0-9a-f]{64}; the file is damaged",
+    ):
+        replay(open_trace(trace.path), "aps:e4m3", topology="ring")
+    command = ["replay", str(trace.path), "--scheme", "aps:e4m3", "--topology", "ring", "-o", str(tmp_path / "results")]
+    assert main(command) == 2
+    assert "step_00000009/worker_0001.safetensors: its SHA-256 is" in capsys.readouterr().err and not (tmp_path / "results").exists()
+    after = replay(open_trace(trace.path), "aps:e4m3", topology="ring", check=False).frame
+    assert len(after) == len(before) and not after.equals(before)
+    assert main([*command, "--no-check"]) == 0 and (tmp_path / "results").is_dir()
 
 
 def test_the_safetensors_package_reads_our_files(trace):
