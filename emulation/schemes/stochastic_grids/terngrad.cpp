@@ -89,7 +89,8 @@ SchemeDefinition terngrad_definition() {
             encode_ternary(m, x, theta.of<Clipped>().limits.at(static_cast<std::size_t>(worker)), theta.common_scale(),
                            step.stream(worker, random_bits), step.packs, place.first);
         };
-        part.reduce = [](const TrainingStep&, const State&, const Parameters& theta, const Place&, const std::vector<Message>& sent, const Topology&, Row& sum) {
+        part.reduce = [](const TrainingStep&, const State&, const Parameters& theta, const Place&, const std::vector<Message>& sent, const Topology&,
+                         Row& sum) {
             sum_of_codes(sent, sum);
             for (double& y : sum) y *= theta.common_scale();
         };

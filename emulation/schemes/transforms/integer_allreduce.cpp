@@ -163,8 +163,8 @@ SchemeDefinition integer_allreduce_definition() {
         };
         part.encode = [f](const TrainingStep& step, const Parameters& theta, std::span<const double>, const Place& place, std::span<const double> x,
                           int worker, Message& m) { f.encode(m, step, theta.of<Factors>().of_chunk, place, x, worker); };
-        part.reduce = [f](const TrainingStep&, const State&, const Parameters& theta, const Place& place, const std::vector<Message>& sent, const Topology&,
-                          Row& sum) { f.add(theta.of<Factors>().of_chunk, place, sent, sum); };
+        part.reduce = [f](const TrainingStep&, const State&, const Parameters& theta, const Place& place, const std::vector<Message>& sent,
+                          const Topology&, Row& sum) { f.add(theta.of<Factors>().of_chunk, place, sent, sum); };
         t.set_blocks(std::move(part));
         return t;
     }};
