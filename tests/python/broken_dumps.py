@@ -3,6 +3,7 @@
 import json
 import pickle
 import struct
+import warnings
 import zipfile
 
 import numpy as np
@@ -76,6 +77,13 @@ def flipped_npz(d):
 def npz_without_arrays(d):
     with zipfile.ZipFile(d / "step_0.npz", "w") as archive:
         archive.writestr("readme", "none")
+
+
+def npz_of_two_under_one_name(d):
+    good(d)
+    with warnings.catch_warnings(), zipfile.ZipFile(d / "step_1" / "rank_0.npz", "a") as archive:
+        warnings.simplefilter("ignore")
+        archive.writestr("w.npy", archive.read("w.npy"))
 
 
 def npz_of_objects(d):
@@ -328,6 +336,7 @@ BROKEN = {
     cut_npz: "step_1/rank_0.npz is a damaged npz or torch file",
     flipped_npz: "step_1/rank_0.npz.* cannot be read: Bad CRC-32 .*; it may be damaged, so dump it again or take it away$",
     npz_without_arrays: "step_0.npz is an npz file without arrays",
+    npz_of_two_under_one_name: "step_1/rank_0.npz cannot be read: it holds two arrays under the name 'w'; save them under other keys",
     npz_of_objects: "step_0.npz: array 'w' holds objects, no numbers",
     cut_npy: "w_step_0.npy cannot be read: it has 508 bytes, its header needs 528; it may be damaged, so dump it again or take it away$",
     npy_header_of_code: "w_step_0.npy cannot be read: its header b.* is no dict of plain values; it may be damaged",

@@ -1,6 +1,8 @@
 """Which files of a dump are opened, and as what: known by content, through links, and only where they are asked for."""
 
+import errno
 import json
+import os
 import pickle
 import re
 from pathlib import Path
@@ -57,6 +59,22 @@ def test_links_to_folders_are_followed_and_loops_are_not(tmp_path):
         (tmp_path / "elsewhere" / f"of_{i}" / "next").unlink()
     trace = convert(tmp_path / "dump", tmp_path / "run", reduction="mean").trace
     assert trace.workers == 3 and [trace.read(0, "w", i)[0] for i in range(3)] == [11, 15, 16]
+
+
+def test_a_folder_that_cannot_be_listed_is_refused(tmp_path, monkeypatch):
+    for worker in range(2):
+        (tmp_path / "dump" / f"rank_{worker}").mkdir(parents=True)
+        np.savez(tmp_path / "dump" / f"rank_{worker}" / "step_0.npz", w=np.full(3, worker, np.float32))
+    listed = os.scandir
+
+    def scandir(place):
+        if str(place).endswith("rank_1"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(place))
+        return listed(place)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(ValueError, match="dump/rank_1 cannot be listed: permission denied; allow it, or take the folder away"):
+        convert(tmp_path / "dump", tmp_path / "run", reduction="mean")
 
 
 def unreadable(folder):

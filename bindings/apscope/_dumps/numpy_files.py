@@ -91,7 +91,12 @@ class NpzReader(Reader):
         except BaseException:
             self._stream.close()
             raise
-        self._members = {name.removesuffix(".npy"): name for name in self._archive.namelist() if name.endswith(".npy")}
+        names = [name for name in self._archive.namelist() if name.endswith(".npy")]
+        self._members = {name.removesuffix(".npy"): name for name in names}
+        if len(self._members) < len(names):
+            self.close()
+            twice = next(name for name in names if names.count(name) > 1).removesuffix(".npy")
+            raise ValueError(f"it holds two arrays under the name {twice!r}; save them under other keys")
 
     @cached_property
     def entries(self) -> list[Entry]:  # type: ignore[override]  # looked up when it is asked for: a file is opened again for its values
