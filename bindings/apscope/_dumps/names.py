@@ -192,7 +192,7 @@ def _check_optimizer(items: Sequence[Item]) -> None:
         if _OPTIMIZER.fullmatch(item.entry.key):
             raise ValueError(
                 f"{item.label} is an optimizer's state, as a checkpoint of weights holds it beside them, and no gradient; "
-                "save p.grad of every parameter, or choose the gradients, if they are among the arrays, with --tensors"
+                "save p.grad of every parameter, or choose the gradients, if they are among the arrays, with --tensors or --pattern"
             )
 
 
