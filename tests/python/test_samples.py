@@ -11,7 +11,7 @@ what it holds:
 - ``text``: nothing to run, such as a folder's tree; ``{...}``: a directive of the site.
 
 What cannot run here says why behind its language: ``sh not run: minutes``. ``needs MODULE`` there skips
-the rest of the page where the module is not installed.
+the rest of the page where the module is not installed, ``where MODULE ...`` this sample alone.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from __future__ import annotations
 import ast
 import contextlib
 import doctest
-import importlib
+import importlib.util
 import io
 import json
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,9 @@ def test_the_samples_of(page, tmp_path, monkeypatch):
             continue
         if remark.startswith("needs "):
             pytest.importorskip(remark.split()[1])
+        elif remark.startswith("where "):
+            if not all(map(importlib.util.find_spec, remark.split()[1:])):
+                continue
         elif remark:
             assert re.match(r"not run: \w", remark), f"{where} says '{remark}' behind its language"
             continue
@@ -77,7 +81,10 @@ def test_the_samples_of(page, tmp_path, monkeypatch):
             if file := re.match(r"# (\w+\.py)\n", text):
                 Path(file[1]).write_text(text)
             else:
-                run_program(text, names, where)
+                with warnings.catch_warnings():
+                    if remark.startswith("where "):  # a library of others warns of what it calls itself
+                        warnings.simplefilter("ignore")
+                    run_program(text, names, where)
         elif language == "sh":
             run = subprocess.run(["bash", "-c", PRELUDE + text], capture_output=True, text=True)
             assert run.returncode == 0, f"{where}:\n{run.stdout[-2000:]}{run.stderr[-2000:]}"
