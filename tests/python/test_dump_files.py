@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+import apscope
 from apscope._dumps.sources import Source
 from apscope.record import convert
 from tests.python.torch_process import one_process_with_torch  # noqa: F401  # a fixture for all
@@ -120,3 +121,9 @@ def test_what_tensors_exclude_need_not_be_readable(tmp_path):
     assert sorted(result.ignored) == [*names, *(f"tensor_dumps/rank_0/fc1_activation_iter_{step:06d}" for step in (0, 5))]
     with pytest.raises(ValueError, match="fc1_activation_iter_000000.pt cannot be read: it holds a pickled "):
         convert(tmp_path / "dump", tmp_path / "more", reduction="mean", tensors="wgrad|activation", workers=1)
+
+
+def test_the_largest_step_is_read_back(tmp_path):
+    np.savez(tmp_path / f"step_{2**63 - 1}.npz", w=np.ones(3, np.float32))
+    convert(tmp_path, tmp_path / "run", reduction="mean", workers=1)
+    assert apscope.open_trace(tmp_path / "run").steps == (2**63 - 1,)

@@ -351,12 +351,6 @@ def test_what_is_no_dump_beside_one_is_left_out_by_the_pattern_that_is_offered(t
     assert convert(tmp_path, tmp_path / "run", reduction="mean", pattern=pattern).ignored == ("optimizer/state",)
 
 
-def test_the_largest_step_is_read_back(tmp_path):
-    np.savez(tmp_path / f"step_{2**63 - 1}.npz", w=np.ones(3, np.float32))
-    convert(tmp_path, tmp_path / "run", reduction="mean", workers=1)
-    assert apscope.open_trace(tmp_path / "run").steps == (2**63 - 1,)
-
-
 def test_old_files_of_torch_are_read_too(tmp_path):
     torch = pytest.importorskip("torch")
     for step in range(2):
