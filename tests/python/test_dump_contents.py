@@ -55,6 +55,42 @@ def test_a_loss_scale_among_the_arrays_is_seen_in_every_kind_of_file(tmp_path, k
     assert [step.loss_scale for step in trace.manifest.steps] == [None, None]
 
 
+def save_safetensors_told(arrays, numbers, path):
+    save_file(arrays, path, metadata={"format": "pt", **{name: str(value) for name, value in numbers.items()}})
+
+
+def save_shards_told(arrays, numbers, path):
+    for part, (name, values) in enumerate(arrays.items(), 1):
+        save_safetensors_told({name: values}, numbers, path.with_name(f"{path.stem}-{part:05d}-of-{len(arrays):05d}.safetensors"))
+
+
+def save_h5_told(arrays, numbers, path):
+    save_h5(arrays, path)
+    with pytest.importorskip("h5py").File(path, "a") as file:
+        file.attrs.update({**numbers, "by": "a script", "betas": np.array([0.9, 0.99]), "empty": ""})
+
+
+def save_zarr_told(arrays, numbers, path):
+    save_zarr(arrays, path)
+    pytest.importorskip("zarr").open_group(path, mode="a").attrs.update({**numbers, "by": "a script", "betas": [0.9, 0.99], "none": None})
+
+
+TOLD = {"safetensors": save_safetensors_told, "shards": save_shards_told, "h5": save_h5_told, "zarr": save_zarr_told}
+
+
+@pytest.mark.parametrize("kind", TOLD)
+def test_a_loss_scale_among_the_attributes_is_seen(tmp_path, kind):
+    (tmp_path / "dump").mkdir()
+    for step in range(2):
+        arrays = {"w": np.full((2, 3), step, np.float32), "b": np.ones(4, np.float32)}
+        TOLD[kind](arrays, {"loss_scale": 1024.0 * 2**step, "loss": 0.5}, tmp_path / "dump" / f"step_{step}.{kind}")
+    with pytest.raises(ValueError, match=r"step_0\S* holds the loss scale 1024, .*; pass --loss-scale recorded if they do"):
+        convert(tmp_path / "dump", tmp_path / "run", reduction="mean")
+    trace = convert(tmp_path / "dump", tmp_path / "run", reduction="mean", loss_scale="recorded").trace
+    assert set(trace.tensors) == {"w", "b"}
+    assert [(step.loss_scale, step.loss) for step in trace.manifest.steps] == [(1024, 0.5), (2048, 0.5)]
+
+
 @pytest.mark.parametrize("beside", [lambda grads, state: {**grads, **state}, lambda grads, state: {"grads": grads, "scaler": state}])
 def test_the_state_of_a_grad_scaler_is_a_loss_scale(tmp_path, beside):
     torch = pytest.importorskip("torch")

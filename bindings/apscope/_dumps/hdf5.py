@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .dtypes import plain, word_of
-from .reader import Entry, Index, Reader
+from .reader import Entry, Index, Reader, single_numbers
 from .sources import File
 
 
@@ -36,7 +36,7 @@ class Hdf5Reader(Reader):
         entries: list[Entry] = []
         notes: list[str] = []
         self.ordered = self._walk(h5py, self._file["/"], "", entries, notes)
-        self.entries, self.notes = entries, notes
+        self.entries, self.notes, self.scalars = entries, notes, single_numbers(self._file.attrs)
 
     def _walk(self, h5py: Any, group: Any, path: str, entries: list[Entry], notes: list[str]) -> bool:
         """Collect what is below `group`; whether all of it stands in an order of its own."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +24,16 @@ class Entry:
     layout: str = "dense"  # else torch's word, such as sparse_coo
 
 
+def single_numbers(attributes: Mapping[str, Any]) -> dict[str, float]:
+    """Those of a file's attributes that are one number, or the text of one."""
+    found = {}
+    for name, value in attributes.items():
+        if isinstance(value, str | int | float | np.generic) or (isinstance(value, np.ndarray) and value.size == 1):
+            with suppress(ValueError, TypeError):
+                found[name] = float(value.item() if isinstance(value, np.ndarray | np.generic) else value)
+    return found
+
+
 class Reader(ABC):
     """An open file, or a folder that counts as one.
 
@@ -32,7 +44,7 @@ class Reader(ABC):
     ordered : bool
         Whether that order is somebody's choice, and not the alphabet's.
     scalars : mapping
-        Numbers that stand beside the arrays, such as a loss.
+        Numbers that stand beside the arrays or in the file's attributes, such as a loss.
     notes : sequence of str
         Sentences that whoever converts the file should read.
     """

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .dtypes import numpy_dtype
-from .reader import Entry, Index, Reader
+from .reader import Entry, Index, Reader, single_numbers
 from .sources import File
 
 #: The format's own limit.
@@ -30,7 +30,8 @@ class SafetensorsReader(Reader):
         if not isinstance(header, dict):
             raise ValueError("its header must be an object of tensors")
         self._begin = 8 + length
-        header.pop("__metadata__", None)
+        told = header.pop("__metadata__", None)
+        self.scalars = single_numbers(told) if isinstance(told, dict) else {}
         entries, self._ranges = [], {}
         for key, about in header.items():
             if not isinstance(about, dict) or set(about) != {"dtype", "shape", "data_offsets"}:
@@ -104,6 +105,7 @@ class ShardedReader(Reader):
         if index is not None and (lost := [key for key in weight_map if key not in entries]):
             raise ValueError(f"its weight_map has {lost[0]!r} in {weight_map[lost[0]]}, which does not hold it")
         self.entries = [entries[key] for key in (weight_map if index is not None else entries)]
+        self.scalars = {name: number for reader in self._shards for name, number in reader.scalars.items()}
         self.ordered = not _alphabetical(self.entries) and (index is not None or all(shard.ordered for shard in self._shards))
 
     def read(self, key: str, index: Index = ()) -> np.ndarray:

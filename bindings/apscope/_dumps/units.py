@@ -20,8 +20,6 @@ from .zarr_store import ZarrReader
 
 #: What file names may end with; it is no part of what patterns see.
 SUFFIXES = (".npz", ".npy", ".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".h5", ".hdf5", ".hdf", ".zarr")
-#: Kinds that are folders.
-STORES = ("zarr", "checkpoint")
 _MARKERS = ("zarr.json", ".zgroup", ".zarray")
 _SHARD = re.compile(r"(.*?)[-_.]?(\d+)-of-(\d+)(\.safetensors)")
 _INDEX = ".safetensors.index.json"

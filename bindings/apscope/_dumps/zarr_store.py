@@ -8,7 +8,7 @@ import numpy as np
 
 from .dtypes import plain, word_of
 from .hdf5 import library
-from .reader import Entry, Index, Reader
+from .reader import Entry, Index, Reader, single_numbers
 from .sources import Source
 
 
@@ -24,6 +24,7 @@ class ZarrReader(Reader):
             store = zarr.storage.FsspecStore(_asynchronous(source.remote), read_only=True, path=place)
         opened = zarr.open(store, mode="r")
         self._arrays: dict[str, Any] = {"": opened} if isinstance(opened, zarr.Array) else dict(_walk(zarr, opened, ""))
+        self.scalars = single_numbers(dict(opened.attrs))
         self.entries = [Entry(key, word_of(array.dtype), array.shape) for key, array in self._arrays.items()]
 
     def read(self, key: str, index: Index = ()) -> np.ndarray:
