@@ -117,6 +117,8 @@ def test_ddp_records_what_the_all_reduce_is_given(tmp_path):
         assert len({step.loss for step in trace.manifest.steps}) == 3
     assert open_trace(tmp_path / "unused").manifest.metadata["no_gradient_so_zeros: spare"] == "0-4"
     assert open_trace(tmp_path / "scaled").manifest.metadata["divided_by_loss_scale"] == "1024 from step 0"
+    said_of_passes = {name: open_trace(tmp_path / name).manifest.metadata.get("accumulation") for name in ("plain", "views", "accumulated")}
+    assert said_of_passes == {"plain": None, "views": None, "accumulated": "3"}
     assert said[0].count("3 steps of 2 processes recorded") == 5 and "recorded" not in said[1]
     rich = open_trace(tmp_path / "plain")
     assert {kind: len(steps) for kind, steps in rich.recorded().items()} == dict(
@@ -171,6 +173,7 @@ def test_fully_shard_records_the_reduced_gradient_joined_from_shards(tmp_path):
         trace = open_trace(tmp_path / name)
         check(trace)
         assert trace.steps == (0, 1, 2) and trace.workers == 1 and trace.manifest.stage == "reduced"
+        assert trace.manifest.metadata.get("accumulation") is None  # a step's last backward pass alone brings gradients
         assert "fully_shard, 2 processes" in trace.manifest.metadata["recorded_from"]
         assert trace.shapes == {"0.weight": (301, 4), "0.bias": (301,), "2.weight": (3, 301), "2.bias": (3,)}
         assert [p.name for p in (tmp_path / name).iterdir() if not p.name.startswith("step_")] == ["manifest.json"]
