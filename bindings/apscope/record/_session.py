@@ -120,7 +120,7 @@ class Session:
             number = re.fullmatch(r"step_(\d{8,})", folder.name)
             if number and int(number[1]) not in keep:
                 for path in [p for kind in ("worker_*", "activations_worker_*", "weights") for p in folder.glob(f"{kind}.safetensors*")]:
-                    path.unlink()
+                    path.unlink(missing_ok=True)
                 with contextlib.suppress(OSError):  # where somebody else's files lie in it
                     folder.rmdir()
 
@@ -302,7 +302,7 @@ class Session:
             if led:
                 manifest = self.path / "manifest.json"
                 self._clear([step["number"] for step in json.loads(manifest.read_text())["steps"]] if manifest.exists() else [])
-            shutil.rmtree(self._notes)
+            shutil.rmtree(self._notes, ignore_errors=True)  # two may do it at once
 
 
 def _more(text: str, more: str) -> str:
