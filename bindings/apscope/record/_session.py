@@ -5,7 +5,7 @@ recording and never blocks the others:
 
 - ``lock`` is held by process 0 as long as it lives; ``leader.json`` is its list of the others' marks. One
   whose mark is not in it writes nothing: process 0 may be clearing what a killed run left behind;
-- ``hello_0003.json`` is process 3's mark, ``stopped_0003.json`` why it gave up;
+- ``hello_0003.json`` is process 3's mark, ``stopped_0003.json`` why it gave up, ``left_0003.json`` that it then left;
 - ``step_00000100_0003.json`` says that process 3's files of step 100 are whole, with their digests; it is
   removed when the step is committed.
 """
@@ -113,14 +113,14 @@ class Session:
 
         Marks of its processes too. One that has said hello already says it again.
         """
-        notes = [path for kind in ("step_*", "stopped_*", "hello_*.json") for path in self._notes.glob(kind)]
+        notes = [path for kind in ("step_*", "stopped_*", "left_*", "hello_*.json") for path in self._notes.glob(kind)]
         for path in [*notes, self.path / "manifest.json.part"]:
             path.unlink(missing_ok=True)
         for folder in self.path.glob("step_*"):
             number = re.fullmatch(r"step_(\d{8,})", folder.name)
             if number and int(number[1]) not in keep:
                 for path in [p for kind in ("worker_*", "activations_worker_*", "weights") for p in folder.glob(f"{kind}.safetensors*")]:
-                    path.unlink()
+                    path.unlink(missing_ok=True)
                 with contextlib.suppress(OSError):  # where somebody else's files lie in it
                     folder.rmdir()
 
@@ -295,14 +295,15 @@ class Session:
             self._lock.close()
 
     def _leave(self) -> None:
-        stopped = {int(path.stem[8:]) for path in self._notes.glob("stopped_*.json")}
+        _put(self._notes / f"left_{self.process:04d}.json", "")  # it writes nothing any more, as one that has stopped still may
+        left = {int(path.stem[5:]) for path in self._notes.glob("left_*.json")}
         there = {int(path.stem[6:]) for path in self._notes.glob("hello_*.json")}
         led = (self._notes / "lock").exists()
-        if (there | ({0} if led else set())) - {self.process} <= stopped:
+        if there | ({0} if led else set()) <= left:
             if led:
                 manifest = self.path / "manifest.json"
                 self._clear([step["number"] for step in json.loads(manifest.read_text())["steps"]] if manifest.exists() else [])
-            shutil.rmtree(self._notes)
+            shutil.rmtree(self._notes, ignore_errors=True)  # two may do it at once
 
 
 def _more(text: str, more: str) -> str:
