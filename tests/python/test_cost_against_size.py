@@ -42,7 +42,7 @@ def test_cost_against_size_measures_draws_and_writes(docs, tmp_path, capsys):
     assert [p["workers"] for p in found["points"]["workers"]] == [2, 4]
     assert all(p["seconds"] > 0 and p["memory"] >= 0 for rows in found["points"].values() for p in rows)
     held = {h["scheme"]: h["bytes"] for h in found["memory"]}
-    assert max(held["aps:e4m3"], held["sign"]) < held["top_k"]  # block by block, and copies of the whole tensor
+    assert max(held["aps:e4m3"], held["sign"]) < held["powersgd"]  # block by block, and copies of the whole tensor
     assert (tmp_path / "cost_against_size.png").read_bytes().startswith(b"\x89PNG")
     after = (tmp_path / "performance.md").read_text()
     begin, end = script["BEGIN"], script["END"]
