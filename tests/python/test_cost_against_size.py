@@ -100,11 +100,11 @@ def test_check_cost_measures_and_writes(docs, tmp_path):
 
 def test_scheme_cost_measures_draws_and_writes(docs, tmp_path):
     script = runpy.run_path(str(docs / "scheme_cost.py"))
-    script["main"]([str(tmp_path), "--elements", "1000", "100000", "--schemes", "sign", "top_k", "--seconds", "0.01"])
+    script["main"]([str(tmp_path), "--elements", "1000", "100000", "--schemes", "sign", "powersgd", "--seconds", "0.01"])
     found = json.loads((tmp_path / "scheme_cost.json").read_text())["elements"]
-    assert list(found) == ["1000", "100000"] and all(list(costs) == ["sign", "top_k"] for costs in found.values())
+    assert list(found) == ["1000", "100000"] and all(list(costs) == ["sign", "powersgd"] for costs in found.values())
     assert all(cost["ns"] > 0 for costs in found.values() for cost in costs.values())
-    assert found["100000"]["sign"]["bytes"] < found["100000"]["top_k"]["bytes"]  # block by block, and copies of the whole tensor
+    assert found["100000"]["sign"]["bytes"] < found["100000"]["powersgd"]["bytes"]  # block by block, and copies of the whole tensor
     assert (tmp_path / "scheme_cost.png").read_bytes().startswith(b"\x89PNG")
     table = (tmp_path / "performance.md").read_text().split(script["BEGIN"])[1].split(script["END"])[0]
     assert "| scheme | ns at 1e+03 | ns at 1e+05 | bytes at 1e+05 |\n|---|---|---|---|\n| `sign` |" in table
