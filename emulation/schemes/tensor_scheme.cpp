@@ -8,6 +8,7 @@
 #include "core/fixed_shape_sum.h"
 #include "core/float_environment.h"
 #include "emulation/machine/simd.h"
+#include "emulation/schemes/codecs/add_row.h"
 #include "emulation/schemes/special_values.h"
 
 namespace apscope::detail {
@@ -20,12 +21,6 @@ void check_length(const Row& row, std::size_t length, const char* part) {
                            " belong");
 }
 
-// sum += row
-struct AddRow {
-    static APSCOPE_INLINE void run(const double* row, std::size_t count, double* sum) {
-        for (std::size_t i = 0; i < count; ++i) sum[i] += row[i];
-    }
-};
 // The same in fp32; the first row starts the sum.
 struct AddNarrowed {
     static APSCOPE_INLINE void run(const double* row, bool is_first, std::size_t count, float* sum) {

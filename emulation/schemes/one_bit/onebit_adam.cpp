@@ -16,6 +16,7 @@
 #include "core/fixed_shape_sum.h"
 #include "core/named_formats.h"
 #include "emulation/machine/simd.h"
+#include "emulation/schemes/codecs/add_row.h"
 #include "emulation/schemes/codecs/float_row.h"
 #include "emulation/schemes/codecs/signs.h"
 #include "emulation/schemes/definition.h"
@@ -61,11 +62,6 @@ struct TakeMomentum {
 struct AddSigns {
     static APSCOPE_INLINE void run(const double* v, double scale, std::size_t count, double* sum) {
         for (std::size_t i = 0; i < count; ++i) sum[i] += v[i] >= 0.0 ? scale : -scale;
-    }
-};
-struct AddRow {
-    static APSCOPE_INLINE void run(const double* row, std::size_t count, double* sum) {
-        for (std::size_t i = 0; i < count; ++i) sum[i] += row[i];
     }
 };
 
