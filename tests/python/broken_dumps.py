@@ -32,6 +32,12 @@ def cut(path, count=20):
     path.write_bytes(path.read_bytes()[:-count])
 
 
+def flip(path):
+    data = bytearray(path.read_bytes())
+    data[data.index(struct.pack("<f", 1.0))] ^= 1  # of a value
+    path.write_bytes(data)
+
+
 def header(path, text, data=b""):
     text = text if isinstance(text, bytes) else json.dumps(text).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
@@ -68,10 +74,7 @@ def cut_npz(d):
 
 def flipped_npz(d):
     good(d)
-    path = d / "step_1" / "rank_0.npz"
-    data = bytearray(path.read_bytes())
-    data[data.index(struct.pack("<f", 1.0))] ^= 1
-    path.write_bytes(data)
+    flip(d / "step_1" / "rank_0.npz")
 
 
 def npz_without_arrays(d):
@@ -114,6 +117,11 @@ def pickle_called_pt(d):
 
 def a_pickle(d):
     (d / "step_0.pkl").write_bytes(pickle.dumps({"w": np.ones(3)}))
+
+
+def flipped_pt(d):
+    torch_save(d / "step_0.pt", lambda t: {"w": t.ones(1000), "b": t.zeros(3)})
+    flip(d / "step_0.pt")
 
 
 def cut_pt(d):
@@ -344,6 +352,7 @@ BROKEN = {
     text_called_pt: "step_0.pt is no pt file: it begins with b'this is '",
     pickle_called_pt: "step_0.pt is a pickle that torch.save did not write; it is not opened",
     a_pickle: "step_0.pkl is a pickle that torch.save did not write; it is not opened",
+    flipped_pt: r"step_0.pt.* cannot be read: its record step_0/data/0 is damaged: the CRC-32 differs; dump it again$",
     cut_pt: "step_0.pt is a damaged npz or torch file",
     pt_of_a_class: "step_0.pt cannot be read: it holds a pickled .*Gradient, which is not opened because that can run code; save plain tensors",
     pt_of_a_model: "step_0.pt cannot be read: it holds a pickled torch.nn.modules.linear.Linear",

@@ -1,5 +1,8 @@
 """What stands in dumps beside gradients, or in place of them: numbers of a step, the state of an optimizer, numbers as keys."""
 
+import sys
+import warnings
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -103,6 +106,34 @@ def test_the_state_of_a_grad_scaler_is_a_loss_scale(tmp_path, beside):
             convert(tmp_path / kind, tmp_path / "run", reduction="mean")
         trace = convert(tmp_path / kind, tmp_path / f"run-{kind}", reduction="mean", loss_scale="recorded").trace
         assert trace.tensors == ("w", "b") and trace.manifest.steps[0].loss_scale == 65536
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_numbers_of_a_distributed_checkpoint_are_seen(tmp_path, monkeypatch, nested):
+    torch = pytest.importorskip("torch")
+    dcp = pytest.importorskip("torch.distributed.checkpoint")
+    unknown = type("Unknown", (), {"__module__": __name__})  # a class that cannot be imported again is in nobody's way
+    monkeypatch.setattr(sys.modules[__name__], "Unknown", unknown, raising=False)
+    numbers = {"loss_scale": 1024.0, "loss": 0.5, "lr": 0.25, "note": "a text", "flag": True, "state": unknown()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # one process, no group
+        grads = {"w": torch.arange(6.0).reshape(2, 3), "b": torch.ones(4)}
+        dcp.save({"grads": grads, **({"scaler": numbers} if nested else numbers)}, checkpoint_id=tmp_path / "dump" / "step_3")
+    with pytest.raises(ValueError, match="step_3 holds the loss scale 1024, .*; pass --loss-scale recorded if they do"):
+        convert(tmp_path / "dump", tmp_path / "run", reduction="mean", trust_pickle=True)
+    trace = convert(tmp_path / "dump", tmp_path / "run", reduction="mean", trust_pickle=True, loss_scale="recorded").trace
+    assert [(step.loss_scale, step.loss, step.learning_rate) for step in trace.manifest.steps] == [(1024, 0.5, 0.25)]
+    assert set(trace.tensors) == {"w", "b"} and trace.read(3, "w", 0).tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_a_torch_file_without_checksums_is_read(tmp_path):
+    torch = pytest.importorskip("torch")
+    torch.serialization.set_crc32_options(False)
+    try:
+        torch.save({"w": torch.ones(3), "b": torch.ones(2)}, tmp_path / "step_0.pt")
+    finally:
+        torch.serialization.set_crc32_options(True)
+    assert convert(tmp_path / "step_0.pt", tmp_path / "run", reduction="mean").trace.read(0, "w", 0).tolist() == [1, 1, 1]
 
 
 def test_numbers_belong_to_the_step_that_their_key_or_file_says(tmp_path):

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from apscope import open_trace
+from apscope import open_trace, replay
 from apscope._traces.trace_info import check
 from apscope.record import TraceWriter, guess_role
 
@@ -112,10 +112,29 @@ def refused(words, call):
         call()
 
 
+@pytest.mark.parametrize(("key", "value", "error"), [
+    ("step", 2**63, r"step=9223372036854775808 is not between 0 and 2\^63 - 1"), ("step", -1, "step=-1 is not between 0 and"),
+    ("step", 1.5, r"step=1\.5 must be an integer"), ("step", True, "step=True must be an integer, not a bool"), ("worker", 0.5, r"worker=0\.5 must be an integer"),
+])  # fmt: skip
+def test_steps_and_workers_are_integers(tmp_path, key, value, error):
+    writer = TraceWriter(tmp_path / "run", workers=2)
+    with pytest.raises((ValueError, TypeError), match=error):
+        writer.add(**{"step": 0, "worker": 0, "name": "w", "array": np.ones(2, np.float32), key: value})
+    assert not list((tmp_path / "run").iterdir())
+
+
+def test_the_largest_step_is_recorded_and_replayed(tmp_path):
+    with TraceWriter(tmp_path / "run", workers=1) as writer:
+        writer.add(np.int64(2**63 - 1), 0, "w", np.ones(2, np.float32))
+        writer.end_step(2**63 - 1)
+    results = replay(open_trace(tmp_path / "run"), schemes=["aps:e4m3"])
+    assert set(results.frame["step"]) == {2**63 - 1}
+
+
 def test_the_writer_refuses_what_would_not_be_a_trace(tmp_path):
     writer = TraceWriter(tmp_path / "run", workers=2)
     one = np.ones(2, np.float32)
-    refused("worker 2 is not one of 0 to 1", lambda: writer.add(0, 2, "w", one))
+    refused("worker=2 is not between 0 and 1", lambda: writer.add(0, 2, "w", one))
     refused("unknown kind 'moments'", lambda: writer.add(0, 0, "w", one, kind="moments"))
     writer.add(0, 0, "w", one)
     refused("added twice", lambda: writer.add(0, 0, "w", one))

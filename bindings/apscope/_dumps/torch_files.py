@@ -88,7 +88,7 @@ def _explained(kind: str, error: str) -> str:
         return (
             "it is a torch distributed checkpoint, whose metadata is a pickle that runs code when it is opened; pass --trust-pickle if you trust it"
         )
-    if kind == "DoubledError":
+    if kind == "RefusedError":
         return error
     if found := re.search(r"GLOBAL ([\w.]*\w)", error):
         return f"it holds a pickled {found[1]}, which is not opened because that can run code; save plain tensors in dicts and lists"

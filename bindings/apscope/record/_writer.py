@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .._arrays.checks import integer
 from ._manifest import Manifest, Roles, compare_shapes, file_name, step_folder
 from ._safetensors import storable, write_safetensors
 
@@ -95,7 +96,7 @@ class TraceWriter:
         Parameters
         ----------
         step : int
-            The training step's number, above every committed one.
+            The training step's number, 0 to 2^63 - 1, above every committed one.
         worker : int
             Rank, from 0; ignored for ``weights`` and ``full_batch``, which exist once a step.
         name : str
@@ -110,13 +111,15 @@ class TraceWriter:
         ------
         ValueError
             Another step is open, the step is committed, the tensor was added already, the worker or
-            kind does not exist, or the values are no fp32 values.
+            kind does not exist, the step is out of range, or the values are no fp32 values.
+        TypeError
+            Step or worker is no integer.
         """
         what = f"{kind} {name!r} of step {step}, worker {worker},"
         if kind not in ("gradient", *_PER_STEP, *_PER_LAYER):
             raise ValueError(f"unknown kind {kind!r} for {name!r}")
-        if not 0 <= worker < self.workers:
-            raise ValueError(f"worker {worker} is not one of 0 to {self.workers - 1}")
+        worker = integer("worker", worker, 0, self.workers - 1)
+        step = integer("step", step, 0, 2**63 - 1)
         if self._step is None:
             lowest = max(self._manifest.steps, default=-1) + 1
             if step < lowest:
