@@ -6,6 +6,7 @@
 #include "analysis/statistics/row_kernels.h"
 #include "analysis/statistics/split_kernels.h"
 #include "core/fixed_shape_sum.h"
+#include "emulation/schemes/codecs/add_row.h"
 
 namespace apscope::detail {
 
@@ -13,10 +14,20 @@ namespace {
 
 constexpr std::span<const double> none;
 
+struct AreFinite {
+    static APSCOPE_INLINE void run(const double* row, std::size_t count, bool* all) {
+        std::int64_t others = 0;
+        for (std::size_t i = 0; i < count; ++i) others |= row[i] - row[i] == 0.0 ? 0 : 1;
+        *all = others == 0;
+    }
+};
+
 void add_pairs(ErrorStatistics& s, std::span<const double> x, std::span<const double> y, std::span<const double> bias = none,
                std::span<const double> variance = none) {
     s.add_block<double>(x, y, nullptr, bias, variance);
-    for (const double v : variance) s.moments_defined = s.moments_defined && v - v == 0.0;
+    bool finite = true;
+    simd::run<AreFinite>(variance.data(), variance.size(), &finite);
+    s.moments_defined = s.moments_defined && finite;
 }
 
 std::uint64_t mean_up(const std::vector<std::uint64_t>& bits) {
@@ -28,9 +39,26 @@ std::uint64_t mean_up(const std::vector<std::uint64_t>& bits) {
 // row += more, where it is `first` the row itself.
 void add_to(Row& row, std::span<const double> more, bool first) {
     if (first) row.assign(more.begin(), more.end());
-    else
-        for (std::size_t i = 0; i < row.size(); ++i) row[i] += more[i];
+    else simd::run<AddRow>(more.data(), row.size(), row.data());
 }
+
+struct WidenRow {
+    static APSCOPE_INLINE void run(const float* from, std::size_t count, double* row) {
+        for (std::size_t i = 0; i < count; ++i) row[i] = from[i];
+    }
+};
+void widen(std::span<const float> from, Row& row) {
+    row.resize(from.size());
+    simd::run<WidenRow>(from.data(), from.size(), row.data());
+}
+
+// Of the truth where moments are of what was intended.
+struct BiasOfTruth {
+    static APSCOPE_INLINE void run(const double* bias, const double* intended, const double* truth, std::size_t count, double* of_truth) {
+#pragma GCC ivdep  // a row of its own
+        for (std::size_t i = 0; i < count; ++i) of_truth[i] = bias[i] + (intended[i] - truth[i]);
+    }
+};
 
 }  // namespace
 
@@ -81,12 +109,12 @@ void ExchangeSums::add_wire(const Exchange& e, std::size_t w, std::size_t at, st
     const Message& m = e.sent[w];
     const std::span<const float> gradients = gradients_[w].subspan(first, count);
     const std::span<const double> intended = std::span(e.intended[w]).subspan(at, count), values = std::span(m.values).subspan(at, count);
-    truth_.assign(gradients.begin(), gradients.end());
+    widen(gradients, truth_);
     if (e.skipped) {
         add_pairs(wire_[w], truth_, truth_);
     } else {
         bias_.resize(known_ ? count : 0);
-        for (std::size_t i = 0; i < bias_.size(); ++i) bias_[i] = m.bias[at + i] + (intended[i] - truth_[i]);
+        if (known_) simd::run<BiasOfTruth>(m.bias.data() + at, intended.data(), static_cast<const double*>(truth_.data()), count, bias_.data());
         const std::span<const double> variance = known_ ? std::span(m.variance).subspan(at, count) : none;
         add_pairs(wire_[w], truth_, values, bias_, variance);
         if (splits_) split_sent(wire_[w], values, m.saturated.empty() ? nullptr : m.saturated.data() + at);
@@ -231,7 +259,7 @@ void ExchangeSamples::add(std::size_t first) {
     blocks(length, [&](std::size_t at, std::size_t count) {
         for (std::size_t w = 0; w < wire_.size(); ++w) {
             const std::span<const float> gradients = gradients_[w].subspan(first + at, count);
-            truth.assign(gradients.begin(), gradients.end());
+            widen(gradients, truth);
             wire_[w].add_block(truth, [&](std::size_t d) { return sent_[d][w].data() + at; });
         }
     });
@@ -240,7 +268,7 @@ void ExchangeSamples::add(std::size_t first) {
         blocks(sums_[0][r].size(), [&](std::size_t at, std::size_t count) {
             for (std::size_t w = 0; w < wire_.size(); ++w) {
                 const std::span<const float> gradients = gradients_[w].subspan(first + at, count);
-                truth.assign(gradients.begin(), gradients.end());
+                widen(gradients, truth);
                 add_to(reference, truth, w == 0);
             }
             simd::run<DivideRow>(reference.data(), divisor_, count);

@@ -86,19 +86,31 @@ void BlockExchange::read(std::size_t first) {
     for (SpecialValue& s : special_) s.intended = e_.intended[s.worker][s.element];
 }
 
+// Of step_, which has this key. A key comes again with every piece.
+const Parameters& BlockExchange::drawn(const PhiloxKey& key) {
+    if (!part_.draw) return theta_;
+    const auto found =
+        std::find_if(drawn_.begin(), drawn_.end(), [&](const auto& one) { return one.first.low == key.low && one.first.high == key.high; });
+    if (found != drawn_.end()) return found->second;
+    Parameters& theta = drawn_.emplace_back(key, theta_).second;
+    part_.draw(step_, theta, elements_);
+    return theta;
+}
+
 const Exchange& BlockExchange::send(const PhiloxKey& key, bool keeps) {
     step_.key = key;
+    const Parameters& theta = drawn(key);
     for (const SpecialValue& s : special_) e_.intended[s.worker][s.element] = s.intended;  // restore() wrote over it
     for (std::size_t w = 0; w < e_.sent.size(); ++w) {
         const Row& x = turned_.empty() ? e_.intended[w] : turned_[w];
-        part_.encode(step_, theta_, own_[w], place(), x, static_cast<int>(w), e_.sent[w]);
+        part_.encode(step_, theta, own_[w], place(), x, static_cast<int>(w), e_.sent[w]);
     }
     if (scheme_.limits && !theta_.scales.empty()) {
         e_.scales.resize(e_.intended[0].size());
         for (std::size_t i = 0; i < e_.scales.size(); ++i) e_.scales[i] = theta_.scales[(first_ + i) / theta_.unit];
     }
     for (std::size_t t = 0; t < topologies_.size(); ++t) {
-        if (part_.reduce) part_.reduce(step_, state_, theta_, place(), e_.sent, topologies_[t], e_.reduced[t]);
+        if (part_.reduce) part_.reduce(step_, state_, theta, place(), e_.sent, topologies_[t], e_.reduced[t]);
         else gathered_sum(e_.sent, e_.reduced[t]);
     }
     if (keeps && part_.update) part_.update(step_, state_, place(), e_);

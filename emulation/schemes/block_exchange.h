@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "emulation/schemes/special_values.h"
@@ -42,6 +43,7 @@ private:
     Place place() const { return {first_, elements_}; }
     std::size_t count_at(std::size_t first) const { return std::min(piece_, elements_ - first); }
     void take_all();
+    const Parameters& drawn(const PhiloxKey& key);
     std::vector<RowReader> readers();
 
     const TensorScheme& scheme_;
@@ -53,6 +55,7 @@ private:
     std::size_t elements_, piece_, first_ = 0;
     bool takes_;  // in read(): no pass went before
     Parameters theta_;
+    std::vector<std::pair<PhiloxKey, Parameters>> drawn_;  // the same with what each key's words decided
     Rows own_;    // of each worker, as measured
     Row buffer_;  // of the readers
     Rows turned_;  // what forward() and adjust() made

@@ -137,11 +137,12 @@ void TensorScheme::set_blocks(BlockPart part) {
         };
     }
     select = {};
-    if (p->select) {
+    if (p->select || p->draw) {
         select = [p](const TrainingStep& step, State& state, const Rows& rows) {
             std::vector<RowReader> readers;
             for (const Row& row : rows) readers.push_back(RowReader::of(row));
-            Parameters theta = p->select(step, state, readers);
+            Parameters theta = p->select ? p->select(step, state, readers) : Parameters{};
+            if (p->draw) p->draw(step, theta, rows[0].size());
             spread_scales(theta, rows[0].size());
             return theta;
         };

@@ -156,6 +156,8 @@ struct BlockPart {
     std::function<void(const TrainingStep&, const State&, const Place&, std::span<double>, int worker)> adjust;
     // For all workers; draws nothing.
     std::function<Parameters(const TrainingStep&, State&, std::span<const RowReader>)> select;
+    // What the step's words decide for all workers and pieces, added to what select() chose; rows are of `size`.
+    std::function<void(const TrainingStep&, Parameters&, std::size_t size)> draw;
     // The totals of a worker's row that its own encode() needs, as numbers of any meaning; draws nothing.
     std::function<Row(const TrainingStep&, const Parameters&, const RowReader&)> measure;
     // What encode() gets in place of the rows that the workers want to send, where it needs those of others.

@@ -146,6 +146,7 @@ struct Points {
             }
             Point point;
             if (inner.select) point.theta = inner.select(own, state, left);
+            if (inner.draw) inner.draw(own, point.theta, x[0].size);
             for (std::size_t w = 0; w < x.size() && inner.measure; ++w) point.own.push_back(inner.measure(own, point.theta, left[w]));
             chosen.points.push_back(std::move(point));
         }

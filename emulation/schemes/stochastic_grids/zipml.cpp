@@ -7,6 +7,7 @@
 #include <array>
 #include <limits>
 
+#include "core/fixed_shape_sum.h"
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/codecs/levels.h"
 #include "emulation/schemes/codecs/optimal_levels.h"
@@ -22,34 +23,57 @@ struct Codebooks {
     int random_bits;
 };
 
-// x: whole buckets of a tensor, the last of it may be shorter.
-void encode_buckets(Message& all, std::span<const double> x, const Place& place, const Codebooks& books, const RandomStream& stream, bool packs) {
+// What a codebook of fp32 numbers is made for.
+void narrow(std::span<const double> x, std::span<double> sent) {
     constexpr double largest = std::numeric_limits<float>::max();
+    for (std::size_t i = 0; i < x.size(); ++i) sent[i] = static_cast<float>(std::clamp(x[i], -largest, largest));
+}
+
+// Of a whole row.
+Row codebook_of(const RowReader& x, const Codebooks& books) {
+    if (x.size == 0) return {};
+    Row sent(x.size);
+    for (std::size_t first = 0; first < x.size; first += sum_block) {
+        const std::size_t count = std::min(sum_block, x.size - first);
+        narrow(x.read(first, count), std::span(sent).subspan(first, count));
+    }
+    return LevelChooser(books.levels, books.search, books.candidates).levels(sent);
+}
+
+// x: whole buckets of a tensor, the last of it may be shorter.
+void encode_buckets(Message& all, std::span<const double> x, const Place& place, const Codebooks& books, const RandomStream& stream) {
     Message part;
     all.prepare(x.size(), true, true);
     LevelChooser chooser(books.levels, books.search, books.candidates);
-    Row sent;  // what a codebook of fp32 numbers is made for
-    const std::size_t bucket = books.bucket == 0 ? std::max<std::size_t>(place.size, 1) : books.bucket;
-    for (std::size_t first = 0; first < x.size(); first += bucket) {
-        const std::span<const double> given = x.subspan(first, std::min(bucket, x.size() - first));
+    Row sent;
+    for (std::size_t first = 0; first < x.size(); first += books.bucket) {
+        const std::span<const double> given = x.subspan(first, std::min(books.bucket, x.size() - first));
         sent.resize(given.size());
-        for (std::size_t i = 0; i < given.size(); ++i) sent[i] = static_cast<float>(std::clamp(given[i], -largest, largest));
-        Message& m = given.size() == x.size() ? all : part;
-        encode_levels(m, given, LevelTable(chooser.levels(sent)), 1.0, LevelRule::stochastic, stream, false, place.first + first);
-        if (&m == &all) continue;
+        narrow(given, sent);
+        encode_levels(part, given, LevelTable(chooser.levels(sent)), 1.0, LevelRule::stochastic, stream, false, place.first + first);
         const auto at = static_cast<std::ptrdiff_t>(first);
         std::copy(part.values.begin(), part.values.end(), all.values.begin() + at);
         std::copy(part.codes.begin(), part.codes.end(), all.codes.begin() + at);
         std::copy(part.bias.begin(), part.bias.end(), all.bias.begin() + at);
         std::copy(part.variance.begin(), part.variance.end(), all.variance.begin() + at);
     }
+}
+
+// codebook: of the whole row, where that has but one.
+void encode(Message& m, std::span<const double> x, const Place& place, const Codebooks& books, std::span<const double> codebook,
+            const RandomStream& stream, bool packs) {
+    if (x.empty()) m.prepare(0, true, true);
+    else if (books.bucket == 0)
+        encode_levels(m, x, LevelTable(Row(codebook.begin(), codebook.end())), 1.0, LevelRule::stochastic, stream, false, place.first);
+    else encode_buckets(m, x, place, books, stream);
     const int width = level_bits(books.levels);
-    all.payload_bits = x.size() * static_cast<std::uint64_t>(width);
-    all.side_bits = (place.size + bucket - 1) / bucket * 32 * books.levels;
+    const std::size_t bucket = books.bucket == 0 ? std::max<std::size_t>(place.size, 1) : books.bucket;
+    m.payload_bits = x.size() * static_cast<std::uint64_t>(width);
+    m.side_bits = (place.size + bucket - 1) / bucket * 32 * books.levels;
     if (!packs) return;
     BitWriter bits;
-    for (const double code : all.codes) bits.put(static_cast<std::uint64_t>(code), width);
-    all.payload = bits.take();
+    for (const double code : m.codes) bits.put(static_cast<std::uint64_t>(code), width);
+    m.payload = bits.take();
 }
 
 }  // namespace
@@ -74,9 +98,12 @@ SchemeDefinition zipml_definition() {
         t.grid = "levels:" + std::to_string(books.levels);
         t.draws = true;
         BlockPart part;
-        part.run = books.bucket == 0 ? whole_row : books.bucket;
-        part.encode = [books](const TrainingStep& step, const Parameters&, std::span<const double>, const Place& place, std::span<const double> x,
-                              int worker, Message& m) { encode_buckets(m, x, place, books, step.stream(worker, books.random_bits), step.packs); };
+        if (books.bucket != 0) part.run = books.bucket;
+        else part.measure = [books](const TrainingStep&, const Parameters&, const RowReader& x) { return codebook_of(x, books); };
+        part.encode = [books](const TrainingStep& step, const Parameters&, std::span<const double> codebook, const Place& place,
+                              std::span<const double> x, int worker, Message& m) {
+            encode(m, x, place, books, codebook, step.stream(worker, books.random_bits), step.packs);
+        };
         t.set_blocks(std::move(part));
         return t;
     }};

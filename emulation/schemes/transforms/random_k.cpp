@@ -17,40 +17,71 @@ namespace apscope::detail {
 namespace {
 
 struct Chosen {
-    std::vector<std::size_t> places;  // ascending
+    Cutoff words;  // of the last of the chosen
+    std::size_t count = 0;
 
-    void fields(Fields& f) { f.row("places", places); }
+    void fields(Fields& f) { f.numbers("chosen", words.size, words.index, count); }
 };
 
-Parameters select(const TrainingStep& step, std::size_t n, double keep) {
-    Row words(n);
-    random_words(step.shared_stream(53), 0, n, words.data());
-    Parameters theta;
-    theta.own.of<Chosen>().places = largest(n, kept_of(n, keep), [&](std::size_t i) { return words[i]; });
-    return theta;
+// work(first, words of elements first .. first + words.size() - 1) for elements begin .. end - 1.
+template <class Work>
+void for_words(const TrainingStep& step, std::size_t begin, std::size_t end, Work&& work) {
+    for_drawn<double>(step.shared_stream(53), begin, end - begin,
+                      [&](std::size_t at, std::size_t count, const double* words) { work(begin + at, std::span(words, count)); });
 }
 
-Message encode(const TrainingStep& step, const std::vector<std::size_t>& places, std::span<const double> x, bool scales) {
-    const auto n = static_cast<double>(x.size()), k = static_cast<double>(places.size());
-    const double factor = scales ? n / k : 1.0, probability = k / n;
-    constexpr double limit = std::numeric_limits<float>::max();
-    const auto sent = [&](double v) -> double { return static_cast<float>(std::clamp(v * factor, -limit, limit)); };
-    Message m;
+void choose(const TrainingStep& step, Parameters& theta, std::size_t n, double keep) {
+    Chosen& chosen = theta.own.of<Chosen>();
+    chosen.count = kept_of(n, keep);
+    chosen.words = cutoff_of(n, chosen.count, [&](auto&& f) {
+        for_words(step, 0, n, [&](std::size_t first, std::span<const double> words) {
+            for (std::size_t i = 0; i < words.size(); ++i) f(first + i, words[i]);
+        });
+    });
+}
+
+// What is sent of an element, and what it is on average.
+struct Send {
+    double factor, probability;
+};
+struct SendChosen {
+    static APSCOPE_INLINE void run(const double* x, const double* words, const Cutoff* last, double first, const Send* send, std::size_t count,
+                                   double* values, double* bias, double* variance, std::uint64_t* kept) {
+        constexpr double limit = std::numeric_limits<float>::max();
+        const auto [factor, probability] = *send;
+        const Cutoff cutoff = *last;
+        std::int64_t sent = 0;
+#pragma GCC ivdep  // the message's rows are of its own
+        for (std::size_t i = 0; i < count; ++i) {
+            const double scaled = x[i] * factor, above = scaled < -limit ? -limit : scaled;
+            const double y = static_cast<double>(static_cast<float>(above > limit ? limit : above));
+            const double place = first + static_cast<double>(static_cast<std::int64_t>(i));
+            const bool keeps = (words[i] > cutoff.size) | ((words[i] == cutoff.size) & (place <= cutoff.index));
+            values[i] = keeps ? y : 0.0;
+            sent += keeps ? 1 : 0;
+            bias[i] = y * probability - x[i];
+            variance[i] = y * y * (probability * (1.0 - probability));
+        }
+        *kept += static_cast<std::uint64_t>(sent);
+    }
+};
+
+void encode(Message& m, const TrainingStep& step, const Chosen& chosen, const Place& place, std::span<const double> x, bool scales) {
+    const auto n = static_cast<double>(place.size), k = static_cast<double>(chosen.count);
+    const Send send{scales ? n / k : 1.0, k / n};
     m.prepare(x.size(), false, true);
-    for (std::size_t i = 0; i < x.size(); ++i) {
-        const double y = sent(x[i]);
-        m.values[i] = 0.0;
-        m.bias[i] = y * probability - x[i];
-        m.variance[i] = y * y * (probability * (1.0 - probability));
-    }
+    std::uint64_t kept = 0;
     BitWriter bits;
-    for (const std::size_t i : places) {
-        m.values.at(i) = sent(x[i]);
-        if (step.packs) bits.put(bits_cast<std::uint32_t>(static_cast<float>(m.values[i])), 32);
-    }
-    m.payload_bits = 32 * places.size();
+    for_words(step, place.first, place.first + x.size(), [&](std::size_t first, std::span<const double> words) {
+        const std::size_t at = first - place.first;
+        simd::run<SendChosen>(x.data() + at, words.data(), &chosen.words, static_cast<double>(first), &send, words.size(), m.values.data() + at,
+                              m.bias.data() + at, m.variance.data() + at, &kept);
+        for (std::size_t i = 0; step.packs && i < words.size(); ++i) {
+            if (chosen.words.keeps(words[i], first + i)) bits.put(bits_cast<std::uint32_t>(static_cast<float>(m.values[at + i])), 32);
+        }
+    });
+    m.payload_bits = 32 * kept;
     m.payload = bits.take();
-    return m;
 }
 
 }  // namespace
@@ -68,12 +99,15 @@ SchemeDefinition random_k_definition() {
         t.grid = "sparse:fp32";
         t.topology = reductions::linear;
         t.draws = t.shares_draws = true;
-        t.select = [keep = arguments.number("keep", 1e-9, 1.0)](const TrainingStep& step, State&, const Rows& x) {
-            return select(step, x[0].size(), keep);
+        BlockPart part;
+        part.draw = [keep = arguments.number("keep", 1e-9, 1.0)](const TrainingStep& step, Parameters& theta, std::size_t n) {
+            choose(step, theta, n, keep);
         };
-        t.encode = [scales = arguments.flag("scale")](const TrainingStep& step, const Parameters& theta, std::span<const double> x, int) {
-            return encode(step, theta.of<Chosen>().places, x, scales);
+        part.encode = [scales = arguments.flag("scale")](const TrainingStep& step, const Parameters& theta, std::span<const double>,
+                                                         const Place& place, std::span<const double> x, int, Message& m) {
+            encode(m, step, theta.of<Chosen>(), place, x, scales);
         };
+        t.set_blocks(std::move(part));
         return t;
     }};
 }
