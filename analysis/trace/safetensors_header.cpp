@@ -6,12 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/trace/one_line.h"
 #include "analysis/trace/strict_json.h"
 
 namespace apscope::detail {
 namespace {
 
-[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) { throw std::invalid_argument(path.string() + ": " + what); }
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) { throw std::invalid_argument(one_line(path.string() + ": " + what)); }
 
 int bits_of(std::string_view dtype) {
     struct Known {

@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "analysis/trace/one_line.h"
+
 namespace apscope::detail {
 
 namespace {
@@ -26,7 +28,7 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& where
             open_objects.pop_back();
         } else if (event == json::parse_event_t::key) {
             const auto key = parsed.get<std::string>();
-            if (!open_objects.back().insert(key).second) throw std::invalid_argument(where + " has the key '" + key + "' twice in one object");
+            if (!open_objects.back().insert(key).second) throw std::invalid_argument(where + " has the key '" + one_line(key) + "' twice in one object");
         }
         return true;
     };

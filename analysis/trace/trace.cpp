@@ -10,6 +10,7 @@
 #include <system_error>
 #include <tuple>
 
+#include "analysis/trace/one_line.h"
 #include "analysis/trace/trace_manifest.h"
 
 namespace apscope::detail {
@@ -98,7 +99,7 @@ struct Trace::State {
         const auto file = open(step_index, kind, worker);
         TensorView view = file->read(tensor.name);
         if (view.shape != tensor.shape)
-            throw std::invalid_argument(file->path().string() + ": tensor '" + tensor.name + "' has shape " + shape_text(view.shape) +
+            throw std::invalid_argument(file->path().string() + ": tensor '" + one_line(tensor.name) + "' has shape " + shape_text(view.shape) +
                                         ", but the manifest says " + shape_text(tensor.shape));
         return view;
     }
@@ -161,7 +162,7 @@ TensorView Trace::read(std::int64_t step_number, const std::string& name, int wo
         throw std::invalid_argument(where + std::string(to_string(kind)) + " was not recorded at step " + std::to_string(step_number));
     if (of_layers(kind)) return state_->open(step_index, kind, worker)->read(prefix_of(kind) + name);
     const auto tensor = std::find_if(manifest.tensors.begin(), manifest.tensors.end(), [&](const TensorInfo& t) { return t.name == name; });
-    if (tensor == manifest.tensors.end()) throw std::invalid_argument(where + "no tensor '" + name + "' in the manifest");
+    if (tensor == manifest.tensors.end()) throw std::invalid_argument(where + "no tensor '" + one_line(name) + "' in the manifest");
     return state_->read_tensor(step_index, *tensor, worker, kind);
 }
 

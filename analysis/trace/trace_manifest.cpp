@@ -6,6 +6,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "analysis/trace/one_line.h"
 #include "analysis/trace/strict_json.h"
 
 namespace apscope::detail {
@@ -24,7 +25,7 @@ public:
             if (!found) refuse("has the unknown field '" + key + "'");
         }
     }
-    [[noreturn]] void refuse(const std::string& what) const { throw std::invalid_argument(where_ + " " + what); }
+    [[noreturn]] void refuse(const std::string& what) const { throw std::invalid_argument(one_line(where_ + " " + what)); }
     bool has(const char* key) const { return object_.contains(key) && !object_[key].is_null(); }
     const json& at(const char* key) const {
         if (!has(key)) refuse(std::string("lacks the field '") + key + "'");

@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <new>
+#include <utility>
 #include <vector>
 
 namespace apscope::detail {
@@ -79,9 +80,24 @@ struct BufferAllocator {
     }
     void deallocate(T* buffer, std::size_t count) noexcept { give_buffer(buffer, count * sizeof(T)); }
 
+    // Numbers that no value is given for have any: what is as long as a tensor is written once. Under the address sanitizer
+    // they are NaN.
+    template <class U>
+    void construct(U* at) noexcept {
+        ::new (static_cast<void*>(at)) U;
+#ifdef __SANITIZE_ADDRESS__
+        __builtin_memset(static_cast<void*>(at), 0xFF, sizeof(U));
+#endif
+    }
+    template <class U, class... Given>
+    void construct(U* at, Given&&... given) {
+        ::new (static_cast<void*>(at)) U(std::forward<Given>(given)...);
+    }
+
     friend bool operator==(const BufferAllocator&, const BufferAllocator&) { return true; }
 };
 
+// Buffer<T>(n) and resize(n) leave new numbers as they come; (n, 0.0) says what they are.
 template <class T>
 using Buffer = std::vector<T, BufferAllocator<T>>;
 

@@ -203,7 +203,7 @@ Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, Sta
         else message.variance.assign(n, std::numeric_limits<double>::quiet_NaN());
         check_length(message.variance, n, "inverse_variance");
     };
-    Row codes(scheme.decode_sum ? length : 0);
+    Row codes(scheme.decode_sum ? length : 0, 0.0);
     for (std::size_t w = 0; w < x.size(); ++w) {
         Message message = scheme.encode(step, theta, x[w], static_cast<int>(w));
         check_length(message.values, length, "encode");

@@ -30,6 +30,8 @@ def safetensors():
     yield "overlap", struct.pack("<Q", len(header)) + header + bytes(12)
     header = b'{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}'
     yield "overflowing_shape", struct.pack("<Q", len(header)) + header
+    header = b'{"line\\nbreak":{"dtype":"F32\\u001b","shape":[],"data_offsets":[0,4],"other\\r":0}}'
+    yield "control_characters", struct.pack("<Q", len(header)) + header
     yield "long_header", struct.pack("<Q", 2**63) + b"{}"
 
 
@@ -44,6 +46,8 @@ def manifest():
         whole["tensors"] = whole["tensors"][:1]
         yield f"{name}_small", json.dumps(whole, indent=1).encode()
     yield "deep", b"[" * 400
+    for name, text in (("field", {"line\nbreak": 0}), ("kind", {"schema_version": 1, "stage": "\x1b[1m"}), ("key_twice", None)):
+        yield f"control_characters_{name}", b'{"a\\n":0,"a\\n":1}' if text is None else json.dumps(text).encode()
     yield "twice", b'{"name": "a", "name": "b"}'
     yield "no_object", b"3"
 

@@ -79,7 +79,7 @@ def test_a_trace_replays_under_a_limit_of_a_tenth_of_its_size(traces, threads):
 # What runs block by block and remembers nothing as long as a tensor.
 POINT_WISE = ["sign", "sign_vote", "qsgd", "qsgd:norm=max,code=elias", "terngrad", "integer_allreduce", "zero_blocks",
               "fractrain", "aps:e4m3,unit=1024", "current_scaling:e4m3,block=128", "current_scaling:e4m3,agree=local",
-              "top_k", "residual(sign)", "mx", "mx:block_format=mxfp4,block=48,rounding=stochastic", "nvfp4", "nvfp4:rht=false,agree=local"]  # fmt: skip
+              "top_k", "random_k", "residual(sign)", "mx", "mx:block_format=mxfp4,block=48,rounding=stochastic", "nvfp4", "nvfp4:rht=false,agree=local"]  # fmt: skip
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -30,7 +30,7 @@ Rows& errors_of(State& state, std::size_t workers, std::size_t size) {
     Rows& errors = state.of<Errors>().rows;
     errors.resize(workers);
     for (Row& row : errors) {
-        if (row.empty()) row.resize(size);
+        if (row.empty()) row.resize(size, 0.0);
     }
     return errors;
 }

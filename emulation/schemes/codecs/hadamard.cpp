@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "emulation/machine/simd.h"
+#include "emulation/schemes/codecs/statistics.h"
 
 namespace apscope::detail {
 
@@ -26,15 +27,12 @@ struct Butterflies {
     }
 };
 
-struct Multiply {
-    static APSCOPE_INLINE void run(double* x, std::size_t n, double factor) {
-        for (std::size_t i = 0; i < n; ++i) x[i] *= factor;
-    }
-};
-
-// Three levels at once, of halves n / 8, n / 4 and n / 2: the same sums and differences, in one walk over the numbers.
+// Three levels at once, of halves n / 8, n / 4 and n / 2: the same sums and differences, in one walk over the numbers. The
+// last one multiplies what comes out.
+template <bool Last>
 struct ThreeLevels {
-    static APSCOPE_INLINE void run(double* x, std::size_t eighth) {
+    static APSCOPE_INLINE void run(double* x, std::size_t eighth, double factor) {
+        const auto out = [&](double sum) { return Last ? sum * factor : sum; };
 #pragma GCC ivdep  // the eighths lie beside each other
         for (std::size_t i = 0; i < eighth; ++i) {
             double* at = x + i;
@@ -42,14 +40,14 @@ struct ThreeLevels {
             const double x4 = at[4 * eighth], x5 = at[5 * eighth], x6 = at[6 * eighth], x7 = at[7 * eighth];
             const double a0 = x0 + x1, a1 = x0 - x1, a2 = x2 + x3, a3 = x2 - x3, a4 = x4 + x5, a5 = x4 - x5, a6 = x6 + x7, a7 = x6 - x7;
             const double b0 = a0 + a2, b1 = a1 + a3, b2 = a0 - a2, b3 = a1 - a3, b4 = a4 + a6, b5 = a5 + a7, b6 = a4 - a6, b7 = a5 - a7;
-            at[0] = b0 + b4;
-            at[eighth] = b1 + b5;
-            at[2 * eighth] = b2 + b6;
-            at[3 * eighth] = b3 + b7;
-            at[4 * eighth] = b0 - b4;
-            at[5 * eighth] = b1 - b5;
-            at[6 * eighth] = b2 - b6;
-            at[7 * eighth] = b3 - b7;
+            at[0] = out(b0 + b4);
+            at[eighth] = out(b1 + b5);
+            at[2 * eighth] = out(b2 + b6);
+            at[3 * eighth] = out(b3 + b7);
+            at[4 * eighth] = out(b0 - b4);
+            at[5 * eighth] = out(b1 - b5);
+            at[6 * eighth] = out(b2 - b6);
+            at[7 * eighth] = out(b3 - b7);
         }
     }
 };
@@ -70,10 +68,11 @@ void levels_up_to(double* x, std::size_t count, std::size_t length) {
 }
 
 // All levels of one length.
-void all_levels(double* x, std::size_t length) {
+template <bool Last>
+void all_levels(double* x, std::size_t length, double factor) {
     if (length > near) {
-        for (std::size_t part = 0; part < 8; ++part) all_levels(x + part * (length / 8), length / 8);
-        simd::run<ThreeLevels>(x, length / 8);
+        for (std::size_t part = 0; part < 8; ++part) all_levels<false>(x + part * (length / 8), length / 8, factor);
+        simd::run<ThreeLevels<Last>>(x, length / 8, factor);
         return;
     }
     levels_up_to(x, length, length);
@@ -87,9 +86,12 @@ void hadamard(std::span<double> x, std::size_t length) {
     for (std::size_t first = 0; first < x.size(); first += step) {
         const std::size_t count = std::min(step, x.size() - first);
         double* values = x.data() + first;
-        if (length > near) all_levels(values, length);
-        else levels_up_to(values, count, length);
-        simd::run<Multiply>(values, count, factor);
+        if (length > near) {
+            all_levels<true>(values, length, factor);
+        } else {
+            levels_up_to(values, count, length);
+            simd::run<Multiply>(values, count, factor);
+        }
     }
 }
 

@@ -139,8 +139,8 @@ public:
 
     Row run() {
         const std::size_t n = points_.size();
-        Row before(n + few), scratch(n + few);
-        total_.resize(n + few);
+        Row before(n + few, 0.0), scratch(n + few, 0.0);
+        total_.resize(n + few, 0.0);
         for (std::size_t j = 0; j < n; ++j)
             total_[j] = points_.at[j] * points_.above[0] - points_.at[0] * points_.above[j] - points_.bend[0] + points_.bend[j];
         std::vector<std::uint32_t> unsure(n);

@@ -116,6 +116,14 @@ int level_bits(std::size_t levels) {
     return bits;
 }
 
+void set_payload(Message& m, int width, bool packs) {
+    m.payload_bits = m.codes.size() * static_cast<std::uint64_t>(width);
+    if (!packs) return;
+    BitWriter bits;
+    for (const double code : m.codes) bits.put(static_cast<std::uint64_t>(code), width);
+    m.payload = bits.take();
+}
+
 LevelTable::LevelTable(Row levels)
     : levels_(std::move(levels)), few_(levels_.size() <= compared_levels), integers_(!few_ && detail::are_integers(levels_)) {}
 
@@ -132,7 +140,6 @@ void encode_levels(Message& m, std::span<const double> x, const LevelTable& tabl
     const Row& levels = table.levels();
     const double unit = scale == 0.0 ? 1.0 : scale;
     const double words_count = std::ldexp(1.0, stream.random_bits);
-    const int width = level_bits(levels.size());
     m.prepare(n, true, rule == LevelRule::stochastic);
     double scaled[group], random[group], places[group];
     for (std::size_t begin = 0; begin < n; begin += group) {
@@ -153,12 +160,7 @@ void encode_levels(Message& m, std::span<const double> x, const LevelTable& tabl
         simd::run<RoundNearest>(static_cast<const double*>(u), static_cast<const double*>(above), count, levels.data(),
                                 static_cast<double>(levels.size() - 1), unit, m.codes.data() + begin, m.values.data() + begin);
     }
-    if (packs) {
-        BitWriter bits;
-        for (const double code : m.codes) bits.put(static_cast<std::uint64_t>(code), width);
-        m.payload = bits.take();
-    }
-    m.payload_bits = n * static_cast<std::uint64_t>(width);
+    set_payload(m, level_bits(levels.size()), packs);
 }
 
 }  // namespace apscope::detail

@@ -32,6 +32,9 @@ void encode_levels(Message& m, std::span<const double> x, const LevelTable& tabl
 Message encode_levels(std::span<const double> x, std::span<const double> levels, double scale, LevelRule rule, const RandomStream& stream, bool packs,
                       std::size_t first = 0);
 
+// The message's payload: its codes, in so many bits each.
+void set_payload(Message& m, int width, bool packs);
+
 // The code of u with LevelRule::nearest.
 std::size_t nearest_level(double u, std::span<const double> levels);
 

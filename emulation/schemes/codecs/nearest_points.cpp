@@ -14,16 +14,35 @@ namespace {
 constexpr std::size_t group = 256;
 static_assert(sum_block % group == 0 && group % sum_lanes == 0);
 
-// What a group adds to the sums, and how many of its elements lie so near to the middle of two levels that the roundings of
-// encode_levels decide. Elsewhere the nearest integer to u largest is what counts.
-struct AddNearest {
-    // Levels are (k + offset) / largest: k whole, offset 0 or 1/2. inverse: of the unit; reciprocal: of largest.
-    struct Levels {
-        double inverse, largest, offset, reciprocal;
-    };
-    static APSCOPE_INLINE void run(const double* r, const Levels* given, std::size_t count, double* along, double* length, std::int64_t* near) {
+// Levels are k / largest: k whole plus an offset of 0 or 1/2.
+struct Levels {
+    double inverse;                      // of the unit
+    double largest, offset, reciprocal;  // of largest
+
+    Levels(std::size_t count, double unit)
+        : inverse(1.0 / unit), largest(static_cast<double>(count - 1) / 2.0), offset(largest - std::floor(largest)), reciprocal(1.0 / largest) {}
+
+    // Between -largest and largest.
+    APSCOPE_INLINE double place(double r) const {
+        const double u = r * inverse;
+        const double above = u < -1.0 ? -1.0 : u, inside = above > 1.0 ? 1.0 : above;
+        return inside * largest;
+    }
+    APSCOPE_INLINE double nearest(double place) const {
         constexpr double integers = 0x1.8p52;  // added and subtracted, it rounds to an integer
-        constexpr double doubt = 0x1p-30;      // more than the roundings, some 2^-52 largest
+        return (((place - offset) + integers) - integers) + offset;
+    }
+    // Does the place lie so near to the middle of two that the roundings of encode_levels decide?
+    static APSCOPE_INLINE bool is_doubtful(double place, double k) {
+        constexpr double doubt = 0x1p-30;  // more than the roundings, some 2^-52 largest
+        return std::abs(place - k) > 0.5 - doubt;
+    }
+    APSCOPE_INLINE double level(double k) const { return quotient(k, largest, reciprocal); }
+};
+
+// What a group adds to the sums, unless elements in it are doubtful: how many are.
+struct AddNearest {
+    static APSCOPE_INLINE void run(const double* r, const Levels* given, std::size_t count, double* along, double* length, std::int64_t* near) {
         const Levels at = *given;
         double a[sum_lanes], l[sum_lanes];
         std::int64_t doubtful[sum_lanes] = {};
@@ -35,14 +54,11 @@ struct AddNearest {
 #pragma GCC ivdep  // the lanes are arrays of their own
 #pragma GCC unroll 1
             for (std::size_t k = 0; k < sum_lanes; ++k) {
-                const double u = r[i + k] * at.inverse;
-                const double above = u < -1.0 ? -1.0 : u, inside = above > 1.0 ? 1.0 : above;
-                const double v = inside * at.largest;
-                const double nearest = (((v - at.offset) + integers) - integers) + at.offset;
-                const double z = quotient(nearest, at.largest, at.reciprocal);
+                const double place = at.place(r[i + k]), nearest = at.nearest(place);
+                const double z = at.level(nearest);
                 a[k] += r[i + k] * z;
                 l[k] += z * z;
-                doubtful[k] += std::abs(v - nearest) > 0.5 - doubt ? 1 : 0;
+                doubtful[k] += Levels::is_doubtful(place, nearest) ? 1 : 0;
             }
         }
         std::int64_t found = 0;
@@ -52,6 +68,23 @@ struct AddNearest {
             along[k] = a[k];
             length[k] = l[k];
         }
+    }
+};
+
+// Codes and values of a group, right where none is doubtful.
+struct EncodeNearest {
+    static APSCOPE_INLINE void run(const double* r, const Levels* given, double scale, std::size_t count, double* codes, double* values,
+                                   std::int64_t* near) {
+        const Levels at = *given;
+        std::int64_t doubtful = 0;
+#pragma GCC ivdep  // the results are rows of their own
+        for (std::size_t i = 0; i < count; ++i) {
+            const double place = at.place(r[i]), nearest = at.nearest(place);
+            codes[i] = nearest + at.largest;
+            values[i] = at.level(nearest) * scale;
+            doubtful += Levels::is_doubtful(place, nearest) ? 1 : 0;
+        }
+        *near = doubtful;
     }
 };
 
@@ -83,14 +116,13 @@ Row offset_levels(int count) {
 }
 
 std::vector<PointProducts> nearest_point_products(const RowReader& r, std::span<const double> levels, std::span<const double> units) {
-    const double largest = static_cast<double>(levels.size() - 1) / 2.0, offset = largest - std::floor(largest);
     double z[group], last[group];
     std::vector<PointProducts> products(units.size(), {0.0, 0.0});
     for (std::size_t block = 0; block < r.size; block += sum_block) {
         const std::span<const double> row = r.read(block, std::min(sum_block, r.size - block));
         for (std::size_t u = 0; u < units.size(); ++u) {
             const double unit = units[u] == 0.0 ? 1.0 : units[u];
-            const AddNearest::Levels at{1.0 / unit, largest, offset, 1.0 / largest};
+            const Levels at(levels.size(), unit);
             LaneSums<2> sums;
             for (std::size_t first = 0; first < row.size(); first += group) {
                 const std::size_t given = std::min(group, row.size() - first), whole = given / sum_lanes * sum_lanes;
@@ -115,6 +147,21 @@ std::vector<PointProducts> nearest_point_products(const RowReader& r, std::span<
         }
     }
     return products;
+}
+
+void encode_nearest_points(std::span<const double> r, std::span<const double> levels, double unit, double scale, double* codes, double* values) {
+    const double divisor = unit == 0.0 ? 1.0 : unit;
+    const Levels at(levels.size(), divisor);
+    for (std::size_t first = 0; first < r.size(); first += group) {
+        const std::size_t count = std::min(group, r.size() - first);
+        std::int64_t near = 1;
+        if (std::isfinite(at.inverse)) simd::run<EncodeNearest>(r.data() + first, &at, scale, count, codes + first, values + first, &near);
+        for (std::size_t i = first; i < first + count && near != 0; ++i) {
+            const std::size_t code = nearest_level(r[i] / divisor, levels);
+            codes[i] = static_cast<double>(code);
+            values[i] = levels[code] * scale;
+        }
+    }
 }
 
 }  // namespace apscope::detail

@@ -25,6 +25,9 @@ struct PointProducts {
 // 0 counts as 1. levels: uniform_levels(largest), 1 <= largest <= 2^16, or offset_levels(count), count <= 2^16.
 std::vector<PointProducts> nearest_point_products(const RowReader& r, std::span<const double> levels, std::span<const double> units);
 
+// Of a row of such levels: codes[i] = the place of z[i] among them, values[i] = fl(z[i] scale), as encode_levels gives them for that unit.
+void encode_nearest_points(std::span<const double> r, std::span<const double> levels, double unit, double scale, double* codes, double* values);
+
 // fl(k / largest) of integers and halves of odd ones, |k| <= largest <= 2^16, without a division; reciprocal = fl(1 / largest).
 // The product is off by at most two units in its last place, which what is left of k tells: q high has so few bits that
 // its product is exact, and so is that of the rest. No such quotient lies near the middle of two numbers.

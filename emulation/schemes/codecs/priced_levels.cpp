@@ -137,8 +137,8 @@ std::optional<Row> PricedLevels::find(const LevelPoints& points, std::size_t k) 
     const std::size_t n = points.size(), wanted = k - 1;
     const double undivided = points.at[n - 1] * points.above[0] - points.at[0] * points.above[n - 1] + (points.bend[n - 1] - points.bend[0]);
     if (!(undivided > 0.0) || !std::isfinite(undivided)) return std::nullopt;
-    before_.resize(n + 2 * lanes);
-    lowest_.resize(n / lanes + 1);
+    before_.resize(n + 2 * lanes, 0.0);
+    lowest_.resize(n / lanes + 1, 0.0);
     const double m = static_cast<double>(wanted);
     // A total is off by at most two errors, the price being no larger than a cost. No i that was passed over is better by more
     // than the roundings of three totals; so a path that leaves the best can be better by that in each of its segments, and

@@ -6,10 +6,31 @@
 #include <span>
 
 #include "core/fixed_shape_sum.h"
+#include "emulation/machine/simd.h"
 #include "emulation/schemes/tensor_scheme.h"
 
 namespace apscope::detail {
 
+// block_sum() of term(x), in vector code.
+template <class Term>
+struct SumTerms {
+    static APSCOPE_INLINE void run(const double* x, std::size_t count, const Term* term, double* sum) {
+        const Term of = *term;
+        double lane[sum_lanes] = {};
+        std::size_t i = 0;
+        for (; i + sum_lanes <= count; i += sum_lanes) {
+            for (std::size_t j = 0; j < sum_lanes; ++j) lane[j] += of(x[i + j]);
+        }
+        for (std::size_t j = 0; i + j < count; ++j) lane[j] += of(x[i + j]);
+        *sum = join_lanes(lane);
+    }
+};
+template <class Term>
+double block_sum_of(std::span<const double> x, const Term& term) {
+    double sum = 0.0;
+    simd::run<SumTerms<Term>>(x.data(), x.size(), &term, &sum);
+    return sum;
+}
 template <class Term>
 double fixed_sum(std::size_t n, Term&& term) {
     double sum = 0.0;
@@ -21,9 +42,22 @@ double fixed_sum(std::size_t n, Term&& term) {
 inline double sum_of_squares(std::span<const double> x) {
     return fixed_sum(x.size(), [&](std::size_t i) { return x[i] * x[i]; });
 }
+
+struct LargestMagnitude {
+    static APSCOPE_INLINE void run(const double* x, std::size_t count, double* amax) {
+        constexpr std::size_t lanes = 16;
+        double lane[lanes] = {};
+        std::size_t i = 0;
+        for (; i + lanes <= count; i += lanes) {
+            for (std::size_t j = 0; j < lanes; ++j) lane[j] = lane[j] < std::abs(x[i + j]) ? std::abs(x[i + j]) : lane[j];
+        }
+        for (; i < count; ++i) lane[0] = std::max(lane[0], std::abs(x[i]));
+        for (const double found : lane) *amax = std::max(*amax, found);
+    }
+};
 inline double amax_of(std::span<const double> x) {
     double amax = 0.0;
-    for (const double v : x) amax = std::max(amax, std::abs(v));
+    simd::run<LargestMagnitude>(x.data(), x.size(), &amax);
     return amax;
 }
 inline double amax_of(const Rows& rows) {
@@ -56,7 +90,7 @@ template <class Term>
 Row sums_of_runs(const RowReader& row, std::size_t length, Term&& term) {
     Row sums((row.size + length - 1) / length, 0.0);
     for_runs(row, length, [&](std::size_t run, std::span<const double> part) {
-        sums[run] += block_sum(part.size(), [&](std::size_t i) { return term(part[i]); });
+        sums[run] += block_sum_of(part, term);
     });
     return sums;
 }
@@ -75,20 +109,28 @@ inline double amax_of(const RowReader& row) {
     return amax[0];
 }
 
-inline double square(double x) { return x * x; }
+inline constexpr auto square = [](double x) { return x * x; };
 
 // 2^exponent x, rounded once.
 class Power {
 public:
     explicit Power(int exponent) : exponent_(exponent), factor_(std::ldexp(1.0, exponent)) {}
-    double times(double x) const { return std::abs(exponent_) < 1000 ? x * factor_ : std::ldexp(x, exponent_); }  // a normal number, or not
+    bool is_normal() const { return std::abs(exponent_) < 1000; }
+    double factor() const { return factor_; }
+    double times(double x) const { return is_normal() ? x * factor_ : std::ldexp(x, exponent_); }
 
 private:
     int exponent_;
     double factor_;
 };
+struct Multiply {
+    static APSCOPE_INLINE void run(double* x, std::size_t count, double factor) {
+        for (std::size_t i = 0; i < count; ++i) x[i] *= factor;
+    }
+};
 inline void multiply_by_power(std::span<double> x, int exponent) {
     const Power power(exponent);
+    if (power.is_normal()) return simd::run<Multiply>(x.data(), x.size(), power.factor());
     for (double& v : x) v = power.times(v);
 }
 

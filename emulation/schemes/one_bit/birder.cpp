@@ -127,7 +127,7 @@ SchemeDefinition birder_definition() {
         t.transport.node = static_cast<int>(group);
         BlockPart part;
         part.begin = [](State& state, std::size_t workers, std::size_t size) {
-            for (Rows* rows : {&state.of<Moments>().m, &state.of<Moments>().b}) rows->resize(workers, Row(size));
+            for (Rows* rows : {&state.of<Moments>().m, &state.of<Moments>().b}) rows->resize(workers, Row(size, 0.0));
         };
         part.take = [beta, amsgrad](const TrainingStep&, State& state, const Place& place, std::span<const double> gradients, int worker) {
             const auto w = static_cast<std::size_t>(worker);

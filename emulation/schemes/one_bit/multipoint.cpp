@@ -60,15 +60,10 @@ Choice best_choice(const RowReader& r, const Row& levels, long search) {
     return kept;
 }
 
-struct ScaleLevels {
-    static APSCOPE_INLINE void run(const double* levels, const double* codes, double scale, std::size_t count, double* values) {
-#pragma GCC ivdep  // the values are a row of their own
-        for (std::size_t i = 0; i < count; ++i) values[i] = levels[static_cast<std::int32_t>(codes[i])] * scale;
-    }
-};
-void encode_point(Message& m, std::span<const double> r, const LevelTable& table, const Choice& choice, bool packs) {
-    encode_levels(m, r, table, choice.unit, LevelRule::nearest, {}, packs);
-    simd::run<ScaleLevels>(table.levels().data(), m.codes.data(), choice.scale, r.size(), m.values.data());
+void encode_point(Message& m, std::span<const double> r, const Row& levels, const Choice& choice, bool packs) {
+    m.prepare(r.size(), true, false);
+    encode_nearest_points(r, levels, choice.unit, choice.scale, m.codes.data(), m.values.data());
+    set_payload(m, level_bits(levels.size()), packs);
 }
 
 }  // namespace
@@ -104,9 +99,9 @@ SchemeDefinition multipoint_definition() {
                 for (const RowReader& row : rows) theta.own.of<Choices>().of_worker.push_back(best_choice(row, levels, search));
                 return theta;
             };
-            part.encode = [table = LevelTable(levels)](const TrainingStep& step, const Parameters& theta, std::span<const double>, const Place&,
+            part.encode = [levels = levels](const TrainingStep& step, const Parameters& theta, std::span<const double>, const Place&,
                                                        std::span<const double> r, int worker, Message& m) {
-                encode_point(m, r, table, theta.of<Choices>().of_worker.at(static_cast<std::size_t>(worker)), step.packs);
+                encode_point(m, r, levels, theta.of<Choices>().of_worker.at(static_cast<std::size_t>(worker)), step.packs);
                 m.side_bits = 32;
             };
         }

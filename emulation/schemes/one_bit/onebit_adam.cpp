@@ -174,11 +174,11 @@ SchemeDefinition onebit_adam_definition() {
         BlockPart part;
         part.begin = [warm](State& state, std::size_t workers, std::size_t size) {
             Memory& memory = state.of<Memory>();
-            memory.momentum.resize(size);
+            memory.momentum.resize(size, 0.0);
             if (warm(state)) return;
             const std::size_t padded = padded_length(size, workers);
-            memory.server_error.resize(padded);
-            state.of<Errors>().rows.resize(workers, Row(padded));
+            memory.server_error.resize(padded, 0.0);
+            state.of<Errors>().rows.resize(workers, Row(padded, 0.0));
         };
         part.compensate = [beta = arguments.fraction("beta1")](const TrainingStep&, const State& state, const Place& place, std::span<double> x,
                                                                int) {

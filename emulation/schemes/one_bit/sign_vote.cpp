@@ -48,7 +48,7 @@ SchemeDefinition sign_vote_definition() {
         BlockPart part;
         if (beta != 0.0) {
             t.keeps_state = t.compares_intended = true;
-            part.begin = [](State& state, std::size_t workers, std::size_t size) { state.of<Momentum>().rows.resize(workers, Row(size)); };
+            part.begin = [](State& state, std::size_t workers, std::size_t size) { state.of<Momentum>().rows.resize(workers, Row(size, 0.0)); };
             part.take = [beta](const TrainingStep&, State& state, const Place& place, std::span<const double> gradients, int worker) {
                 const std::span<double> m = piece_of(state.of<Momentum>().rows.at(static_cast<std::size_t>(worker)), place, gradients.size());
                 for (std::size_t i = 0; i < m.size(); ++i) m[i] = beta * m[i] + (1.0 - beta) * gradients[i];

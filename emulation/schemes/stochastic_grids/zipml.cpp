@@ -8,7 +8,6 @@
 #include <limits>
 
 #include "core/fixed_shape_sum.h"
-#include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/codecs/levels.h"
 #include "emulation/schemes/codecs/optimal_levels.h"
 #include "emulation/schemes/definition.h"
@@ -66,14 +65,9 @@ void encode(Message& m, std::span<const double> x, const Place& place, const Cod
     else if (books.bucket == 0)
         encode_levels(m, x, LevelTable(Row(codebook.begin(), codebook.end())), 1.0, LevelRule::stochastic, stream, false, place.first);
     else encode_buckets(m, x, place, books, stream);
-    const int width = level_bits(books.levels);
     const std::size_t bucket = books.bucket == 0 ? std::max<std::size_t>(place.size, 1) : books.bucket;
-    m.payload_bits = x.size() * static_cast<std::uint64_t>(width);
+    set_payload(m, level_bits(books.levels), packs);
     m.side_bits = (place.size + bucket - 1) / bucket * 32 * books.levels;
-    if (!packs) return;
-    BitWriter bits;
-    for (const double code : m.codes) bits.put(static_cast<std::uint64_t>(code), width);
-    m.payload = bits.take();
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <map>
 #include <vector>
 
+#include "emulation/machine/simd.h"
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/codecs/code_window.h"
 #include "emulation/schemes/codecs/fourier.h"
@@ -39,9 +40,9 @@ public:
     void end_message() {
         if (held_ <= std::size_t{1} << 22) return;
         clear();
-        re = im = Row();
+        re = im = sizes = Row();
     }
-    Row re, im;  // of the coefficients at hand
+    Row re, im, sizes;  // of the coefficients at hand, and what ranks them
 
 private:
     void clear() {
@@ -50,6 +51,18 @@ private:
     }
     std::map<std::size_t, RealFourier> kept_;
     std::size_t held_ = 0;
+};
+
+struct SquaredSizes {
+    static APSCOPE_INLINE void run(const double* re, const double* im, std::size_t count, double* sizes) {
+#pragma GCC ivdep  // a row of its own
+        for (std::size_t k = 0; k < count; ++k) sizes[k] = re[k] * re[k] + im[k] * im[k];
+    }
+};
+struct Divide {
+    static APSCOPE_INLINE void run(double* x, std::size_t count, double by) {
+        for (std::size_t i = 0; i < count; ++i) x[i] /= by;
+    }
 };
 
 struct FftSparse {
@@ -68,11 +81,11 @@ struct FftSparse {
         if (amax > 0.0) std::frexp(amax * static_cast<double>(n), &exponent);  // coefficients are at most 1 then
         std::copy(x.begin(), x.end(), values.begin());
         multiply_by_power(values, -exponent);
-        Row &re = transforms.re, &im = transforms.im;
-        re.resize(bins);
-        im.resize(bins);
+        Row &re = transforms.re, &im = transforms.im, &sizes = transforms.sizes;
+        for (Row* row : {&re, &im, &sizes}) row->resize(bins);
         fourier.forward(values, re, im);
-        const std::vector<std::size_t> kept = largest(bins, kept_of(bins, keep), [&](std::size_t k) { return re[k] * re[k] + im[k] * im[k]; });
+        simd::run<SquaredSizes>(static_cast<const double*>(re.data()), static_cast<const double*>(im.data()), bins, sizes.data());
+        const std::vector<std::size_t> kept = largest(bins, kept_of(bins, keep), [&](std::size_t k) { return sizes[k]; });
 
         float top = 0.0f;
         for (const std::size_t k : kept) top = std::max({top, static_cast<float>(std::abs(re[k])), static_cast<float>(std::abs(im[k]))});
@@ -102,7 +115,7 @@ struct FftSparse {
         }
         for (; next < bins; ++next) re[next] = im[next] = 0.0;
         fourier.inverse(re, im, values);
-        for (double& v : values) v /= static_cast<double>(n);
+        simd::run<Divide>(values.data(), n, static_cast<double>(n));
         multiply_by_power(values, exponent);
         m.side_bits += 64;  // the window's base and the exponent
     }

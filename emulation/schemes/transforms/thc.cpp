@@ -8,6 +8,7 @@
 // T leaves 1/32 of a normal distribution outside. Which points: those of least variance for it, by dynamic
 // programming over the g + 1 points (the published table is not used; this is ours).
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numbers>
 
@@ -63,17 +64,18 @@ std::vector<int> table_of(int codes, int g) {
 }
 
 struct FlipSigns {
-    static APSCOPE_INLINE void run(double* row, const double* signs, std::size_t count) {
-        for (std::size_t i = 0; i < count; ++i) row[i] = signs[i] != 0.0 ? -row[i] : row[i];
+    static APSCOPE_INLINE void run(const double* row, const double* signs, std::size_t count, double* to) {
+#pragma GCC ivdep  // rows of their own
+        for (std::size_t i = 0; i < count; ++i) to[i] = signs[i] != 0.0 ? -row[i] : row[i];
     }
 };
-void flip(const TrainingStep& step, Row& row) {
-    double signs[random_group];
-    for (std::size_t begin = 0; begin < row.size(); begin += random_group) {
-        const std::size_t count = std::min(random_group, row.size() - begin);
-        random_words(step.shared_stream(1), begin, count, signs);
-        simd::run<FlipSigns>(row.data() + begin, static_cast<const double*>(signs), count);
-    }
+// to = D row, as many elements as `to` has at most; what is behind is 0.
+void flip(const TrainingStep& step, std::span<const double> row, Row& to) {
+    const std::size_t count = std::min(row.size(), to.size());
+    for_drawn<double>(step.shared_stream(1), 0, count, [&](std::size_t begin, std::size_t n, const double* signs) {
+        simd::run<FlipSigns>(row.data() + begin, signs, n, to.data() + begin);
+    });
+    std::fill(to.begin() + static_cast<std::ptrdiff_t>(count), to.end(), 0.0);
 }
 
 struct LookUp {
@@ -93,32 +95,41 @@ struct Thc {
     Row entries;  // of the table: whole numbers
     Row levels;   // of the table, between -T and T
 
-    static void turn(const TrainingStep& step, Row& row, bool back) {
-        if (row.empty()) return;
-        if (!back) flip(step, row);
-        hadamard(row, row.size());
-        if (back) flip(step, row);
-    }
     static Rows forward(const TrainingStep& step, const Rows& rows) {
-        std::size_t length = rows[0].empty() ? 0 : 1;
-        while (length < rows[0].size()) length *= 2;
+        const std::size_t length = rows[0].empty() ? 0 : std::bit_ceil(rows[0].size());
         Rows turned;
         for (const Row& row : rows) {
-            Row& own = turned.emplace_back();
-            own.reserve(length);
-            own.assign(row.begin(), row.end());
-            own.resize(length, 0.0);
-            turn(step, own, false);
+            Row& own = turned.emplace_back(length);
+            flip(step, row, own);
+            if (length > 0) hadamard(own, length);
         }
         return turned;
+    }
+    // In a row of the tensor's length: what stands behind it goes.
+    static void back(const TrainingStep& step, Row& row) {
+        if (row.empty()) return;
+        hadamard(row, row.size());
+        Row own(std::min(elements_of(step), row.size()));
+        flip(step, row, own);
+        row = std::move(own);
+    }
+    // |row| 2^-exponent
+    static double norm_of(const Row& row, int exponent) {
+        double sum = 0.0, scaled[sum_block];
+        for (std::size_t first = 0; first < row.size(); first += sum_block) {
+            const std::span<double> part(scaled, std::min(sum_block, row.size() - first));
+            std::copy_n(row.begin() + static_cast<std::ptrdiff_t>(first), part.size(), part.begin());
+            multiply_by_power(part, -exponent);
+            sum += block_sum_of(part, square);
+        }
+        return std::sqrt(sum);
     }
     static Parameters select(const Rows& x) {
         double norm = 0.0;
         int exponent = 0;
         const double amax = amax_of(x);
         std::frexp(amax, &exponent);  // squares by a power of two stay inside fp64's range
-        const Power power(-exponent);
-        for (const Row& row : x) norm = std::max(norm, std::sqrt(fixed_sum(row.size(), [&](std::size_t i) { return square(power.times(row[i])); })));
+        for (const Row& row : x) norm = std::max(norm, norm_of(row, exponent));
         const auto n = static_cast<double>(x[0].size());
         Parameters theta;
         theta.scale = amax == 0.0 ? 1.0 : std::ldexp(norm / std::sqrt(n), exponent);
@@ -166,10 +177,7 @@ SchemeDefinition thc_definition() {
         t.transport.sum_bits = [g = thc.g](int workers) { return bits_of_sum(workers, g); };
         t.transport.agreed_bits = all_side_bits;
         t.forward = [](const TrainingStep& step, const State&, const Rows& rows) { return Thc::forward(step, rows); };
-        t.inverse = [](const TrainingStep& step, const State&, Row& row) {
-            Thc::turn(step, row, true);
-            row.resize(std::min(elements_of(step), row.size()));
-        };
+        t.inverse = [](const TrainingStep& step, const State&, Row& row) { Thc::back(step, row); };
         // Every element is a sum of all, each divided by the square root of their number, with either sign.
         t.inverse_variance = [](const TrainingStep& step, const State&, const Row& turned) {
             double sum = 0.0;

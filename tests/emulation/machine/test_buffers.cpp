@@ -29,7 +29,7 @@ TEST(Buffers, ComeFromWhatWasGivenBack) {
     const std::size_t held = pool.held();
     EXPECT_GE(held, large * sizeof(double));
     for (const std::size_t n : {large, large - 1000, large * 9 / 10}) {
-        const Numbers again(n);
+        const Numbers again(n, 0.0);
         EXPECT_EQ(again.data(), first) << n;
         for (const double v : again) ASSERT_EQ(v, 0.0);
         EXPECT_EQ(pool.held(), held);

@@ -86,6 +86,24 @@ TEST_P(NearestPoints, AreTheCodesOfEncodeLevels) {
     }
 }
 
+TEST_P(NearestPoints, AreEncodedAsThePlainOnes) {
+    std::mt19937_64 random(6);
+    for (const auto& [largest, levels] : {std::pair(1, uniform_levels(1)), {7, uniform_levels(7)}, {127, uniform_levels(127)}, {15, offset_levels(16)}}) {
+        for (const double unit : {1.0, 0.3, 1e-320, 0.0}) {
+            for (const std::size_t n : {0, 1, 255, 256, 257, 1000}) {
+                Row r, codes(n), values(n);
+                for (std::size_t i = 0; i < n; ++i) r.push_back(value(random, largest, unit == 0.0 ? 1.0 : unit, i < 300 ? 0 : 1));
+                encode_nearest_points(r, levels, unit, 0.7, codes.data(), values.data());
+                for (std::size_t i = 0; i < n; ++i) {
+                    const std::size_t code = plain_code(r[i] / (unit == 0.0 ? 1.0 : unit), levels);
+                    ASSERT_EQ(codes[i], static_cast<double>(code)) << largest << ", " << unit << ", " << r[i];
+                    ASSERT_EQ(std::bit_cast<std::uint64_t>(values[i]), std::bit_cast<std::uint64_t>(levels[code] * 0.7)) << r[i];
+                }
+            }
+        }
+    }
+}
+
 TEST(LevelQuotients, NeedNoDivision) {
     std::mt19937_64 random(5);
     const auto check = [](double k, double largest) { ASSERT_EQ(quotient(k, largest, 1.0 / largest), k / largest) << k << " / " << largest; };

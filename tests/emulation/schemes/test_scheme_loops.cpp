@@ -41,6 +41,24 @@ Row numbers(std::size_t n, std::mt19937_64& random, double size = 1.0) {
     return x;
 }
 
+TEST_P(SchemeLoops, SumsAndLargestMagnitudes) {
+    std::mt19937_64 random(2);
+    for (const std::size_t n : {0, 1, 15, 16, 17, 4095, 4096, 4097, 10000}) {
+        const Row x = numbers(n, random);
+        double amax = 0.0;
+        for (const double v : x) amax = std::max(amax, std::abs(v));
+        EXPECT_EQ(amax_of(x), amax) << n;
+        const double squares = fixed_sum_of(RowReader::of(x), square);
+        EXPECT_EQ(std::bit_cast<std::uint64_t>(squares), std::bit_cast<std::uint64_t>(sum_of_squares(x))) << n;
+        for (const int exponent : {-1074, -1000, -999, -3, 0, 5, 999, 1000}) {
+            Row scaled = x, plain = x;
+            multiply_by_power(scaled, exponent);
+            for (double& v : plain) v = std::ldexp(v, exponent);
+            expect_bits(scaled, plain, std::to_string(exponent));
+        }
+    }
+}
+
 TEST_P(SchemeLoops, Hadamard) {
     std::mt19937_64 random(1);
     for (const std::size_t length : {1, 2, 4, 8, 16, 32, 1024, 2048, 4096, 65536}) {
