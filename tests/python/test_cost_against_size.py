@@ -118,6 +118,17 @@ def test_a_scheme_too_large_for_the_memory_is_left_out(docs, tmp_path):
     assert "| `top_k` | 50.0 | too large | too large |" in lines and lines[-1] == "Above 40 ns a value at 1e+06 elements: none."
 
 
+def test_model_cost_measures_and_writes(docs, tmp_path):
+    script = runpy.run_path(str(docs / "model_cost.py"))
+    trace = docs.parent / "notebooks" / "data" / "digits"
+    script["main"]([str(tmp_path / "performance.md"), str(trace), "--schemes", "sign", "aps:e4m3", "--memory", "200M"])
+    table = (tmp_path / "performance.md").read_text().split(script["BEGIN"])[1].split(script["END"])[0]
+    assert "digits: 1906 parameters, 8 workers, 52 steps, 792896 values" in table and "| 2 schemes, four topologies, `--memory 200M` |" in table
+    assert "| 1 thread |" in table and "| `sign` |" in table and "| `aps:e4m3` |" in table
+    with pytest.raises(SystemExit):
+        script["main"]([str(tmp_path / "performance.md")])
+
+
 def test_recording_cost_measures_and_writes(docs, tmp_path):
     for module in ("torch", "sklearn"):
         pytest.importorskip(module)

@@ -19,7 +19,8 @@ namespace apscope::detail {
 struct Cutoff {
     double size = -1.0, index = 0.0;  // of the last of them
 
-    bool keeps(double v, std::size_t i) const { return (v > size) | ((v == size) & (static_cast<double>(i) <= index)); }
+    bool keeps(double v, double place) const { return (v > size) | ((v == size) & (place <= index)); }
+    bool keeps(double v, std::size_t i) const { return keeps(v, static_cast<double>(i)); }
     Row row() const { return {size, index}; }
     static Cutoff of(std::span<const double> row) { return {row[0], row[1]}; }
 };

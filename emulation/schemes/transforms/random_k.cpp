@@ -55,8 +55,7 @@ struct SendChosen {
         for (std::size_t i = 0; i < count; ++i) {
             const double scaled = x[i] * factor, above = scaled < -limit ? -limit : scaled;
             const double y = static_cast<double>(static_cast<float>(above > limit ? limit : above));
-            const double place = first + static_cast<double>(static_cast<std::int64_t>(i));
-            const bool keeps = (words[i] > cutoff.size) | ((words[i] == cutoff.size) & (place <= cutoff.index));
+            const bool keeps = cutoff.keeps(words[i], first + static_cast<double>(static_cast<std::int64_t>(i)));
             values[i] = keeps ? y : 0.0;
             sent += keeps ? 1 : 0;
             bias[i] = y * probability - x[i];
