@@ -55,10 +55,6 @@ NAVIGATION = {
     "Inside": ["docs/design", "docs/ARCHITECTURE", "CONTRIBUTING", "CHANGELOG"],
 }
 
-# What the C++ library's reference is made of, for breathe.
-(ROOT / "build" / "docs-cpp").mkdir(parents=True, exist_ok=True)
-subprocess.run(["doxygen", "docs/Doxyfile"], cwd=ROOT, check=True)
-
 root_doc = "README"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon", "breathe"]
 breathe_projects = {"apscope": str(ROOT / "build" / "docs-cpp" / "xml")}  # of doxygen docs/Doxyfile
@@ -113,5 +109,8 @@ def write_index(app: Sphinx, error: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> None:
+    # What the C++ library's reference is made of, for breathe.
+    (ROOT / "build" / "docs-cpp").mkdir(parents=True, exist_ok=True)
+    subprocess.run(["doxygen", "docs/Doxyfile"], cwd=ROOT, check=True)
     app.connect("source-read", add_navigation)
     app.connect("build-finished", write_index)
