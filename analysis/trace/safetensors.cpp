@@ -28,7 +28,9 @@ static_assert(std::endian::native == std::endian::little, "safetensors bytes are
 // in page faults than it frees.
 constexpr std::size_t drop_pages_from = std::size_t{1} << 18;
 
-[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) { throw std::invalid_argument(one_line(path.string() + ": " + what)); }
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) {
+    throw std::invalid_argument(one_line(path.string() + ": " + what));
+}
 
 // s eeeee mmmmmmmmmm: every fp16 value is an fp32 value; NaN payloads keep their leading bits.
 float widen_fp16(std::uint16_t code) {

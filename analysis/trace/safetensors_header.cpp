@@ -12,7 +12,9 @@
 namespace apscope::detail {
 namespace {
 
-[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) { throw std::invalid_argument(one_line(path.string() + ": " + what)); }
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) {
+    throw std::invalid_argument(one_line(path.string() + ": " + what));
+}
 
 int bits_of(std::string_view dtype) {
     struct Known {

@@ -28,7 +28,8 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& where
             open_objects.pop_back();
         } else if (event == json::parse_event_t::key) {
             const auto key = parsed.get<std::string>();
-            if (!open_objects.back().insert(key).second) throw std::invalid_argument(where + " has the key '" + one_line(key) + "' twice in one object");
+            if (!open_objects.back().insert(key).second)
+                throw std::invalid_argument(where + " has the key '" + one_line(key) + "' twice in one object");
         }
         return true;
     };

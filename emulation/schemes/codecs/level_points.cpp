@@ -19,7 +19,8 @@ struct Compensated {
 }  // namespace
 
 LevelPoints::LevelPoints(std::span<const double> elements, std::span<const double> points)
-    : at(points.begin(), points.end()), above(points.size() + padding, 0.0), bend(points.size() + padding, 0.0), size_(points.size()), elements_(elements) {
+    : at(points.begin(), points.end()), above(points.size() + padding, 0.0), bend(points.size() + padding, 0.0), size_(points.size()),
+      elements_(elements) {
     at.resize(size_ + padding, 0.0);
     Compensated sum, squares;
     std::size_t count = 0;

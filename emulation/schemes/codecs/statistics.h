@@ -89,9 +89,7 @@ void for_runs(const RowReader& row, std::size_t length, Work&& work) {
 template <class Term>
 Row sums_of_runs(const RowReader& row, std::size_t length, Term&& term) {
     Row sums((row.size + length - 1) / length, 0.0);
-    for_runs(row, length, [&](std::size_t run, std::span<const double> part) {
-        sums[run] += block_sum_of(part, term);
-    });
+    for_runs(row, length, [&](std::size_t run, std::span<const double> part) { sums[run] += block_sum_of(part, term); });
     return sums;
 }
 inline void raise_to_amax(const RowReader& row, std::size_t length, Row& amax) {

@@ -100,7 +100,7 @@ SchemeDefinition multipoint_definition() {
                 return theta;
             };
             part.encode = [levels = levels](const TrainingStep& step, const Parameters& theta, std::span<const double>, const Place&,
-                                                       std::span<const double> r, int worker, Message& m) {
+                                            std::span<const double> r, int worker, Message& m) {
                 encode_point(m, r, levels, theta.of<Choices>().of_worker.at(static_cast<std::size_t>(worker)), step.packs);
                 m.side_bits = 32;
             };

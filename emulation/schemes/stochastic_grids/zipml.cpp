@@ -95,9 +95,8 @@ SchemeDefinition zipml_definition() {
         if (books.bucket != 0) part.run = books.bucket;
         else part.measure = [books](const TrainingStep&, const Parameters&, const RowReader& x) { return codebook_of(x, books); };
         part.encode = [books](const TrainingStep& step, const Parameters&, std::span<const double> codebook, const Place& place,
-                              std::span<const double> x, int worker, Message& m) {
-            encode(m, x, place, books, codebook, step.stream(worker, books.random_bits), step.packs);
-        };
+                              std::span<const double> x, int worker,
+                              Message& m) { encode(m, x, place, books, codebook, step.stream(worker, books.random_bits), step.packs); };
         t.set_blocks(std::move(part));
         return t;
     }};

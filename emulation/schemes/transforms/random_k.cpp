@@ -103,9 +103,8 @@ SchemeDefinition random_k_definition() {
             choose(step, theta, n, keep);
         };
         part.encode = [scales = arguments.flag("scale")](const TrainingStep& step, const Parameters& theta, std::span<const double>,
-                                                         const Place& place, std::span<const double> x, int, Message& m) {
-            encode(m, step, theta.of<Chosen>(), place, x, scales);
-        };
+                                                         const Place& place, std::span<const double> x, int,
+                                                         Message& m) { encode(m, step, theta.of<Chosen>(), place, x, scales); };
         t.set_blocks(std::move(part));
         return t;
     }};

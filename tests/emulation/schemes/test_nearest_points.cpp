@@ -88,7 +88,8 @@ TEST_P(NearestPoints, AreTheCodesOfEncodeLevels) {
 
 TEST_P(NearestPoints, AreEncodedAsThePlainOnes) {
     std::mt19937_64 random(6);
-    for (const auto& [largest, levels] : {std::pair(1, uniform_levels(1)), {7, uniform_levels(7)}, {127, uniform_levels(127)}, {15, offset_levels(16)}}) {
+    for (const auto& [largest, levels] :
+         {std::pair(1, uniform_levels(1)), {7, uniform_levels(7)}, {127, uniform_levels(127)}, {15, offset_levels(16)}}) {
         for (const double unit : {1.0, 0.3, 1e-320, 0.0}) {
             for (const std::size_t n : {0, 1, 255, 256, 257, 1000}) {
                 Row r, codes(n), values(n);
