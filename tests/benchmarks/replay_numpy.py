@@ -259,8 +259,9 @@ def main(arguments: list[str] | None = None) -> int:
         sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))
         import page
 
+        runs = f"the middle one of {args.runs} runs" if args.runs > 1 else "one run"
         page.replace_between(args.page, BEGIN, END, [
-            f"{page.machine()}, ml_dtypes {ml_dtypes.__version__}; the middle one of {args.runs} runs of each, in turn. NumPy runs on one thread. "
+            f"{page.machine()}, ml_dtypes {ml_dtypes.__version__}; {runs} of each, in turn. NumPy runs on one thread. "
             f"Load before them {load:.1f} (0 is a quiet machine).", "",
             "| traces | schemes | topologies | NumPy, s | apscope's threads | apscope, s | ratio |", "|---|---|---|---|---|---|---|",
             *(f"| {', '.join(Path(t).name for t in traces)} | {len(SCHEMES)} | {len(TOPOLOGIES)} | {middle['numpy']:.2f} | {name.split()[-1]} | {middle[name]:.3f} | {ratio:.1f} |"
