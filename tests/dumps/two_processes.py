@@ -31,6 +31,7 @@ def work(rank, folder):
         optimizer.step()
         optimizer.zero_grad()
     dist.barrier()
+    del model  # else the group goes with it, by a thread that holds Python's lock while gloo's asks for it (pytorch issue 56297)
     dist.destroy_process_group()
 
 
