@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <future>
 #include <random>
 #include <vector>
 
@@ -15,7 +16,8 @@ namespace {
 
 // Beyond a power of two, where transforms take the next one. Matrices, as schemes that make factors want them.
 constexpr std::int64_t columns = 64;
-constexpr std::array<std::int64_t, 2> rows{65, 129};
+// Where tensors are large, so that what grows with them is not hidden by what does not: pieces in cache take up to a megabyte.
+constexpr std::int64_t small_rows = 65, more_rows = 129, many_rows = 2049;
 constexpr std::array<int, 2> workers{2, 4};
 constexpr std::int64_t steps = 2;  // what is remembered of the first is there at the second
 constexpr int max_draws = 8;       // more cost so much more
@@ -59,7 +61,7 @@ Probe probe(std::size_t n, int ranks, const Run& run) {
 }
 
 // Through the four corners.
-Bytes through(const std::array<std::array<double, 2>, 2>& found) {  // by rows, by workers
+Bytes through(const std::array<std::array<double, 2>, 2>& found, const std::array<std::int64_t, 2>& rows) {  // by rows, by workers
     const double n0 = static_cast<double>(rows[0] * columns), dn = static_cast<double>((rows[1] - rows[0]) * columns);
     const double w0 = workers[0], dw = workers[1] - workers[0];
     const double mixed = (found[1][1] - found[1][0] - found[0][1] + found[0][0]) / (dn * dw);
@@ -105,7 +107,7 @@ std::size_t Bytes::of(std::size_t elements, int workers) const {
     return static_cast<std::size_t>(std::max(0.0, constant + an_element * n + a_worker * w + a_value * n * w));
 }
 
-SchemeCost cost_of(const ResolvedScheme& scheme, std::span<const Topology> topologies, bool reduces, int draws) {
+SchemeCost cost_of(const ResolvedScheme& scheme, std::span<const Topology> topologies, bool reduces, int draws, std::size_t largest) {
     constexpr double number = sizeof(double);
     SchemeCost cost;
     if (const TensorScheme* whole = scheme.whole(); whole != nullptr && whole->has_own_parts) {
@@ -115,6 +117,8 @@ SchemeCost cost_of(const ResolvedScheme& scheme, std::span<const Topology> topol
         cost.seconds_a_value = 1e-7;
         return cost;
     }
+    const bool grows = scheme.whole() != nullptr && largest > static_cast<std::size_t>(many_rows * columns);
+    const std::array<std::int64_t, 2> rows{small_rows, grows ? many_rows : more_rows};
     const int tried = std::min(draws, max_draws);
     const Run run = run_of(scheme, topologies, reduces, tried);
     std::array<std::array<double, 2>, 2> most{}, state{};
@@ -122,15 +126,17 @@ SchemeCost cost_of(const ResolvedScheme& scheme, std::span<const Topology> topol
     for (const std::size_t r : {0, 1}) {
         for (const std::size_t w : {0, 1}) {
             const auto n = static_cast<std::size_t>(rows[r] * columns);
-            const Probe found = probe(n, workers[w], run);
-            most[r][w] = static_cast<double>(found.most) * draws / tried;
+            // On a thread of its own: what threads keep from one tensor to the next counts.
+            const Probe found = std::async(std::launch::async, probe, n, workers[w], run).get();
+            const std::size_t tables = scheme.whole() != nullptr && scheme.whole()->tables ? scheme.whole()->tables(n) : 0;
+            most[r][w] = static_cast<double>(found.most - std::min(found.most, tables)) * draws / tried;
             state[r][w] = static_cast<double>(found.state);
             seconds += found.seconds * draws / tried;
             values += static_cast<double>(steps) * static_cast<double>(n) * workers[w];
         }
     }
-    cost.most = through(most);
-    cost.state = through(state);
+    cost.most = through(most, rows);
+    cost.state = through(state, rows);
     cost.seconds_a_value = seconds / values;
     return cost;
 }

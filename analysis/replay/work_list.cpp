@@ -70,6 +70,12 @@ std::size_t WorkList::visits(const WorkItem& item) const {
     return values;
 }
 
+std::size_t WorkList::largest_tensor() const {
+    std::size_t largest = 0;
+    for (std::size_t k = 0; k < tensors(); ++k) largest = std::max(largest, elements(k));
+    return largest;
+}
+
 void WorkList::find_costs() {
     std::vector<Topology> topologies;
     for (const Topology& t : options_.topologies) {
@@ -77,17 +83,16 @@ void WorkList::find_costs() {
     }
     const bool reduces = manifest_.stage == "local";
     if (!reduces) topologies.clear();
-    while (costs_.size() < schemes_.size()) costs_.push_back(cost_of(schemes_[costs_.size()], topologies, reduces, options_.draws));
+    const std::size_t largest = largest_tensor();
+    while (costs_.size() < schemes_.size()) costs_.push_back(cost_of(schemes_[costs_.size()], topologies, reduces, options_.draws, largest));
 }
 
 WorkList::Needs WorkList::needs(std::span<const WorkItem> items, std::size_t budget) {
     Needs needs;
     needs.items.resize(items.size());
-    std::size_t largest = 0;
-    for (std::size_t k = 0; k < tensors(); ++k) largest = std::max(largest, elements(k));
     // Nothing has to be found out where no scheme could come near the budget.
     constexpr double copies = 128.0;
-    const double values = static_cast<double>(largest) * options_.workers, draws = options_.draws;
+    const double values = static_cast<double>(largest_tensor()) * options_.workers, draws = options_.draws;
     if (!options_.keeps_states &&
         copies * draws * thread_count(options_.threads) * sizeof(double) * (values + 4096.0 * options_.workers) < static_cast<double>(budget)) {
         return needs;
@@ -96,9 +101,9 @@ WorkList::Needs WorkList::needs(std::span<const WorkItem> items, std::size_t bud
     // The values themselves, mapped or widened, and weights and a full batch where they are needed. Buffers that are used
     // again may be a quarter longer than what is asked for.
     const auto need_of = [&](std::size_t s, std::size_t n) {
-        const std::size_t rows =
-            static_cast<std::size_t>(options_.workers) + (schemes_[s].whole() != nullptr ? schemes_[s].whole()->needs.size() : 0);
-        const std::size_t most = costs_[s].most.of(n, options_.workers);
+        const TensorScheme* whole = schemes_[s].whole();
+        const std::size_t rows = static_cast<std::size_t>(options_.workers) + (whole != nullptr ? whole->needs.size() : 0);
+        const std::size_t most = costs_[s].most.of(n, options_.workers) + (whole != nullptr && whole->tables ? whole->tables(n) : 0);
         return rows * n * sizeof(float) + most + most / 4;
     };
     std::size_t most = 0, worst = 0, worst_scheme = 0;

@@ -47,6 +47,7 @@ private:
     std::size_t steps() const { return options_.steps.size(); }
     std::size_t tensors() const { return options_.tensors.size(); }
     std::size_t elements(std::size_t k) const { return manifest_.tensors[options_.tensors[k]].size(); }
+    std::size_t largest_tensor() const;  // elements
     template <class Visit>
     void for_visits(const WorkItem& item, Visit&& visit) const;
 

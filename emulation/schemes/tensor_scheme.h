@@ -191,6 +191,8 @@ struct TensorScheme {
     std::optional<GridLimits> limits;  // of the float grid under the agreed scale that select() names: scale or scales
     Transport transport;               // of its messages
     std::vector<std::string> needs;    // of weights, full_batch, loss, learning_rate
+    // Bytes of the tables that a thread keeps for rows of so many elements, beside what grows with them.
+    std::function<std::size_t(std::size_t elements)> tables;
 
     std::function<void(const TrainingStep&, State&, Rows&)> compensate;
     std::function<Rows(const TrainingStep&, const State&, const Rows&)> forward;

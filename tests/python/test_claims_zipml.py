@@ -126,6 +126,15 @@ def test_Z2_fast_is_exact_and_candidates_are_close(trace):
             assert math.isclose(exact, fast, rel_tol=1e-12) and exact <= few * (1 + 1e-12) and few <= 1.05 * exact
 
 
+@pytest.mark.parametrize("k, bound", [(4, 1.001), (16, 1.02), (64, 1.4)])
+def test_Z2_candidates_of_many_elements(k, bound):
+    """As docs/schemes.md says, of heavy tails too."""
+    rng = np.random.default_rng(1)
+    for x in (rng.standard_normal(60000), rng.laplace(size=60000), rng.standard_normal(60000) * np.exp(2 * rng.standard_normal(60000))):
+        best, found = (apscope.studies.levels.optimal_levels(x.astype(np.float32), k, method).variance for method in ("fast", "candidates"))
+        assert best <= found * (1 + 1e-12) and found <= bound * best
+
+
 def test_Z2_no_variance_where_every_element_is_a_level():
     x = np.float32([3, 3, 3, -1, -1, 0, 0.0, -0.0])
     for method in ("exact", "fast", "candidates"):

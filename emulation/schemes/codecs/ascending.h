@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "emulation/schemes/tensor_scheme.h"
 
@@ -15,8 +14,7 @@ public:
     void sort(std::span<const double> x, Row& sorted);
 
 private:
-    std::vector<std::uint32_t> keys_, other_;
-    std::vector<std::uint32_t> counts_;
+    Buffer<std::uint32_t> keys_, other_, counts_;
 };
 
 }  // namespace apscope::detail

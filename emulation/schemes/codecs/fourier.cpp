@@ -1,256 +1,46 @@
 #include "emulation/schemes/codecs/fourier.h"
 
 #include <algorithm>
-#include <utility>
 
-#include "emulation/machine/simd.h"
 #include "emulation/schemes/codecs/roots_of_unity.h"
 
 namespace apscope::detail {
 
 namespace {
 
-constexpr std::size_t lanes = 16;  // rows that are transformed side by side
-constexpr std::size_t gap = 8;     // between rows that lie in memory: at distances of a power of two they would share few lines of a cache
-
-// 4 as often as it goes, then the smallest prime factors.
-std::vector<std::size_t> radices_of(std::size_t n) {
-    std::vector<std::size_t> radices;
-    for (; n % 4 == 0; n /= 4) radices.push_back(4);
-    for (std::size_t p = 2; n > 1; ++p) {
-        if (p * p > n) p = n;
-        for (; n % p == 0; n /= p) radices.push_back(p);
-    }
-    return radices;
-}
-
-// The divisor of n that is nearest to its square root, from below.
-std::size_t divisor_near_root(std::size_t n) {
-    std::size_t best = 1;
-    for (std::size_t d = 1; d * d <= n; ++d) best = n % d == 0 ? d : best;
-    return best;
-}
-
-// One of Stockham's passes: `groups` groups of `run` consecutive numbers times the radix, from x to y.
-struct Pass {
-    std::size_t radix, groups, run, step;  // step: of the roots, from one group to the next
-    const double *root_re, *root_im;
-    std::size_t roots;
-    const double *re, *im;
-    double *to_re, *to_im;
-};
-
-struct RunPass {
-    static APSCOPE_INLINE void run(const Pass* given) {
-        const Pass p = *given;
-        if (p.radix == 4) four(p);
-        else if (p.radix == 2) two(p);
-        else any(p);
-    }
-
-    static APSCOPE_INLINE void two(const Pass& p) {
-        for (std::size_t j = 0; j < p.groups; ++j) {
-            const double wr = p.root_re[j * p.step], wi = p.root_im[j * p.step];
-            const double *ar = p.re + j * p.run, *ai = p.im + j * p.run, *br = ar + p.groups * p.run, *bi = ai + p.groups * p.run;
-            double *cr = p.to_re + 2 * j * p.run, *ci = p.to_im + 2 * j * p.run, *dr = cr + p.run, *di = ci + p.run;
-#pragma GCC ivdep  // y is an array of its own
-            for (std::size_t q = 0; q < p.run; ++q) {
-                const double xr = ar[q] - br[q], xi = ai[q] - bi[q];
-                cr[q] = ar[q] + br[q];
-                ci[q] = ai[q] + bi[q];
-                dr[q] = xr * wr - xi * wi;
-                di[q] = xr * wi + xi * wr;
-            }
-        }
-    }
-
-    static APSCOPE_INLINE void four(const Pass& p) {
-        const std::size_t quarter = p.groups * p.run;
-        for (std::size_t j = 0; j < p.groups; ++j) {
-            const std::size_t w = j * p.step;
-            const double w1r = p.root_re[w], w1i = p.root_im[w], w2r = p.root_re[2 * w], w2i = p.root_im[2 * w], w3r = p.root_re[3 * w],
-                         w3i = p.root_im[3 * w];
-            const double *re = p.re + j * p.run, *im = p.im + j * p.run;
-            double *to_re = p.to_re + 4 * j * p.run, *to_im = p.to_im + 4 * j * p.run;
-            const std::size_t run = p.run;
-#pragma GCC ivdep  // y is an array of its own
-            for (std::size_t q = 0; q < run; ++q) {
-                const double ar = re[q], ai = im[q], br = re[q + quarter], bi = im[q + quarter];
-                const double cr = re[q + 2 * quarter], ci = im[q + 2 * quarter], dr = re[q + 3 * quarter], di = im[q + 3 * quarter];
-                const double apr = ar + cr, api = ai + ci, amr = ar - cr, ami = ai - ci;
-                const double bpr = br + dr, bpi = bi + di, bmr = br - dr, bmi = bi - di;
-                const double x1r = amr + bmi, x1i = ami - bmr, x2r = apr - bpr, x2i = api - bpi, x3r = amr - bmi, x3i = ami + bmr;
-                to_re[q] = apr + bpr;
-                to_im[q] = api + bpi;
-                to_re[q + run] = x1r * w1r - x1i * w1i;
-                to_im[q + run] = x1r * w1i + x1i * w1r;
-                to_re[q + 2 * run] = x2r * w2r - x2i * w2i;
-                to_im[q + 2 * run] = x2r * w2i + x2i * w2r;
-                to_re[q + 3 * run] = x3r * w3r - x3i * w3i;
-                to_im[q + 3 * run] = x3r * w3i + x3i * w3r;
-            }
-        }
-    }
-
-    // y[r] = sum over t of x[t] w^(r (j + groups t)).
-    static APSCOPE_INLINE void any(const Pass& p) {
-        for (std::size_t j = 0; j < p.groups; ++j) {
-            for (std::size_t r = 0; r < p.radix; ++r) {
-                double *to_re = p.to_re + (p.radix * j + r) * p.run, *to_im = p.to_im + (p.radix * j + r) * p.run;
-                std::fill(to_re, to_re + p.run, 0.0);
-                std::fill(to_im, to_im + p.run, 0.0);
-                for (std::size_t t = 0; t < p.radix; ++t) {
-                    const std::size_t w = r * (j + p.groups * t) % (p.radix * p.groups) * p.step;
-                    const double wr = p.root_re[w], wi = p.root_im[w];
-                    const double *re = p.re + (j + p.groups * t) * p.run, *im = p.im + (j + p.groups * t) * p.run;
-#pragma GCC ivdep  // y is an array of its own
-                    for (std::size_t q = 0; q < p.run; ++q) {
-                        to_re[q] += re[q] * wr - im[q] * wi;
-                        to_im[q] += re[q] * wi + im[q] * wr;
-                    }
-                }
-            }
-        }
-    }
-};
-
-// tile[i][l] *= turn[i][l] of `rows` rows; turns lie `stride` apart.
-struct TurnTile {
-    static APSCOPE_INLINE void run(double* re, double* im, const double* turn_re, const double* turn_im, std::size_t rows, std::size_t stride,
-                                   std::size_t count) {
-        for (std::size_t i = 0; i < rows; ++i) {
-            double *r = re + i * lanes, *m = im + i * lanes;
-            const double *wr = turn_re + i * stride, *wi = turn_im + i * stride;
-#pragma GCC ivdep  // the tables are arrays of their own
-            for (std::size_t l = 0; l < count; ++l) {
-                const double x = r[l] * wr[l] - m[l] * wi[l];
-                m[l] = r[l] * wi[l] + m[l] * wr[l];
-                r[l] = x;
-            }
-        }
-    }
-};
-
-struct Tile {
-    double *re, *im, *other_re, *other_im;
-};
-
-template <class Passes>
-void transform_tile(const Passes& passes, Tile& t) {
-    std::size_t left = passes.length, run = lanes;
-    for (const std::size_t radix : passes.radices) {
-        left /= radix;
-        const Pass pass{radix, left, run, run / lanes, passes.re.data(), passes.im.data(), passes.length, t.re, t.im, t.other_re, t.other_im};
-        simd::run<RunPass>(&pass);
-        std::swap(t.re, t.other_re);
-        std::swap(t.im, t.other_im);
-        run *= radix;
-    }
-}
-
-// The first `count` of rows of `lanes`, to or from rows `stride` apart.
-struct LoadRows {
-    static APSCOPE_INLINE void run(const double* from, std::size_t stride, std::size_t rows, std::size_t count, double* to) {
-        if (count == lanes) {
-            for (std::size_t i = 0; i < rows; ++i) __builtin_memcpy(to + i * lanes, from + i * stride, lanes * sizeof(double));
-            return;
-        }
-        for (std::size_t i = 0; i < rows; ++i) {
-            for (std::size_t l = 0; l < lanes; ++l) to[i * lanes + l] = l < count ? from[i * stride + l] : 0.0;
-        }
-    }
-};
-struct StoreRows {
-    static APSCOPE_INLINE void run(const double* from, std::size_t rows, std::size_t count, double* to, std::size_t stride) {
-        if (count == lanes) {
-            for (std::size_t i = 0; i < rows; ++i) __builtin_memcpy(to + i * stride, from + i * lanes, lanes * sizeof(double));
-            return;
-        }
-        for (std::size_t i = 0; i < rows; ++i) {
-            for (std::size_t l = 0; l < count; ++l) to[i * stride + l] = from[i * lanes + l];
-        }
-    }
-};
-// `count` rows of `length`, `stride` apart, become the lanes of `length` rows, a line of the cache at a time.
-void load_columns(const double* from, std::size_t stride, std::size_t length, std::size_t count, double* to) {
-    constexpr std::size_t line = 8;
-    for (std::size_t i = 0; i < length; i += line) {
-        const std::size_t end = std::min(i + line, length);
-        for (std::size_t l = 0; l < lanes; ++l) {
-            for (std::size_t k = i; k < end; ++k) to[k * lanes + l] = l < count ? from[l * stride + k] : 0.0;
-        }
-    }
-}
+std::size_t complex_length(std::size_t n) { return n % 2 == 0 ? n / 2 : n; }
+std::size_t halves(std::size_t n) { return n % 2 == 0 ? n / 4 + 1 : 0; }
 
 }  // namespace
 
-RealFourier::Passes::Passes(std::size_t n) : length(n), radices(radices_of(n)), re(n), im(n) {
-    const RootsOfUnity roots(n);
-    for (std::size_t k = 0; k < n; ++k) {
-        const auto [c, s] = roots(k);
-        re[k] = c;
-        im[k] = s;
-    }
-}
-
 RealFourier::RealFourier(std::size_t n)
-    : n_(n), complex_(n % 2 == 0 ? n / 2 : n), first_(divisor_near_root(complex_)), second_(complex_ / first_.length), re_(complex_), im_(complex_),
-      other_re_(first_.length * (second_.length + gap)), other_im_(other_re_.size()), tile_(4 * lanes * second_.length) {
+    : n_(n), complex_(complex_length(n)), transform_(complex_), half_re_(halves(n)), half_im_(halves(n)), re_(complex_), im_(complex_) {
     const RootsOfUnity roots(n);
-    const std::size_t stride = n / complex_;
-    turn_re_.reserve(complex_);
-    turn_im_.reserve(complex_);
-    for (std::size_t k = 0; k < first_.length; ++k) {
-        for (std::size_t b = 0; b < second_.length; ++b) {
-            const auto [c, s] = roots(k * b * stride);
-            turn_re_.push_back(c);
-            turn_im_.push_back(s);
-        }
-    }
-    for (std::size_t k = 0; n % 2 == 0 && k <= complex_ / 2; ++k) {
+    for (std::size_t k = 0; k < half_re_.size(); ++k) {
         const auto [c, s] = roots(k);
-        half_re_.push_back(c);
-        half_im_.push_back(s);
+        half_re_[k] = c;
+        half_im_[k] = s;
     }
 }
 
-void RealFourier::complex_transform(double* re, double* im) {
-    const std::size_t a = first_.length, b = second_.length, part = lanes * b, stride = b + gap;
-    Tile t{tile_.data(), tile_.data() + part, tile_.data() + 2 * part, tile_.data() + 3 * part};
-    for (std::size_t column = 0; column < b; column += lanes) {
-        const std::size_t count = std::min(lanes, b - column);
-        simd::run<LoadRows>(static_cast<const double*>(re + column), b, a, count, t.re);
-        simd::run<LoadRows>(static_cast<const double*>(im + column), b, a, count, t.im);
-        transform_tile(first_, t);
-        simd::run<TurnTile>(t.re, t.im, turn_re_.data() + column, turn_im_.data() + column, a, b, count);
-        simd::run<StoreRows>(t.re, a, count, other_re_.data() + column, stride);
-        simd::run<StoreRows>(t.im, a, count, other_im_.data() + column, stride);
-    }
-    for (std::size_t row = 0; row < a; row += lanes) {
-        const std::size_t count = std::min(lanes, a - row);
-        load_columns(other_re_.data() + row * stride, stride, b, count, t.re);
-        load_columns(other_im_.data() + row * stride, stride, b, count, t.im);
-        transform_tile(second_, t);
-        simd::run<StoreRows>(t.re, b, count, re + row, a);
-        simd::run<StoreRows>(t.im, b, count, im + row, a);
-    }
-}
+std::size_t RealFourier::held(std::size_t n) { return ComplexFourier::held(complex_length(n)) + 2 * (halves(n) + complex_length(n)); }
 
 void RealFourier::forward(std::span<const double> x, std::span<double> re, std::span<double> im) {
     const std::size_t h = complex_;
     if (n_ % 2 != 0) {
         std::copy(x.begin(), x.end(), re_.begin());
         std::fill(im_.begin(), im_.end(), 0.0);
-        complex_transform(re_.data(), im_.data());
+        transform_.transform(re_.data(), im_.data());
         std::copy_n(re_.begin(), bins(), re.begin());
         std::copy_n(im_.begin(), bins(), im.begin());
+        im[0] = 0.0;  // which a convolution leaves a rounding error in
         return;
     }
     for (std::size_t j = 0; j < h; ++j) {
         re_[j] = x[2 * j];
         im_[j] = x[2 * j + 1];
     }
-    complex_transform(re_.data(), im_.data());
+    transform_.transform(re_.data(), im_.data());
     // The transforms of the even and of the odd elements are E = (Z[k] + Z*[h-k]) / 2 and O = (Z[k] - Z*[h-k]) / 2i;
     // X[k] = E + w O, X*[h-k] = E - w O.
     for (std::size_t k = 0; 2 * k <= h; ++k) {
@@ -279,7 +69,7 @@ void RealFourier::inverse(std::span<const double> re, std::span<const double> im
             re_[n_ - k] = re[k];
             im_[n_ - k] = -part;
         }
-        complex_transform(im_.data(), re_.data());
+        transform_.transform(im_.data(), re_.data());
         std::copy(re_.begin(), re_.end(), x.begin());
         return;
     }
@@ -294,7 +84,7 @@ void RealFourier::inverse(std::span<const double> re, std::span<const double> im
         re_[h - k] = er + odd_i;
         im_[h - k] = odd_r - ei;
     }
-    complex_transform(im_.data(), re_.data());
+    transform_.transform(im_.data(), re_.data());
     for (std::size_t j = 0; j < h; ++j) {
         x[2 * j] = re_[j];
         x[2 * j + 1] = im_[j];

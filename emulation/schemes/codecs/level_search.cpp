@@ -26,7 +26,7 @@ struct Node {
 // The nodes of divide and conquer over points 1..n - 1: halves of halves, level by level, as no node needs another of
 // its level. Point 0 is left of all, n right of all.
 struct Tree {
-    std::vector<Node> nodes;
+    Buffer<Node> nodes;
     std::vector<std::size_t> ends;  // of the levels
     std::vector<std::size_t> to_last;  // the nodes that point n - 1 depends on
 
@@ -143,10 +143,10 @@ public:
         total_.resize(n + few, 0.0);
         for (std::size_t j = 0; j < n; ++j)
             total_[j] = points_.at[j] * points_.above[0] - points_.at[0] * points_.above[j] - points_.bend[0] + points_.bend[j];
-        std::vector<std::uint32_t> unsure(n);
+        Buffer<std::uint32_t> unsure(n);
         for (std::size_t t = 2; t < k_; ++t) {
             // With one more point at point 0 itself nothing gets worse, so i = 0 stands for fewer points.
-            from_.emplace_back(n + 1).back() = static_cast<std::uint32_t>(n - 1);
+            from_.emplace_back(n + 1, 0).back() = static_cast<std::uint32_t>(n - 1);
             for (std::size_t i = 0; i < n; ++i) before[i] = total_[i] - points_.bend[i];
             // Both totals are off by less than an error a layer.
             const double doubt = 2 * static_cast<double>(t) * points_.error;
@@ -179,7 +179,7 @@ public:
 
 private:
     void decide(const Node& node, std::size_t t, const Row& before, double doubt) {
-        std::vector<std::uint32_t>& from = from_.back();
+        Buffer<std::uint32_t>& from = from_.back();
         const std::size_t j = node.j;
         const std::size_t low = every_ ? 0 : from[node.left], end = every_ ? j : std::min<std::size_t>(j, from[node.right] + std::size_t{1});
         const double at_j = points_.at[j], above_j = points_.above[j];
@@ -234,9 +234,9 @@ private:
     std::size_t k_;
     bool every_;
     Tree tree_;
-    Row total_;                                     // T[., t], about
-    std::vector<std::vector<std::uint32_t>> from_;  // the best i of layers 2, 3, ...
-    std::vector<Row> exact_;                        // exact totals by layer
+    Row total_;                                // T[., t], about
+    std::vector<Buffer<std::uint32_t>> from_;  // the best i of layers 2, 3, ...
+    std::vector<Row> exact_;                   // exact totals by layer
 };
 
 }  // namespace

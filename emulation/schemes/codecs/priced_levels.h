@@ -28,7 +28,7 @@ public:
 
 private:
     Row before_;
-    std::vector<std::uint32_t> lowest_;
+    Buffer<std::uint32_t> lowest_;
     double price_ = 0.0;  // that was found last, in units of the cost of no levels between the ends
 };
 

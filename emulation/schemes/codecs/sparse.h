@@ -26,22 +26,41 @@ struct Cutoff {
 };
 
 // Of n sizes, which are at least 0; visit(f) calls f(i, size of i) for all of them, in order.
-// A histogram of the sizes' leading bits says in which of its bins the last of them lies; that bin alone is searched.
+// A histogram of the sizes' leading 16 bits says in which of its bins the last of them lies. That bin alone is searched: where it
+// holds few, those are copied and ordered; else the next 16 bits are counted; sizes whose bits are all the same go by their order.
 template <class Visit>
 Cutoff cutoff_of(std::size_t n, std::size_t count, Visit&& visit) {
     if (count >= n) return {};
     if (count == 0) return {std::numeric_limits<double>::infinity(), -1.0};
-    constexpr int shift = 48;  // exponent and four fraction bits are left
-    const auto bin_of = [](double v) { return bits_cast<std::uint64_t>(v + 0.0) >> shift; };
-    std::vector<std::size_t> counts(std::size_t{1} << (63 - shift), 0);
-    visit([&](std::size_t, double v) { ++counts[bin_of(v)]; });
-    std::size_t last = counts.size(), left = count;
-    while (counts[--last] < left) left -= counts[last];
+    const std::size_t few = n / 16 + (std::size_t{1} << 12);  // at most a byte an element
+    Buffer<std::size_t> counts;
+    std::uint64_t leading = 0;  // of the sizes that are left, their bits from `shift` on
+    int shift = 64;
+    std::size_t left = count;
+    const auto is_left = [&](double v) { return shift == 64 || bits_cast<std::uint64_t>(v + 0.0) >> shift == leading; };
+    do {
+        counts.assign(std::size_t{1} << 16, 0);
+        const int next = shift - 16;
+        visit([&](std::size_t, double v) {
+            if (is_left(v)) ++counts[bits_cast<std::uint64_t>(v + 0.0) >> next & 0xFFFF];
+        });
+        std::size_t bin = counts.size();
+        while (counts[--bin] < left) left -= counts[bin];
+        leading = leading << 16 | bin;
+        shift = next;
+    } while (shift > 0 && counts[leading & 0xFFFF] > few);
 
-    std::vector<Cutoff> searched;
-    searched.reserve(counts[last]);
+    if (counts[leading & 0xFFFF] > few) {
+        std::size_t last = 0, before = 0;
+        visit([&](std::size_t i, double v) {
+            if (is_left(v) && before++ < left) last = i;
+        });
+        return {bits_cast<double>(leading), static_cast<double>(last)};
+    }
+    Buffer<Cutoff> searched;
+    searched.reserve(counts[leading & 0xFFFF]);
     visit([&](std::size_t i, double v) {
-        if (bin_of(v) == last) searched.push_back({v, static_cast<double>(i)});
+        if (is_left(v)) searched.push_back({v, static_cast<double>(i)});
     });
     const auto end = searched.begin() + static_cast<std::ptrdiff_t>(left - 1);
     std::nth_element(searched.begin(), end, searched.end(),
@@ -60,11 +79,11 @@ inline Cutoff cutoff_of_magnitudes(const RowReader& x, std::size_t count) {
 
 // The indices, ascending, of the `count` largest of size(0), ..., size(n - 1).
 template <class Size>
-std::vector<std::size_t> largest(std::size_t n, std::size_t count, Size&& size) {
+Buffer<std::size_t> largest(std::size_t n, std::size_t count, Size&& size) {
     const Cutoff cutoff = cutoff_of(n, count, [&](auto&& f) {
         for (std::size_t i = 0; i < n; ++i) f(i, size(i));
     });
-    std::vector<std::size_t> index(std::min(n, count) + 1);  // what is not kept goes where the next one will
+    Buffer<std::size_t> index(std::min(n, count) + 1);  // what is not kept goes where the next one will
     std::size_t kept = 0;
     for (std::size_t i = 0; i < n; ++i) {
         index[kept] = i;

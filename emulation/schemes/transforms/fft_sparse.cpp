@@ -23,7 +23,7 @@ namespace apscope::detail {
 namespace {
 
 // The tables of a length take longer than its transform, and all workers have that length: a thread keeps those it used
-// last, of 2^16 numbers in all or of one length, up to 2^22 (112 MiB) from one message to the next.
+// last, 2 MiB of them in all or those of one length, up to 128 MiB from one message to the next.
 class Transforms {
 public:
     static Transforms& of_thread() {
@@ -33,18 +33,20 @@ public:
     RealFourier& of(std::size_t n) {
         auto found = kept_.find(n);
         if (found != kept_.end()) return found->second;
-        if (held_ + n > (std::size_t{1} << 16)) clear();
-        held_ += n;
+        if (held_ + RealFourier::held(n) > few) clear();
+        held_ += RealFourier::held(n);
         return kept_.emplace(n, RealFourier(n)).first->second;
     }
     void end_message() {
-        if (held_ <= std::size_t{1} << 22) return;
+        if (held_ <= many) return;
         clear();
         re = im = sizes = Row();
     }
     Row re, im, sizes;  // of the coefficients at hand, and what ranks them
 
 private:
+    static constexpr std::size_t few = std::size_t{1} << 18, many = std::size_t{1} << 24;  // numbers
+
     void clear() {
         kept_.clear();
         held_ = 0;
@@ -85,7 +87,7 @@ struct FftSparse {
         for (Row* row : {&re, &im, &sizes}) row->resize(bins);
         fourier.forward(values, re, im);
         simd::run<SquaredSizes>(static_cast<const double*>(re.data()), static_cast<const double*>(im.data()), bins, sizes.data());
-        const std::vector<std::size_t> kept = largest(bins, kept_of(bins, keep), [&](std::size_t k) { return sizes[k]; });
+        const Buffer<std::size_t> kept = largest(bins, kept_of(bins, keep), [&](std::size_t k) { return sizes[k]; });
 
         float top = 0.0f;
         for (const std::size_t k : kept) top = std::max({top, static_cast<float>(std::abs(re[k])), static_cast<float>(std::abs(im[k]))});
@@ -154,6 +156,7 @@ SchemeDefinition fft_sparse_definition() {
         TensorScheme t;
         t.grid = "window:" + std::to_string(f.bits);
         t.encode = [f](const TrainingStep& step, const Parameters&, std::span<const double> x, int) { return f.encode(step, x); };
+        t.tables = [f](std::size_t n) { return n == 0 ? 0 : sizeof(double) * RealFourier::held(f.bucket == 0 ? n : std::min(n, f.bucket)); };
         return t;
     }};
 }

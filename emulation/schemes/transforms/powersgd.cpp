@@ -9,6 +9,7 @@
 #include "core/bits.h"
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/codecs/statistics.h"
+#include "emulation/schemes/codecs/thin_products.h"
 #include "emulation/schemes/definition.h"
 
 namespace apscope::detail {
@@ -18,6 +19,8 @@ namespace {
 struct Matrix {
     std::size_t rows, columns, rank;
     bool is_small;  // not worth factors
+
+    ThinShape shape() const { return {rows, columns, rank}; }
 
     explicit Matrix(const TrainingStep& step, std::size_t n, std::size_t wanted) : rows(1), columns(n), rank(wanted), is_small(true) {
         if (step.shape.size() < 2 || n == 0) return;
@@ -61,19 +64,20 @@ Row random_factor(const TrainingStep& step, const Matrix& m) {
 
 // Modified Gram-Schmidt on the columns of p (rows x rank); a column that vanishes becomes 0.
 void orthonormalize(Row& p, const Matrix& m) {
-    const auto product = [&](std::size_t a, std::size_t b) {
-        return fixed_sum(m.rows, [&](std::size_t i) { return p[i * m.rank + a] * p[i * m.rank + b]; });
-    };
+    Row columns = thin_columns(p, m.rows, m.rank);
+    const auto product = [n = m.rows](const double* a, const double* b) { return fixed_sum(n, [&](std::size_t i) { return a[i] * b[i]; }); };
     for (std::size_t c = 0; c < m.rank; ++c) {
-        const double before = product(c, c);
-        for (std::size_t e = 0; e < c; ++e) {
-            const double along = product(e, c);
-            for (std::size_t i = 0; i < m.rows; ++i) p[i * m.rank + c] -= along * p[i * m.rank + e];
+        double* own = &columns[c * m.rows];
+        const double before = product(own, own);
+        for (const double* other = columns.data(); other != own; other += m.rows) {
+            const double along = product(other, own);
+            for (std::size_t i = 0; i < m.rows; ++i) own[i] -= along * other[i];
         }
-        const double left = product(c, c);
+        const double left = product(own, own);
         const double factor = left > before * 0x1p-80 ? 1.0 / std::sqrt(left) : 0.0;
-        for (std::size_t i = 0; i < m.rows; ++i) p[i * m.rank + c] *= factor;
+        for (std::size_t i = 0; i < m.rows; ++i) own[i] *= factor;
     }
+    p = thin_from_columns(columns, m.rows, m.rank);
 }
 
 Parameters select(const TrainingStep& step, State& state, const Rows& x, std::size_t wanted) {
@@ -86,48 +90,31 @@ Parameters select(const TrainingStep& step, State& state, const Rows& x, std::si
     // Powers of two keep the products inside fp64's range whatever the gradient's size.
     auto& [own_p, own_q, p, exponent] = theta.own.of<Factors>();
     std::frexp(amax_of(x), &exponent);
-    Rows scaled = x;
-    for (Row& row : scaled) multiply_by_power(row, -exponent);
+    Row scaled;
+    const auto scaled_row = [&](std::size_t worker) -> const Row& {
+        scaled = x[worker];
+        multiply_by_power(scaled, -exponent);
+        return scaled;
+    };
     p.assign(m.rows * m.rank, 0.0);
     for (std::size_t w = 0; w < x.size(); ++w) {
-        Row own(p.size(), 0.0);
-        for (std::size_t i = 0; i < m.rows; ++i) {
-            for (std::size_t j = 0; j < m.columns; ++j) {
-                const double v = scaled[w][i * m.columns + j];
-                for (std::size_t k = 0; k < m.rank; ++k) own[i * m.rank + k] += v * q[j * m.rank + k];
-            }
-        }
+        Row& own = own_p.emplace_back(times_thin(scaled_row(w), q, m.shape()));
         round_to_fp32(own);
         for (std::size_t i = 0; i < p.size(); ++i) p[i] += own[i];
-        own_p.push_back(std::move(own));
     }
     orthonormalize(p, m);
     Row next(q.size(), 0.0);
     for (std::size_t w = 0; w < x.size(); ++w) {
-        Row own(q.size(), 0.0);
-        for (std::size_t i = 0; i < m.rows; ++i) {
-            for (std::size_t j = 0; j < m.columns; ++j) {
-                const double v = scaled[w][i * m.columns + j];
-                for (std::size_t k = 0; k < m.rank; ++k) own[j * m.rank + k] += v * p[i * m.rank + k];
-            }
-        }
+        Row& own = own_q.emplace_back(transposed_times_thin(scaled_row(w), p, m.shape()));
         round_to_fp32(own);
         for (std::size_t i = 0; i < next.size(); ++i) next[i] += own[i] / static_cast<double>(x.size());
-        own_q.push_back(std::move(own));
     }
     q = std::move(next);
     return theta;
 }
 
 Row product_of(const Row& p, const Row& q, const Matrix& m, int exponent) {
-    Row values(m.rows * m.columns, 0.0);
-    for (std::size_t i = 0; i < m.rows; ++i) {
-        for (std::size_t j = 0; j < m.columns; ++j) {
-            double sum = 0.0;
-            for (std::size_t k = 0; k < m.rank; ++k) sum += p[i * m.rank + k] * q[j * m.rank + k];
-            values[i * m.columns + j] = sum;
-        }
-    }
+    Row values = product_of_thin(p, q, m.shape());
     multiply_by_power(values, exponent);
     return values;
 }

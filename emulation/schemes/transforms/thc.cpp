@@ -5,63 +5,24 @@
 //      norm = max over the workers of |x'|      then x' sqrt(d) / norm is about N(0, 1)
 //      clamped to -T..T, rounded stochastically to 2^bits of the points (2 j / g - 1) T, j = 0..g
 //
-// T leaves 1/32 of a normal distribution outside. Which points: those of least variance for it, by dynamic
-// programming over the g + 1 points (the published table is not used; this is ours).
+// T leaves 1/32 of a normal distribution outside. Which points: those of least variance for it (codecs/normal_levels.h; the
+// published table is not used).
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <numbers>
 
 #include "emulation/draws/random_words.h"
 #include "emulation/machine/simd.h"
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/codecs/hadamard.h"
 #include "emulation/schemes/codecs/levels.h"
+#include "emulation/schemes/codecs/normal_levels.h"
 #include "emulation/schemes/codecs/statistics.h"
 #include "emulation/schemes/definition.h"
 
 namespace apscope::detail {
 
 namespace {
-
-constexpr double T = 2.1538746940614573;  // P(|N(0, 1)| > T) = 1/32
-
-// The variance of stochastic rounding between a and b, of N(0, 1) there: the integral of (x - a)(b - x) density.
-double between(double a, double b) {
-    const auto density = [](double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi); };
-    const auto below = [](double x) { return std::erfc(-x / std::numbers::sqrt2) / 2; };
-    const double mass = below(b) - below(a), first = density(a) - density(b), second = mass + a * density(a) - b * density(b);
-    return (a + b) * first - second - a * b * mass;
-}
-
-// The chosen j's, ascending, 0 and g among them.
-std::vector<int> table_of(int codes, int g) {
-    const auto size = static_cast<std::size_t>(g) + 1;
-    const auto point = [&](std::size_t j) { return (2.0 * static_cast<double>(j) / g - 1.0) * T; };
-    std::vector<double> cost(size * size);  // of the neighbours i < j
-    for (std::size_t i = 0; i < size; ++i) {
-        for (std::size_t j = i + 1; j < size; ++j) cost[i * size + j] = between(point(i), point(j));
-    }
-    std::vector<double> best(size, 1e300);
-    best[0] = 0.0;
-    std::vector<std::vector<int>> from;
-    for (int k = 1; k < codes; ++k) {
-        std::vector<double> next(size, 1e300);
-        std::vector<int>& chosen = from.emplace_back(size, 0);
-        for (std::size_t j = 1; j < size; ++j) {
-            for (std::size_t i = 0; i < j; ++i) {
-                const double v = best[i] + cost[i * size + j];
-                if (v >= next[j]) continue;
-                next[j] = v;
-                chosen[j] = static_cast<int>(i);
-            }
-        }
-        best = std::move(next);
-    }
-    std::vector<int> table{g};
-    for (std::size_t k = from.size(); k-- > 0;) table.push_back(from[k][static_cast<std::size_t>(table.back())]);
-    return {table.rbegin(), table.rend()};
-}
 
 struct FlipSigns {
     static APSCOPE_INLINE void run(const double* row, const double* signs, std::size_t count, double* to) {
@@ -148,7 +109,7 @@ struct Thc {
     void decode(const Parameters& theta, int workers, Row& sum) const {
         if (theta.of<Norm>().zero) std::fill(sum.begin(), sum.end(), 0.0);
         else
-            for (double& s : sum) s = (2.0 * s / g - workers) * T * theta.common_scale();
+            for (double& s : sum) s = (2.0 * s / g - workers) * normal_clamp * theta.common_scale();
     }
 };
 
@@ -165,9 +126,9 @@ SchemeDefinition thc_definition() {
         const int codes = 1 << bits;
         Thc thc;
         thc.g = static_cast<int>(arguments.integer("granularity", codes - 1, 1000));
-        for (const int j : table_of(codes, thc.g)) {
+        for (const int j : normal_levels(codes, thc.g)) {
             thc.entries.push_back(j);
-            thc.levels.push_back((2.0 * j / thc.g - 1.0) * T);
+            thc.levels.push_back(normal_level(j, thc.g));
         }
         TensorScheme t;
         t.grid = "levels:" + std::to_string(codes);

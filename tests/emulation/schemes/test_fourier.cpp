@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/bits.h"
+#include "emulation/machine/buffers.h"
 #include "emulation/machine/simd.h"
 #include "emulation/schemes/codecs/fourier.h"
 #include "emulation/schemes/codecs/roots_of_unity.h"
@@ -38,9 +39,11 @@ Coefficients transformed(const Row& x) {
     return f;
 }
 
-// Factors 2, 3, 4, 5, 7 and larger ones, primes, odd and even; more than sixteen columns and rows and fewer.
+// Factors 2, 3, 4, 5, 7 and larger ones, primes, odd and even, below and above those that are convolutions; more than sixteen columns and rows
+// and fewer.
 const std::vector<std::size_t> lengths{1,  2,  3,  4,  5,  6,  7,  8,  9,  10,  12,  14,  15,  16,  17,  18,  20,  24,  25,   27,  30,
-                                       31, 32, 33, 36, 37, 48, 49, 64, 97, 100, 128, 194, 210, 243, 256, 360, 441, 512, 1000, 1009};
+                                       31, 32, 33, 36, 37, 48, 49, 64, 97, 100, 128, 194, 210, 243, 256, 360, 441, 512, 1000, 1009, 127,
+                                       131, 254, 262, 1733, 2146};
 
 class Fourier : public OnLevel {};
 
@@ -66,7 +69,7 @@ TEST_P(Fourier, IsItsSum) {
 
 TEST_P(Fourier, IsTakenBack) {
     for (const std::size_t n : {lengths.front(), std::size_t{2}, std::size_t{45}, std::size_t{512}, std::size_t{1009}, std::size_t{5000},
-                                std::size_t{4095}, std::size_t{1} << 16}) {
+                                std::size_t{4095}, std::size_t{1} << 16, std::size_t{50257}, std::size_t{99991}, std::size_t{199982}}) {
         const Row x = random_row(n);
         const Coefficients f = transformed(x);
         Row back(n);
@@ -89,6 +92,15 @@ TEST_P(Fourier, HasTheBitsOfPlainCode) {
 }
 
 APSCOPE_ON_EVERY_LEVEL(Fourier);
+
+TEST(Fourier, HoldsWhatItSays) {
+    for (const std::size_t n : lengths) {
+        BufferPool pool;
+        const UsesBuffers uses(pool);
+        const RealFourier fourier(n);
+        EXPECT_EQ(pool.used(), sizeof(double) * RealFourier::held(n)) << "n=" << n;
+    }
+}
 
 TEST(RootsOfUnity, AreTheNearestNumbers) {
     for (const std::size_t n : {1, 2, 3, 4, 5, 7, 8, 12, 100, 1000, 4096, 99991}) {

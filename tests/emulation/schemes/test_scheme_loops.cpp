@@ -6,7 +6,6 @@
 #include <cfloat>
 #include <cmath>
 #include <cstdint>
-#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -15,7 +14,6 @@
 #include "core/stochastic_moments.h"
 #include "emulation/schemes/codecs/block_row.h"
 #include "emulation/schemes/codecs/hadamard.h"
-#include "emulation/schemes/codecs/sparse.h"
 #include "emulation/schemes/codecs/statistics.h"
 #include "emulation/schemes/definition.h"
 #include "tests/support/on_level.h"
@@ -183,22 +181,6 @@ TEST(SchemeStatistics, PowersOfTwoRoundOnce) {
         multiply_by_power(x, exponent);
         for (double& v : y) v = std::ldexp(v, exponent);
         expect_bits(x, y, "2^" + std::to_string(exponent));
-    }
-}
-
-TEST(SchemeStatistics, LargestAreTheFirstOfASortedRow) {
-    std::mt19937_64 random(5);
-    for (const std::size_t n : {0, 1, 5, 200}) {
-        Row x;
-        for (std::size_t i = 0; i < n; ++i) x.push_back(static_cast<double>(random() % 20));  // many equals
-        std::vector<std::size_t> order(n);
-        std::iota(order.begin(), order.end(), std::size_t{0});
-        std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return x[a] > x[b]; });
-        for (const std::size_t count : {std::size_t{0}, std::size_t{1}, n / 3, n, n + 5}) {
-            std::vector<std::size_t> expected(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(std::min(n, count)));
-            std::sort(expected.begin(), expected.end());
-            EXPECT_EQ(largest(n, count, [&](std::size_t i) { return x[i]; }), expected) << count << " of " << n;
-        }
     }
 }
 

@@ -1,0 +1,57 @@
+// The discrete Fourier transform of n complex numbers, in place, in fp64: any length, the same bits on every machine.
+//
+//      X[k] = sum over j of x[j] exp(-2 pi i j k / n)
+//
+// Split: of A B numbers it is B transforms of length A, a product with roots of unity, and A transforms of length B, each for 16
+// of them side by side: vector code for any factors, in the caches for any length. A prime factor p costs p products a number.
+//
+// Chirp: a length with a prime factor above `largest_factor` is a convolution, of a length that has none (Bluestein, 1970):
+//
+//      2 j k = j^2 + k^2 - (k - j)^2, so     X[k] = w[k] sum over j of (x[j] w[j]) conj(w[k - j])     w[k] = exp(-pi i k^2 / n)
+#pragma once
+
+#include <cstddef>
+#include <variant>
+#include <vector>
+
+#include "emulation/schemes/tensor_scheme.h"
+
+namespace apscope::detail {
+
+class ComplexFourier {
+public:
+    static constexpr std::size_t largest_factor = 128;
+
+    explicit ComplexFourier(std::size_t n);  // n >= 1
+    void transform(double* re, double* im);
+    static std::size_t held(std::size_t n);  // numbers, tables and buffers, of a length
+
+private:
+    // Of a row, by Stockham's passes: the first radices first.
+    struct Passes {
+        std::size_t length;
+        std::vector<std::size_t> radices;
+        Row re, im;  // the roots of unity of that length
+        explicit Passes(std::size_t n);
+    };
+    struct Split {
+        Passes first, second;
+        Row turn_re, turn_im;  // between the two
+        Row other_re, other_im, tile;
+        explicit Split(std::size_t n);
+        void run(double* re, double* im);
+    };
+    struct Chirp {
+        std::size_t length;  // of the convolution
+        Row re, im;          // w
+        Row kernel_re, kernel_im;  // the transform of conj(w), over the length
+        Row work_re, work_im;
+        Split inner;
+        explicit Chirp(std::size_t n);
+        void run(double* re, double* im);
+    };
+    using How = std::variant<Split, Chirp>;
+    How how_;
+};
+
+}  // namespace apscope::detail

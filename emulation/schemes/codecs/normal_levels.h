@@ -1,0 +1,19 @@
+// Levels for numbers of a normal distribution: of the points (2 j / g - 1) T, j = 0..g, the K among which stochastic rounding
+// adds least variance to N(0, 1) on [-T, T]; 0 and g are among them. T leaves 1/32 of the distribution outside.
+//
+// By dynamic programming over the points. Mirror images are equally good: where choices are equal but for what rounding adds,
+// the higher point counts.
+#pragma once
+
+#include <vector>
+
+namespace apscope::detail {
+
+inline constexpr double normal_clamp = 2.1538746940614573;  // T: P(|N(0, 1)| > T) = 1/32
+
+inline double normal_level(int j, int g) { return (2.0 * j / g - 1.0) * normal_clamp; }
+
+// The chosen j's, ascending. 2 <= count <= g + 1.
+std::vector<int> normal_levels(int count, int g);
+
+}  // namespace apscope::detail

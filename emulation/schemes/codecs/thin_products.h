@@ -1,0 +1,28 @@
+// Products of a matrix M (rows x columns, row by row) with thin ones, of a few columns: the sums of each number of the result
+// start at 0 and add in the order of the formula, whatever the vector code.
+//
+//      times_thin              out[i, k] = sum over j of M[i, j] Q[j, k]         Q: columns x rank
+//      transposed_times_thin   out[j, k] = sum over i of M[i, j] P[i, k]         P: rows x rank
+//      product_of_thin         M[i, j]   = sum over k of P[i, k] Q[j, k]
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "emulation/schemes/tensor_scheme.h"
+
+namespace apscope::detail {
+
+struct ThinShape {
+    std::size_t rows, columns, rank;
+};
+
+Row times_thin(std::span<const double> m, std::span<const double> q, ThinShape shape);
+Row transposed_times_thin(std::span<const double> m, std::span<const double> p, ThinShape shape);
+Row product_of_thin(std::span<const double> p, std::span<const double> q, ThinShape shape);
+
+// `rank` rows of a thin matrix's columns, which has n rows; and back.
+Row thin_columns(std::span<const double> thin, std::size_t n, std::size_t rank);
+Row thin_from_columns(std::span<const double> by_column, std::size_t n, std::size_t rank);
+
+}  // namespace apscope::detail
