@@ -17,7 +17,7 @@ MODULES = ("_core", "_oracle")  # _oracle exists where MPFR does
 
 
 #: What a key takes by its default: numbers give way to words such as ``best``, words to numbers and formats.
-VALUES = {bool: "bool", int: "float | str", float: "float | str", str: "str | float | FloatFormat"}
+VALUES = {bool: "bool", int: "float | str", float: "float | str", str: "str | float | FloatFormat", type(None): "Projection | None"}
 WORDS = ("rounding", "hop_rounding", "overflow")
 FIRST = {"format": "FloatFormat | str | DTypeLike", "scheme": "Scheme | str", "branches": "Mapping[str, Scheme | str]"}
 
@@ -33,6 +33,7 @@ def scheme_stub() -> str:
         "",
         "from numpy.typing import DTypeLike",
         "",
+        "from ._arrays.projection import Projection",
         "from ._core import FloatFormat",
         "from ._schemes.definitions import SchemeDefinition, SchemeKey, definitions",
         "from ._schemes.lists import all_schemes, main_schemes",

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from numpy.typing import DTypeLike
 
+from ._arrays.projection import Projection
 from ._core import FloatFormat
 from ._schemes.definitions import SchemeDefinition, SchemeKey, definitions
 from ._schemes.lists import all_schemes, main_schemes
@@ -61,6 +62,7 @@ class Unscaled(Scheme):
         self,
         format: FloatFormat | str | DTypeLike,
         *,
+        projection: Projection | None = None,
         rounding: str = "ties_to_even",
         overflow: str = "ieee",
         random_bits: float | str = 32,
@@ -84,6 +86,7 @@ class APS(Scheme):
         unit: str | float | FloatFormat = "tensor",
         frozen: float | str = 0,
         delay: float | str = 0,
+        projection: Projection | None = None,
         rounding: str = "ties_to_even",
         overflow: str = "ieee",
         random_bits: float | str = 32,
@@ -113,6 +116,7 @@ class AdaptiveLossScaling(Scheme):
         upper: float | str = 16,
         interval: float | str = 1,
         headroom: str | float | FloatFormat = "workers",
+        projection: Projection | None = None,
         rounding: str = "ties_to_even",
         overflow: str = "ieee",
         random_bits: float | str = 32,
@@ -133,6 +137,7 @@ class DeepSpeedLossScaling(Scheme):
         min_scale: float | str = 1,
         at_minimum: str | float | FloatFormat = "stop",
         version: float | str = 2025,
+        projection: Projection | None = None,
         rounding: str = "ties_to_even",
         overflow: str = "ieee",
         random_bits: float | str = 32,
@@ -149,6 +154,7 @@ class DynamicLossScaling(Scheme):
         growth: float | str = 2,
         backoff: float | str = 0.5,
         growth_interval: float | str = 2000,
+        projection: Projection | None = None,
         rounding: str = "ties_to_even",
         overflow: str = "ieee",
         random_bits: float | str = 32,
@@ -166,6 +172,7 @@ class EnhancedLossScaling(Scheme):
         backoff: float | str = 0.5,
         growth_interval: float | str = 2000,
         minimum: str | float | FloatFormat = "0:1024",
+        projection: Projection | None = None,
         rounding: str = "stochastic",
         overflow: str = "ieee",
         random_bits: float | str = 32,
@@ -179,6 +186,7 @@ class HFP8(Scheme):
         format: FloatFormat | str | DTypeLike,
         *,
         scale: float | str = 1024,
+        projection: Projection | None = None,
         rounding: str = "ties_to_even",
         overflow: str = "ieee",
         random_bits: float | str = 32,
@@ -194,6 +202,7 @@ class LossScaling(Scheme):
         scale: float | str = 1024,
         headroom: str | float | FloatFormat = "workers",
         rule: str | float | FloatFormat = "ceil",
+        projection: Projection | None = None,
         rounding: str = "ties_to_even",
         overflow: str = "ieee",
         random_bits: float | str = 32,
@@ -210,6 +219,7 @@ class CurrentScaling(Scheme):
         agree: str | float | FloatFormat = "max",
         block: float | str = 0,
         eps: float | str = 0,
+        projection: Projection | None = None,
         rounding: str = "ties_to_even",
         overflow: str = "saturate",
         random_bits: float | str = 32,
@@ -227,6 +237,7 @@ class DelayedScaling(Scheme):
         margin: float | str = 0,
         zero: str | float | FloatFormat = "enter",
         nonfinite: str | float | FloatFormat = "infinity",
+        projection: Projection | None = None,
         rounding: str = "ties_to_even",
         overflow: str = "saturate",
         random_bits: float | str = 32,
@@ -240,6 +251,7 @@ class FP8AllReduce(Scheme):
         format: FloatFormat | str | DTypeLike,
         *,
         headroom: str | float | FloatFormat = "sqrt_workers",
+        projection: Projection | None = None,
         rounding: str = "ties_to_even",
         overflow: str = "saturate",
         random_bits: float | str = 32,
@@ -254,6 +266,7 @@ class MX(Scheme):
         block_format: str | float | FloatFormat = "mxfp8_e4m3",
         block: float | str = 0,
         rule: str | float | FloatFormat = "format",
+        projection: Projection | None = None,
         rounding: str = "ties_to_even",
         random_bits: float | str = 32,
     ) -> None: ...
@@ -262,6 +275,7 @@ class NVFP4(Scheme):
     def __init__(
         self,
         *,
+        projection: Projection | None = None,
         rounding: str = "stochastic",
         rht: bool = True,
         four_over_six: bool = False,
@@ -356,6 +370,7 @@ class IntegerAllReduce(Scheme):
         *,
         bits: float | str = 32,
         chunk: float | str = 256,
+        projection: Projection | None = None,
         rounding: str = "ties_to_even",
         scale: str | float | FloatFormat = "power_of_two",
         random_bits: float | str = 32,

@@ -27,8 +27,8 @@ def test_signatures_have_the_registrys_keys_with_their_defaults(d):
     cls = getattr(schemes, d.class_name)
     parameters = inspect.signature(cls).parameters
     first = first_of(d)
-    assert list(parameters) == [*([first[0]] if first else []), *(key.name for key in d.keys)]
-    assert all(parameters[key.name].kind is inspect.Parameter.KEYWORD_ONLY for key in d.keys)
+    assert [name for name in parameters if name != "projection"] == [*([first[0]] if first else []), *(key.name for key in d.keys)]
+    assert all(p.kind is inspect.Parameter.KEYWORD_ONLY for name, p in parameters.items() if not first or name != first[0])
     assert list(inspect.signature(cls.__init__).parameters)[1:] == list(parameters)
     for key, default in ((key.name, key.default) for key in d.keys):
         value = parameters[key].default
@@ -63,7 +63,7 @@ def test_a_wrong_key_is_told_the_near_one():
     with pytest.raises(TypeError, match="scheme 'aps' has no key 'headrom'; did you mean headroom"):
         APS("e4m3", headrom="one")
     with pytest.raises(TypeError, match="scheme 'qsgd' has no key 'levls'; did you mean levels"):
-        QSGD(levls=3)
+        QSGD(levls=[3])
     with pytest.raises(ValueError, match="unknown scheme 'asp'.*; did you mean aps"):
         Scheme("asp:e4m3")
     with pytest.raises(ValueError, match="unknown format 'e4m3fm'.*; did you mean e4m3fn"):
@@ -82,6 +82,32 @@ def test_a_wrong_value_is_a_value_error():
     for wrong, kind in ((["to_odd"], "list"), (None, "NoneType"), ({"to_odd"}, "set")):
         with pytest.raises(TypeError, match=rf"^rounding=.* is of type {kind}; give text, a number, True or False, or a format$"):
             APS("e4m3", rounding=wrong)
+
+
+@pytest.mark.parametrize("d", CLASSES)
+def test_a_projection_stands_for_the_keys_that_are_its_parts(d):
+    cls, first = getattr(schemes, d.class_name), [first_of(d)[1]] if first_of(d) else []
+    parts = [key.name for key in d.keys if key.name in ("rounding", "overflow", "random_bits")]
+    parameters = list(inspect.signature(cls).parameters)
+    if "rounding" not in parts:
+        with pytest.raises(TypeError, match=f"scheme '{d.name}' has no key"):
+            cls(*first, projection=apscope.Projection())
+        return
+    assert parameters[parameters.index("projection") + 1] == "rounding" and "\nprojection : Projection, optional\n" in cls.__doc__
+    asked = {"rounding": "stochastic", "overflow": "saturate", "random_bits": 8}
+    for given in ({}, {part: asked[part] for part in parts}):
+        projection = apscope.Projection(**given)
+        made = cls(*first, projection=projection)
+        assert made == cls(*first, **{part: getattr(projection, part) for part in parts}) and "projection" not in repr(made)
+    for part in parts:
+        with pytest.raises(ValueError, match=f"^projection and {part} are both given, but one is a part of the other; leave one out$"):
+            cls(*first, projection=projection, **{part: asked[part]})
+    for part, value in {"overflow": "saturate", "underflow": "flush_both", "keep_payload": True}.items():
+        if part not in parts:
+            with pytest.raises(ValueError, match=f"^the projection has {part}={value!r}, which scheme '{d.name}' does not know; leave it at"):
+                cls(*first, projection=apscope.Projection(**{part: value}))
+    with pytest.raises(TypeError, match="^projection is of type str; give a Projection"):
+        cls(*first, projection="to_odd")
 
 
 def test_formats_truth_values_and_dtypes_are_values_of_keys():

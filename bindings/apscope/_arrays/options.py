@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypedDict, TypeVar
 
 from .checks import integer, taken
 from .draws import Draws
-from .projection import FIELDS, Projection
+from .projection import FIELDS, Projection, whole
 
 __all__ = ["CastOptions", "Options", "RoundingOptions", "Settings", "UnderflowOptions"]
 
@@ -126,16 +126,7 @@ class Options:
     def _projection(self, projection: Projection | None, parts: dict[str, Any]) -> Projection:
         if projection is None:
             return Projection(**{name: parts.get(name, self.defaults[name]) for name in FIELDS})
-        if not isinstance(projection, Projection):
-            raise TypeError(f"projection is of type {type(projection).__name__}; give a Projection, such as Projection('toward_zero')")
-        if parts:
-            raise ValueError(f"projection and {next(iter(parts))} are both given, but one is a part of the other; leave one out")
-        for name in FIELDS:
-            if name not in self.known and getattr(projection, name) != self.defaults[name]:
-                raise ValueError(
-                    f"the projection has {name}={getattr(projection, name)!r}, which this function does not know; leave it at {self.defaults[name]!r}"
-                )
-        return projection
+        return whole(projection, parts, self.known, "this function")
 
     def __call__(self, function: Function) -> Function:
         own = inspect.signature(function)

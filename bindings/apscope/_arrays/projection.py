@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Collection
 from typing import Any
 
 from .. import _core
@@ -53,7 +54,8 @@ class Projection:
 
     Notes
     -----
-    Every function that rounds takes one as ``projection=``, or its parts by name, never both.
+    Every function that rounds takes one as ``projection=``, or its parts by name, never both. So does the class of every
+    scheme that has a key ``rounding``.
     Whether a format can do what is asked, such as an overflow to infinity, is looked at when it is
     used.
 
@@ -111,3 +113,23 @@ class Projection:
 
 #: A projection's parts, in the order of the class.
 FIELDS = tuple(f.name for f in dataclasses.fields(Projection))
+
+
+def whole(projection: Any, given: Collection[str], known: Collection[str], what: str) -> Projection:
+    """The projection that a call gave as one value, to what knows some of its parts.
+
+    Raises
+    ------
+    TypeError
+        Something else than a projection.
+    ValueError
+        Parts that were given beside it; a part that is not at its default and not known.
+    """
+    if not isinstance(projection, Projection):
+        raise TypeError(f"projection is of type {type(projection).__name__}; give a Projection, such as Projection('toward_zero')")
+    if given:
+        raise ValueError(f"projection and {next(iter(given))} are both given, but one is a part of the other; leave one out")
+    for f in dataclasses.fields(Projection):
+        if f.name not in known and (value := getattr(projection, f.name)) != f.default:
+            raise ValueError(f"the projection has {f.name}={value!r}, which {what} does not know; leave it at {f.default!r}")
+    return projection

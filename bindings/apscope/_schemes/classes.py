@@ -11,6 +11,7 @@ import numpy as np
 
 from .._arrays.dtypes import is_dtype
 from .._arrays.inputs import as_format
+from .._arrays.projection import FIELDS, whole
 from .._core import FloatFormat
 from .definitions import SchemeDefinition, definitions
 from .scheme import Scheme, as_scheme, spec_of
@@ -26,6 +27,9 @@ _FIRST = {
         "Conditions in order, the last ``else``; docs/schemes.md.",
     ),
 }  # fmt: skip
+
+#: What else is wrong where a projection is taken.
+_NOT_WHOLE = "; a projection together with one of its parts, or with a part that the scheme has no key for"
 
 
 def _value(text: str) -> Any:
@@ -55,11 +59,16 @@ def _text(key: str, value: Any) -> str:
 
 
 def _signature(d: SchemeDefinition) -> inspect.Signature:
-    """Of the constructor without self: what stands first, if anything, and the keys by name alone, with their defaults."""
+    """Of the constructor without self: what stands first, if anything, and the keys by name alone, with their defaults.
+
+    Before the key `rounding` comes the projection that may be given in place of it and of other keys.
+    """
     parameters = []
     if kind := _kind(d):
         parameters.append(inspect.Parameter(_FIRST[kind][0], inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=_FIRST[kind][1]))
     for key in d.keys:
+        if key.name == "rounding":
+            parameters.append(inspect.Parameter("projection", inspect.Parameter.KEYWORD_ONLY, default=None))
         parameters.append(inspect.Parameter(key.name, inspect.Parameter.KEYWORD_ONLY, default=_value(key.default)))
     return inspect.Signature(parameters)
 
@@ -75,7 +84,9 @@ def _arguments(d: SchemeDefinition, given: tuple[Any, ...], keys: dict[str, Any]
     Raises
     ------
     TypeError
-        In one sentence: something missing, too much without a name, a key that the scheme has not.
+        In one sentence: something missing, too much without a name, a projection that is none.
+    ValueError
+        A projection together with one of its parts, or with a part that the scheme has no key for.
     """
     kind, own = _kind(d), d.class_name
     if kind and not given and _FIRST[kind][0] in keys:
@@ -86,7 +97,13 @@ def _arguments(d: SchemeDefinition, given: tuple[Any, ...], keys: dict[str, Any]
     if len(given) > bool(kind):
         known = f"such as {d.keys[0].name}={_value(d.keys[0].default)!r}" if d.keys else "of which it has none"
         raise TypeError(f"{own} takes {f'its {_FIRST[kind][0]} and then ' if kind else ''}keys by name, {known}; {given[bool(kind)]!r} has no name")
-    return given[0] if given else None, {key: _text(key, value) for key, value in keys.items()}
+    names = [key.name for key in d.keys]
+    if "rounding" in names and (projection := keys.pop("projection", None)) is not None:
+        parts = [name for name in FIELDS if name in names]
+        projection = whole(projection, [key for key in keys if key in FIELDS], parts, f"scheme '{d.name}'")
+        keys |= {name: getattr(projection, name) for name in parts}
+    # Of a key that there is not the parser says so, whatever its value.
+    return given[0] if given else None, {key: _text(key, value) if key in names else "" for key, value in keys.items()}
 
 
 def _make_class(d: SchemeDefinition) -> type:
@@ -114,6 +131,9 @@ def _make_class(d: SchemeDefinition) -> type:
         name, annotation, _, meaning = _FIRST[kind]
         doc += [f"{name} : {annotation}", f"    {meaning}"]
     for key in d.keys:
+        if key.name == "rounding":
+            parts = ", ".join(f"`{name}`" for name in FIELDS if name in signature.parameters)
+            doc += ["projection : Projection, optional", f"    {parts} as one value; a call gives it, or these."]
         doc += [f"{key.name} : default {_value(key.default)!r}", f"    {key.meaning[0].upper() + key.meaning[1:]}."]
     doc += [
         "",
@@ -122,7 +142,7 @@ def _make_class(d: SchemeDefinition) -> type:
         "TypeError",
         "    Something missing, or a key that the scheme has not.",
         "ValueError",
-        "    A value that a key does not take.",
+        f"    A value that a key does not take{_NOT_WHOLE if 'projection' in signature.parameters else ''}.",
     ]
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     __init__.__signature__ = signature.replace(parameters=[own, *signature.parameters.values()])  # type: ignore[attr-defined]
