@@ -13,28 +13,67 @@ import sys
 import tempfile
 from pathlib import Path
 
+from apscope import _core, schemes
+
 MODULES = ("_core", "_oracle")  # _oracle exists where MPFR does
 
+#: What stands first in a constructor, and one of its kind to try keys with.
+FIRST = {"format": "FormatLike", "scheme": "Scheme | str", "branches": "Mapping[str, Scheme | str]"}
+GIVEN = {"format": "e4m3", "scheme": "sign", "branches": {"else": "sign"}}
+ROUNDINGS = [name for name in _core.rounding_modes() if name != "stochastic_exact"]  # which is for casts alone
+#: What a parameter takes in every class that has it.
+EVERYWHERE = {
+    "projection": "Projection | None",
+    "rounding": "_Rounding",
+    "hop_rounding": '_Rounding | Literal["same"]',
+    "overflow": "_Overflow",
+}
+#: What neither a default tells nor a number that the parser is tried with: words beside numbers, fewer choices than elsewhere.
+APART = {
+    ("CPD", "input_cast"): "bool | str",
+    ("IntegerAllReduce", "rounding"): 'Literal["ties_to_even", "stochastic"]',
+    ("LossScaling", "scale"): 'float | Literal["best"]',
+    ("NVFP4", "four_over_six"): 'Literal[False, "mse", "mae"]',
+    ("TopK", "index"): 'int | Literal["packed"]',
+}
 
-#: What a key takes by its default: numbers give way to words such as ``best``, words to numbers and formats.
-VALUES = {bool: "bool", int: "float | str", float: "float | str", str: "str | float | FloatFormat", type(None): "Projection | None"}
-WORDS = ("rounding", "hop_rounding", "overflow")
-FIRST = {"format": "FloatFormat | str | DTypeLike", "scheme": "Scheme | str", "branches": "Mapping[str, Scheme | str]"}
+
+def annotation(made: type, p: inspect.Parameter) -> str:
+    """What a parameter of a scheme class takes: values such as its default, and the numbers or formats that the parser is found to take besides."""
+    if p.kind is not p.KEYWORD_ONLY:
+        return FIRST[p.name]
+    if found := APART.get((made.__name__, p.name)) or EVERYWHERE.get(p.name):
+        return found
+    if isinstance(p.default, bool):
+        return "bool"
+
+    def takes(value: object) -> bool:
+        try:
+            made(*(GIVEN[name] for name in inspect.signature(made).parameters if name in GIVEN), **{p.name: value})
+        except ValueError:
+            return False
+        return True
+
+    kinds = []
+    if isinstance(p.default, float) or takes(0.25) or takes(1.5):
+        kinds = ["float"]
+    elif isinstance(p.default, int) or takes(8):
+        kinds = ["int"]
+    if isinstance(p.default, str):
+        kinds.append("FormatLike" if takes("fp16") else "str")
+    return " | ".join(kinds)
 
 
 def scheme_stub() -> str:
     """apscope.schemes for type checkers and editors: every class with what its constructor takes."""
-    from apscope import schemes
-
     lines = [
         '"""Written by .ci/stubs.py: make stubs."""',
         "",
         "from collections.abc import Mapping",
+        "from typing import Literal, TypeAlias",
         "",
-        "from numpy.typing import DTypeLike",
-        "",
+        "from ._arrays.inputs import FormatLike",
         "from ._arrays.projection import Projection",
-        "from ._core import FloatFormat",
         "from ._schemes.definitions import SchemeDefinition, SchemeKey, definitions",
         "from ._schemes.lists import all_schemes, main_schemes",
         "from ._schemes.scheme import Scheme, as_scheme, define",
@@ -42,6 +81,9 @@ def scheme_stub() -> str:
         "__all__ = [",
         *(f'    "{name}",' for name in schemes.__all__),
         "]",
+        "",
+        *("_Rounding: TypeAlias = Literal[", *(f'    "{name}",' for name in ROUNDINGS), "]"),
+        *("_Overflow: TypeAlias = Literal[", *(f'    "{name}",' for name in _core.overflow_modes()), "]"),
     ]
     for name in schemes.__all__:
         made = getattr(schemes, name)
@@ -49,14 +91,10 @@ def scheme_stub() -> str:
             continue
         taken = ["self"]
         for p in inspect.signature(made).parameters.values():
-            if p.kind is not p.KEYWORD_ONLY:
-                taken.append(f"{p.name}: {FIRST[p.name]}")
-                continue
-            if "*" not in taken:
+            if p.kind is p.KEYWORD_ONLY and "*" not in taken:
                 taken.append("*")
-            taken.append(
-                f"{p.name}: {'str' if p.name in WORDS else VALUES[type(p.default)]} = {json.dumps(p.default) if isinstance(p.default, str) else repr(p.default)}"
-            )
+            default = "" if p.default is p.empty else f" = {json.dumps(p.default) if isinstance(p.default, str) else repr(p.default)}"
+            taken.append(f"{p.name}: {annotation(made, p)}{default}")
         one = f"    def __init__({', '.join(taken)}) -> None: ..."
         several = ["    def __init__(", *(f"        {t}," for t in taken), "    ) -> None: ..."]
         lines += ["", f"class {name}(Scheme):", *([one] if len(one) <= 140 else several)]

@@ -13,7 +13,7 @@ import numpy as np
 
 from ._arrays.casts import decode, quantize
 from ._arrays.dtypes import is_dtype
-from ._arrays.inputs import as_format
+from ._arrays.inputs import FormatLike, as_format
 from ._arrays.options import Options, RoundingOptions
 from ._core import FloatFormat
 from ._formats.blackbox import cast_of, name_of, run_cast, same
@@ -60,7 +60,7 @@ def pack_formats() -> list[str]:
     return [name for name, f in named_formats().items() if f.storage_bits <= 16]
 
 
-def inputs_of(format: FloatFormat | str) -> np.ndarray:
+def inputs_of(format: FormatLike) -> np.ndarray:
     """The pack's inputs for a format of at most 16 bits.
 
     Parameters
@@ -104,7 +104,7 @@ def inputs_of(format: FloatFormat | str) -> np.ndarray:
     return np.unique(np.concatenate([bits, bits | 0x80000000])).astype("<u4")
 
 
-def expected(inputs: np.ndarray, format: FloatFormat | str, rounding: str, overflow: str) -> np.ndarray:
+def expected(inputs: np.ndarray, format: FormatLike, rounding: str, overflow: str) -> np.ndarray:
     """The fp32 patterns of the results; every NaN is 0x7FC00000."""
     y = quantize(inputs.astype(np.uint32).view(np.float32), format, rounding=rounding, overflow=overflow)
     bits = y.view(np.uint32).copy()
@@ -211,7 +211,7 @@ class Check:
 
 
 @CHECK
-def check(directory: str | Path, cast: Any, *, format: str | None = None, **options: Unpack[RoundingOptions]) -> Check:
+def check(directory: str | Path, cast: Any, *, format: FormatLike | None = None, **options: Unpack[RoundingOptions]) -> Check:
     """Run a cast on a pack.
 
     Parameters

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ._arrays.checks import integer
-from ._arrays.inputs import as_format
+from ._arrays.inputs import FormatLike, as_format
 from ._arrays.projection import Projection
 from ._core import FloatFormat
 
@@ -27,7 +27,7 @@ VERSIONS = ("v4.0", "2026-07")
 
 
 def projection(
-    format: FloatFormat | str,
+    format: FormatLike,
     rounding: str = "NearestTiesToEven",
     saturation: str = "SatNone",
     *,

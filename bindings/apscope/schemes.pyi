@@ -1,11 +1,10 @@
 """Written by .ci/stubs.py: make stubs."""
 
 from collections.abc import Mapping
+from typing import Literal, TypeAlias
 
-from numpy.typing import DTypeLike
-
+from ._arrays.inputs import FormatLike
 from ._arrays.projection import Projection
-from ._core import FloatFormat
 from ._schemes.definitions import SchemeDefinition, SchemeKey, definitions
 from ._schemes.lists import all_schemes, main_schemes
 from ._schemes.scheme import Scheme, as_scheme, define
@@ -57,21 +56,43 @@ __all__ = [
     "ZeroBlocks",
 ]
 
+_Rounding: TypeAlias = Literal[
+    "ties_to_even",
+    "ties_to_away",
+    "ties_to_zero",
+    "toward_zero",
+    "toward_positive",
+    "toward_negative",
+    "away_from_zero",
+    "to_odd",
+    "stochastic",
+    "stochastic_b",
+    "stochastic_c",
+    "stochastic_equal",
+]
+_Overflow: TypeAlias = Literal[
+    "ieee",
+    "saturate",
+    "propagate",
+    "infinity",
+    "nan",
+]
+
 class Unscaled(Scheme):
     def __init__(
         self,
-        format: FloatFormat | str | DTypeLike,
+        format: FormatLike,
         *,
         projection: Projection | None = None,
-        rounding: str = "ties_to_even",
-        overflow: str = "ieee",
-        random_bits: float | str = 32,
-        accumulate: str | float | FloatFormat = "format",
-        hop_rounding: str = "same",
+        rounding: _Rounding = "ties_to_even",
+        overflow: _Overflow = "ieee",
+        random_bits: int = 32,
+        accumulate: FormatLike = "format",
+        hop_rounding: _Rounding | Literal["same"] = "same",
     ) -> None: ...
 
 class ErrorFeedback(Scheme):
-    def __init__(self, scheme: Scheme | str, *, decay: float | str = 1) -> None: ...
+    def __init__(self, scheme: Scheme | str, *, decay: float = 1) -> None: ...
 
 class Hybrid(Scheme):
     def __init__(self, branches: Mapping[str, Scheme | str]) -> None: ...
@@ -79,196 +100,189 @@ class Hybrid(Scheme):
 class APS(Scheme):
     def __init__(
         self,
-        format: FloatFormat | str | DTypeLike,
+        format: FormatLike,
         *,
-        headroom: str | float | FloatFormat = "workers",
-        rule: str | float | FloatFormat = "ceil",
-        unit: str | float | FloatFormat = "tensor",
-        frozen: float | str = 0,
-        delay: float | str = 0,
+        headroom: str = "workers",
+        rule: str = "ceil",
+        unit: int | str = "tensor",
+        frozen: int = 0,
+        delay: int = 0,
         projection: Projection | None = None,
-        rounding: str = "ties_to_even",
-        overflow: str = "ieee",
-        random_bits: float | str = 32,
-        accumulate: str | float | FloatFormat = "format",
-        hop_rounding: str = "same",
+        rounding: _Rounding = "ties_to_even",
+        overflow: _Overflow = "ieee",
+        random_bits: int = 32,
+        accumulate: FormatLike = "format",
+        hop_rounding: _Rounding | Literal["same"] = "same",
     ) -> None: ...
 
 class CPD(Scheme):
-    def __init__(
-        self,
-        format: FloatFormat | str | DTypeLike,
-        *,
-        aps: bool = True,
-        kahan: bool = False,
-        input_cast: str | float | FloatFormat = "as_aps",
-    ) -> None: ...
+    def __init__(self, format: FormatLike, *, aps: bool = True, kahan: bool = False, input_cast: bool | str = "as_aps") -> None: ...
 
 class AdaptiveLossScaling(Scheme):
     def __init__(
         self,
-        format: FloatFormat | str | DTypeLike,
+        format: FormatLike,
         *,
-        distribution: str | float | FloatFormat = "lognormal",
-        target: float | str = 0.001,
-        u_min: str | float | FloatFormat = "format",
-        u_max: str | float | FloatFormat = "format",
-        upper: float | str = 16,
-        interval: float | str = 1,
-        headroom: str | float | FloatFormat = "workers",
+        distribution: str = "lognormal",
+        target: float = 0.001,
+        u_min: float | str = "format",
+        u_max: float | str = "format",
+        upper: float = 16,
+        interval: int = 1,
+        headroom: str = "workers",
         projection: Projection | None = None,
-        rounding: str = "ties_to_even",
-        overflow: str = "ieee",
-        random_bits: float | str = 32,
-        accumulate: str | float | FloatFormat = "format",
-        hop_rounding: str = "same",
+        rounding: _Rounding = "ties_to_even",
+        overflow: _Overflow = "ieee",
+        random_bits: int = 32,
+        accumulate: FormatLike = "format",
+        hop_rounding: _Rounding | Literal["same"] = "same",
     ) -> None: ...
 
 class DeepSpeedLossScaling(Scheme):
     def __init__(
         self,
-        format: FloatFormat | str | DTypeLike,
+        format: FormatLike,
         *,
-        init: str | float | FloatFormat = "auto",
-        factor: float | str = 2,
-        window: float | str = 1000,
-        hysteresis: float | str = 2,
+        init: float | str = "auto",
+        factor: float = 2,
+        window: int = 1000,
+        hysteresis: int = 2,
         consecutive_hysteresis: bool = False,
-        min_scale: float | str = 1,
-        at_minimum: str | float | FloatFormat = "stop",
-        version: float | str = 2025,
+        min_scale: float = 1,
+        at_minimum: str = "stop",
+        version: int = 2025,
         projection: Projection | None = None,
-        rounding: str = "ties_to_even",
-        overflow: str = "ieee",
-        random_bits: float | str = 32,
-        accumulate: str | float | FloatFormat = "format",
-        hop_rounding: str = "same",
+        rounding: _Rounding = "ties_to_even",
+        overflow: _Overflow = "ieee",
+        random_bits: int = 32,
+        accumulate: FormatLike = "format",
+        hop_rounding: _Rounding | Literal["same"] = "same",
     ) -> None: ...
 
 class DynamicLossScaling(Scheme):
     def __init__(
         self,
-        format: FloatFormat | str | DTypeLike,
+        format: FormatLike,
         *,
-        init: str | float | FloatFormat = "auto",
-        growth: float | str = 2,
-        backoff: float | str = 0.5,
-        growth_interval: float | str = 2000,
+        init: float | str = "auto",
+        growth: float = 2,
+        backoff: float = 0.5,
+        growth_interval: int = 2000,
         projection: Projection | None = None,
-        rounding: str = "ties_to_even",
-        overflow: str = "ieee",
-        random_bits: float | str = 32,
-        accumulate: str | float | FloatFormat = "format",
-        hop_rounding: str = "same",
+        rounding: _Rounding = "ties_to_even",
+        overflow: _Overflow = "ieee",
+        random_bits: int = 32,
+        accumulate: FormatLike = "format",
+        hop_rounding: _Rounding | Literal["same"] = "same",
     ) -> None: ...
 
 class EnhancedLossScaling(Scheme):
     def __init__(
         self,
-        format: FloatFormat | str | DTypeLike,
+        format: FormatLike,
         *,
-        init: str | float | FloatFormat = "auto",
-        growth: float | str = 2,
-        backoff: float | str = 0.5,
-        growth_interval: float | str = 2000,
-        minimum: str | float | FloatFormat = "0:1024",
+        init: float | str = "auto",
+        growth: float = 2,
+        backoff: float = 0.5,
+        growth_interval: int = 2000,
+        minimum: str = "0:1024",
         projection: Projection | None = None,
-        rounding: str = "stochastic",
-        overflow: str = "ieee",
-        random_bits: float | str = 32,
-        accumulate: str | float | FloatFormat = "format",
-        hop_rounding: str = "same",
+        rounding: _Rounding = "stochastic",
+        overflow: _Overflow = "ieee",
+        random_bits: int = 32,
+        accumulate: FormatLike = "format",
+        hop_rounding: _Rounding | Literal["same"] = "same",
     ) -> None: ...
 
 class HFP8(Scheme):
     def __init__(
         self,
-        format: FloatFormat | str | DTypeLike,
+        format: FormatLike,
         *,
-        scale: float | str = 1024,
+        scale: float = 1024,
         projection: Projection | None = None,
-        rounding: str = "ties_to_even",
-        overflow: str = "ieee",
-        random_bits: float | str = 32,
-        accumulate: str | float | FloatFormat = "dlfloat16",
-        hop_rounding: str = "same",
+        rounding: _Rounding = "ties_to_even",
+        overflow: _Overflow = "ieee",
+        random_bits: int = 32,
+        accumulate: FormatLike = "dlfloat16",
+        hop_rounding: _Rounding | Literal["same"] = "same",
     ) -> None: ...
 
 class LossScaling(Scheme):
     def __init__(
         self,
-        format: FloatFormat | str | DTypeLike,
+        format: FormatLike,
         *,
-        scale: float | str = 1024,
-        headroom: str | float | FloatFormat = "workers",
-        rule: str | float | FloatFormat = "ceil",
+        scale: float | Literal["best"] = 1024,
+        headroom: str = "workers",
+        rule: str = "ceil",
         projection: Projection | None = None,
-        rounding: str = "ties_to_even",
-        overflow: str = "ieee",
-        random_bits: float | str = 32,
-        accumulate: str | float | FloatFormat = "format",
-        hop_rounding: str = "same",
+        rounding: _Rounding = "ties_to_even",
+        overflow: _Overflow = "ieee",
+        random_bits: int = 32,
+        accumulate: FormatLike = "format",
+        hop_rounding: _Rounding | Literal["same"] = "same",
     ) -> None: ...
 
 class CurrentScaling(Scheme):
     def __init__(
         self,
-        format: FloatFormat | str | DTypeLike,
+        format: FormatLike,
         *,
         pow2: bool = False,
-        agree: str | float | FloatFormat = "max",
-        block: float | str = 0,
-        eps: float | str = 0,
+        agree: str = "max",
+        block: int = 0,
+        eps: float = 0,
         projection: Projection | None = None,
-        rounding: str = "ties_to_even",
-        overflow: str = "saturate",
-        random_bits: float | str = 32,
-        accumulate: str | float | FloatFormat = "fp32",
-        hop_rounding: str = "same",
+        rounding: _Rounding = "ties_to_even",
+        overflow: _Overflow = "saturate",
+        random_bits: int = 32,
+        accumulate: FormatLike = "fp32",
+        hop_rounding: _Rounding | Literal["same"] = "same",
     ) -> None: ...
 
 class DelayedScaling(Scheme):
     def __init__(
         self,
-        format: FloatFormat | str | DTypeLike,
+        format: FormatLike,
         *,
-        history: float | str = 1024,
-        algo: str | float | FloatFormat = "max",
-        margin: float | str = 0,
-        zero: str | float | FloatFormat = "enter",
-        nonfinite: str | float | FloatFormat = "infinity",
+        history: int = 1024,
+        algo: str = "max",
+        margin: int = 0,
+        zero: str = "enter",
+        nonfinite: str = "infinity",
         projection: Projection | None = None,
-        rounding: str = "ties_to_even",
-        overflow: str = "saturate",
-        random_bits: float | str = 32,
-        accumulate: str | float | FloatFormat = "fp32",
-        hop_rounding: str = "same",
+        rounding: _Rounding = "ties_to_even",
+        overflow: _Overflow = "saturate",
+        random_bits: int = 32,
+        accumulate: FormatLike = "fp32",
+        hop_rounding: _Rounding | Literal["same"] = "same",
     ) -> None: ...
 
 class FP8AllReduce(Scheme):
     def __init__(
         self,
-        format: FloatFormat | str | DTypeLike,
+        format: FormatLike,
         *,
-        headroom: str | float | FloatFormat = "sqrt_workers",
+        headroom: str = "sqrt_workers",
         projection: Projection | None = None,
-        rounding: str = "ties_to_even",
-        overflow: str = "saturate",
-        random_bits: float | str = 32,
-        accumulate: str | float | FloatFormat = "format",
-        hop_rounding: str = "same",
+        rounding: _Rounding = "ties_to_even",
+        overflow: _Overflow = "saturate",
+        random_bits: int = 32,
+        accumulate: FormatLike = "format",
+        hop_rounding: _Rounding | Literal["same"] = "same",
     ) -> None: ...
 
 class MX(Scheme):
     def __init__(
         self,
         *,
-        block_format: str | float | FloatFormat = "mxfp8_e4m3",
-        block: float | str = 0,
-        rule: str | float | FloatFormat = "format",
+        block_format: str = "mxfp8_e4m3",
+        block: int = 0,
+        rule: str = "format",
         projection: Projection | None = None,
-        rounding: str = "ties_to_even",
-        random_bits: float | str = 32,
+        rounding: _Rounding = "ties_to_even",
+        random_bits: int = 32,
     ) -> None: ...
 
 class NVFP4(Scheme):
@@ -276,117 +290,94 @@ class NVFP4(Scheme):
         self,
         *,
         projection: Projection | None = None,
-        rounding: str = "stochastic",
+        rounding: _Rounding = "stochastic",
         rht: bool = True,
-        four_over_six: bool = False,
-        agree: str | float | FloatFormat = "max",
-        random_bits: float | str = 32,
+        four_over_six: Literal[False, "mse", "mae"] = False,
+        agree: str = "max",
+        random_bits: int = 32,
     ) -> None: ...
 
 class BitCentering(Scheme):
-    def __init__(
-        self,
-        *,
-        bits: float | str = 8,
-        mu: float | str = 0.1,
-        period: float | str = 10,
-        random_bits: float | str = 32,
-    ) -> None: ...
+    def __init__(self, *, bits: int = 8, mu: float = 0.1, period: int = 10, random_bits: int = 32) -> None: ...
 
 class FracTrain(Scheme):
     def __init__(
         self,
         *,
-        bits: str | float | FloatFormat = "6/6/8/8",
-        epsilon: float | str = 0.05,
-        alpha: float | str = 0.3,
-        least_scale: float | str = 1e-08,
-        random_bits: float | str = 32,
+        bits: int | str = "6/6/8/8",
+        epsilon: float = 0.05,
+        alpha: float = 0.3,
+        least_scale: float = 1e-08,
+        random_bits: int = 32,
     ) -> None: ...
 
 class Natural(Scheme):
-    def __init__(self, *, random_bits: float | str = 32) -> None: ...
+    def __init__(self, *, random_bits: int = 32) -> None: ...
 
 class QSGD(Scheme):
-    def __init__(
-        self,
-        *,
-        levels: float | str = 7,
-        bucket: float | str = 512,
-        random_bits: float | str = 32,
-        norm: str | float | FloatFormat = "l2",
-        code: str | float | FloatFormat = "fixed",
-    ) -> None: ...
+    def __init__(self, *, levels: int = 7, bucket: int = 512, random_bits: int = 32, norm: str = "l2", code: str = "fixed") -> None: ...
 
 class Stochastic(Scheme):
-    def __init__(self, format: FloatFormat | str | DTypeLike, *, random_bits: float | str = 32, overflow: str = "ieee") -> None: ...
+    def __init__(self, format: FormatLike, *, random_bits: int = 32, overflow: _Overflow = "ieee") -> None: ...
 
 class TernGrad(Scheme):
-    def __init__(self, *, clip: float | str = 2.5, random_bits: float | str = 32) -> None: ...
+    def __init__(self, *, clip: float = 2.5, random_bits: int = 32) -> None: ...
 
 class ZipML(Scheme):
     def __init__(
         self,
         *,
-        levels: float | str = 16,
-        bucket: float | str = 0,
-        method: str | float | FloatFormat = "candidates",
-        candidates: float | str = 512,
-        random_bits: float | str = 32,
+        levels: int = 16,
+        bucket: int = 0,
+        method: str = "candidates",
+        candidates: int = 512,
+        random_bits: int = 32,
     ) -> None: ...
 
 class Birder(Scheme):
-    def __init__(self, *, beta: float | str = 0.9, amsgrad: bool = False, group: float | str = 1) -> None: ...
+    def __init__(self, *, beta: float = 0.9, amsgrad: bool = False, group: int = 1) -> None: ...
 
 class Multipoint(Scheme):
-    def __init__(
-        self,
-        *,
-        bits: float | str = 4,
-        points: float | str = 2,
-        nmse: float | str = 0,
-        search: float | str = 16,
-        zero: bool = True,
-    ) -> None: ...
+    def __init__(self, *, bits: int = 4, points: int = 2, nmse: float = 0, search: int = 16, zero: bool = True) -> None: ...
 
 class OneBitAdam(Scheme):
-    def __init__(self, *, beta1: float | str = 0.9, warmup: float | str = 0, warmup_format: str | float | FloatFormat = "fp32") -> None: ...
+    def __init__(self, *, beta1: float = 0.9, warmup: int = 0, warmup_format: FormatLike = "fp32") -> None: ...
 
 class Sign(Scheme):
-    def __init__(self, *, scale: str | float | FloatFormat = "l1", padding: str | float | FloatFormat = "none") -> None: ...
+    def __init__(self, *, scale: str = "l1", padding: str = "none") -> None: ...
 
 class SignVote(Scheme):
-    def __init__(self, *, momentum: float | str = 0, tie: str | float | FloatFormat = "plus") -> None: ...
+    def __init__(self, *, momentum: float = 0, tie: str = "plus") -> None: ...
 
 class Residual(Scheme):
-    def __init__(self, scheme: Scheme | str, *, points: float | str = 2, nmse: float | str = 0) -> None: ...
+    def __init__(self, scheme: Scheme | str, *, points: int = 2, nmse: float = 0) -> None: ...
 
 class FFTSparse(Scheme):
-    def __init__(self, *, keep: float | str = 0.15, bits: float | str = 8, mantissa: float | str = 3, bucket: float | str = 0) -> None: ...
+    def __init__(self, *, keep: float = 0.15, bits: int = 8, mantissa: int = 3, bucket: int = 0) -> None: ...
 
 class IntegerAllReduce(Scheme):
     def __init__(
         self,
         *,
-        bits: float | str = 32,
-        chunk: float | str = 256,
+        bits: int = 32,
+        chunk: int = 256,
         projection: Projection | None = None,
-        rounding: str = "ties_to_even",
-        scale: str | float | FloatFormat = "power_of_two",
-        random_bits: float | str = 32,
+        rounding: Literal["ties_to_even", "stochastic"] = "ties_to_even",
+        scale: str = "power_of_two",
+        random_bits: int = 32,
     ) -> None: ...
 
 class PowerSGD(Scheme):
-    def __init__(self, *, rank: float | str = 2) -> None: ...
+    def __init__(self, *, rank: int = 2) -> None: ...
 
 class RandomK(Scheme):
-    def __init__(self, *, keep: float | str = 0.01, scale: bool = True) -> None: ...
+    def __init__(self, *, keep: float = 0.01, scale: bool = True) -> None: ...
 
 class THC(Scheme):
-    def __init__(self, *, bits: float | str = 4, granularity: float | str = 30) -> None: ...
+    def __init__(self, *, bits: int = 4, granularity: int = 30) -> None: ...
 
 class TopK(Scheme):
-    def __init__(self, *, keep: float | str = 0.01, index: float | str = 32) -> None: ...
+    def __init__(self, *, keep: float = 0.01, index: int | Literal["packed"] = 32) -> None: ...
 
 class ZeroBlocks(Scheme):
-    def __init__(self, *, block: float | str = 256) -> None: ...
+    def __init__(self, *, block: int = 256) -> None: ...

@@ -1,10 +1,6 @@
 """Constructors of the scheme classes: real signatures, defaults that mean nothing, one sentence for what is wrong."""
 
 import inspect
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -151,21 +147,3 @@ def test_a_notebook_completes_what_has_been_imported(typed, offered):
 def test_an_editor_completes_what_has_not_run(typed, offered):
     jedi = pytest.importorskip("jedi")
     assert offered in {c.name for c in jedi.Script(typed).complete()}
-
-
-def test_a_type_checker_knows_the_keys(tmp_path):
-    pytest.importorskip("mypy")
-    program = tmp_path / "program.py"
-    program.write_text(
-        "import apscope\n"
-        "reveal_type(apscope.schemes.APS('e4m3', rounding='stochastic', frozen=3))\n"
-        "apscope.schemes.APS('e4m3', roundin='stochastic')\n"
-        "apscope.schemes.APS('e4m3', rounding=3)\n"
-        "apscope.quantize([1.0], 'e4m3', ruonding='to_odd')\n"
-        "apscope.quantize([1.0], 'e4m3', projection=apscope.Projection('to_odd'), threads=2)\n"
-    )
-    command = [sys.executable, "-m", "mypy", "--follow-imports=silent", "--cache-dir", str(tmp_path / "cache"), str(program)]
-    said = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "MYPYPATH": str(Path(apscope.__file__).parents[1])}).stdout
-    lines = [line.split("program.py:")[1] for line in said.splitlines() if "program.py:" in line and "defined in" not in line]
-    assert 'Revealed type is "apscope.schemes.APS"' in lines[0]
-    assert [line.split(":")[0] for line in lines[1:]] == ["3", "4", "5"], said

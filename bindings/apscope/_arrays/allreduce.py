@@ -7,9 +7,8 @@ from typing import Any, Unpack
 import numpy as np
 
 from .. import _core
-from .._core import FloatFormat
 from .checks import text
-from .inputs import _input, _like, _narrow, _on_gpu, as_format
+from .inputs import FormatLike, _input, _like, _narrow, _on_gpu, as_format
 from .options import Options, RoundingOptions
 
 __all__ = ["allreduce"]
@@ -20,10 +19,10 @@ ALLREDUCE = Options(RoundingOptions)
 @ALLREDUCE
 def allreduce(
     x: Any,
-    format: FloatFormat | str,
+    format: FormatLike,
     *,
     topology: str = "sequential",
-    accumulate: FloatFormat | str | None = None,
+    accumulate: FormatLike | None = None,
     hop_rounding: str | None = None,
     input_cast: bool = True,
     **options: Unpack[RoundingOptions],

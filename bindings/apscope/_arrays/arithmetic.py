@@ -9,7 +9,7 @@ import numpy as np
 from .. import _core
 from .._core import FloatFormat
 from .._docstrings import with_sections
-from .inputs import _input, _is_torch, _narrow, _pandas_kind, _run, _widened, as_format
+from .inputs import FormatLike, _input, _is_torch, _narrow, _pandas_kind, _run, _widened, as_format
 from .options import Options, UnderflowOptions
 
 __all__ = ["add", "divide", "fma", "multiply", "sqrt", "subtract"]
@@ -75,7 +75,7 @@ def _shape_of_all(arrays: dict[str, np.ndarray]) -> tuple[int, ...]:
         raise ValueError(f"{shapes}: they do not broadcast together") from None
 
 
-def _elementwise(operation: str, operands: dict[str, Any], format: FloatFormat | str, out: Any, options: UnderflowOptions) -> Any:
+def _elementwise(operation: str, operands: dict[str, Any], format: FormatLike, out: Any, options: UnderflowOptions) -> Any:
     f, s = as_format(format), ARITHMETIC.settings(options)
     arrays = {what: _operand(x, what) for what, x in operands.items()}
     shape = _shape_of_all(arrays)
@@ -95,7 +95,7 @@ def _elementwise(operation: str, operands: dict[str, Any], format: FloatFormat |
 
 
 @ARITHMETIC
-def add(a: Any, b: Any, format: FloatFormat | str, *, out: Any = None, **options: Unpack[UnderflowOptions]) -> Any:
+def add(a: Any, b: Any, format: FormatLike, *, out: Any = None, **options: Unpack[UnderflowOptions]) -> Any:
     """a + b, computed exactly and rounded once to a format.
 
     Parameters
@@ -167,7 +167,7 @@ ValueError, TypeError
 
 @ARITHMETIC
 @_as_add
-def subtract(a: Any, b: Any, format: FloatFormat | str, *, out: Any = None, **options: Unpack[UnderflowOptions]) -> Any:
+def subtract(a: Any, b: Any, format: FormatLike, *, out: Any = None, **options: Unpack[UnderflowOptions]) -> Any:
     """a - b, computed exactly and rounded once to a format.
 
     Signs of zero, infinities and NaN are those of `add`.
@@ -183,7 +183,7 @@ def subtract(a: Any, b: Any, format: FloatFormat | str, *, out: Any = None, **op
 
 @ARITHMETIC
 @_as_add
-def multiply(a: Any, b: Any, format: FloatFormat | str, *, out: Any = None, **options: Unpack[UnderflowOptions]) -> Any:
+def multiply(a: Any, b: Any, format: FormatLike, *, out: Any = None, **options: Unpack[UnderflowOptions]) -> Any:
     """a * b, computed exactly and rounded once to a format.
 
     0 * inf is NaN.
@@ -199,7 +199,7 @@ def multiply(a: Any, b: Any, format: FloatFormat | str, *, out: Any = None, **op
 
 @ARITHMETIC
 @_as_add
-def divide(a: Any, b: Any, format: FloatFormat | str, *, out: Any = None, **options: Unpack[UnderflowOptions]) -> Any:
+def divide(a: Any, b: Any, format: FormatLike, *, out: Any = None, **options: Unpack[UnderflowOptions]) -> Any:
     """a / b, computed exactly and rounded once to a format.
 
     As in IEEE 754, 0 / 0 and inf / inf are NaN
@@ -217,7 +217,7 @@ def divide(a: Any, b: Any, format: FloatFormat | str, *, out: Any = None, **opti
 
 @ARITHMETIC
 @_as_add
-def sqrt(a: Any, format: FloatFormat | str, *, out: Any = None, **options: Unpack[UnderflowOptions]) -> Any:
+def sqrt(a: Any, format: FormatLike, *, out: Any = None, **options: Unpack[UnderflowOptions]) -> Any:
     """The square root, computed exactly and rounded once to a format.
 
     The root of -0 is -0, of other negative numbers NaN.
@@ -233,7 +233,7 @@ def sqrt(a: Any, format: FloatFormat | str, *, out: Any = None, **options: Unpac
 
 @ARITHMETIC
 @_as_add
-def fma(a: Any, b: Any, c: Any, format: FloatFormat | str, *, out: Any = None, **options: Unpack[UnderflowOptions]) -> Any:
+def fma(a: Any, b: Any, c: Any, format: FormatLike, *, out: Any = None, **options: Unpack[UnderflowOptions]) -> Any:
     """a * b + c, computed exactly and rounded once to a format.
 
     Signs of zero, infinities and NaN are those of `add`.

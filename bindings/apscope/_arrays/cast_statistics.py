@@ -8,8 +8,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from .. import _core
-from .._core import FloatFormat
-from .inputs import _input, _on_gpu, _run, as_format
+from .inputs import FormatLike, _input, _on_gpu, _run, as_format
 from .options import Options, RoundingOptions
 
 __all__ = ["CastStatistics", "cast_statistics"]
@@ -57,7 +56,7 @@ class CastStatistics:
 
 
 @CAST_STATISTICS
-def cast_statistics(x: Any, format: FloatFormat | str, *, out: Any = None, **options: Unpack[RoundingOptions]) -> CastStatistics:
+def cast_statistics(x: Any, format: FormatLike, *, out: Any = None, **options: Unpack[RoundingOptions]) -> CastStatistics:
     """Round every element to a value of a format and describe the errors.
 
     One pass over the numbers: the cast and its statistics together cost little more than the cast.

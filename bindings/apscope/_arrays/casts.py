@@ -12,6 +12,7 @@ from .. import _core
 from .._core import FloatFormat
 from .checks import flag, integer, taken
 from .inputs import (
+    FormatLike,
     _as_array,
     _input,
     _is_torch,
@@ -99,7 +100,7 @@ def _round_integers(a: np.ndarray, f: FloatFormat, s: Settings, random: Any) -> 
 
 
 @QUANTIZE
-def quantize(x: Any, format: FloatFormat | str, *, random: Any = None, out: Any = None, **options: Unpack[CastOptions]) -> Any:
+def quantize(x: Any, format: FormatLike, *, random: Any = None, out: Any = None, **options: Unpack[CastOptions]) -> Any:
     """Round every element to a value of a format.
 
     Parameters
@@ -162,7 +163,7 @@ def _code_dtype(f: FloatFormat) -> np.dtype:
 
 
 @ENCODE
-def encode(x: Any, format: FloatFormat | str, *, random: Any = None, nan: int | None = None, out: Any = None, **options: Unpack[CastOptions]) -> Any:
+def encode(x: Any, format: FormatLike, *, random: Any = None, nan: int | None = None, out: Any = None, **options: Unpack[CastOptions]) -> Any:
     """Round every element to a format and give the codes.
 
     Parameters
@@ -196,7 +197,7 @@ def encode(x: Any, format: FloatFormat | str, *, random: Any = None, nan: int | 
     return _run(lambda flat: call(_core.encode, flat, code), x, _code_dtype(f), out, values.shape)
 
 
-def decode(codes: Any, format: FloatFormat | str, *, keep_payload: bool = False, out: Any = None, threads: int = 1) -> Any:
+def decode(codes: Any, format: FormatLike, *, keep_payload: bool = False, out: Any = None, threads: int = 1) -> Any:
     """The values of codes.
 
     Parameters

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["dtype_bits", "dtype_name", "is_dtype", "is_torch_dtype", "numpy_dtype"]
+__all__ = ["TorchDtype", "dtype_bits", "dtype_name", "is_dtype", "is_torch_dtype", "numpy_dtype"]
+
+
+class TorchDtype(Protocol):
+    """A dtype of torch, for type checkers."""
+
+    is_floating_point: bool
+    itemsize: int
 
 
 def is_torch_dtype(what: Any) -> bool:

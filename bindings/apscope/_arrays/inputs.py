@@ -11,9 +11,12 @@ import numpy as np
 
 from .. import _core
 from .._core import FloatFormat
-from .dtypes import dtype_name, is_dtype, numpy_dtype
+from .dtypes import TorchDtype, dtype_name, is_dtype, numpy_dtype
 
-__all__ = ["as_format", "beyond_float64"]
+__all__ = ["FormatLike", "as_format", "beyond_float64"]
+
+#: What `as_format` takes, as far as types tell: which dtypes are floating-point ones, they do not.
+FormatLike = FloatFormat | str | np.dtype | type[np.generic] | TorchDtype
 
 
 def as_format(format: Any) -> FloatFormat:

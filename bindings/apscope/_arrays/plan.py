@@ -8,8 +8,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from .. import _core
-from .._core import FloatFormat
-from .inputs import as_format
+from .inputs import FormatLike, as_format
 from .options import CastOptions, Options
 
 __all__ = ["Plan", "plan"]
@@ -95,13 +94,13 @@ class Plan:
 @PLAN
 def plan(
     operation: str,
-    format: FloatFormat | str,
+    format: FormatLike,
     *,
     dtype: Any = "float32",
     order: str = "sequential",
-    product: FloatFormat | str | None = None,
-    accumulate: FloatFormat | str | None = None,
-    operands: FloatFormat | str | None = None,
+    product: FormatLike | None = None,
+    accumulate: FormatLike | None = None,
+    operands: FormatLike | None = None,
     **options: Unpack[CastOptions],
 ) -> Plan:
     """Say which path an operation takes and what makes it exact.

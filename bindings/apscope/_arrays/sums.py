@@ -10,7 +10,7 @@ import numpy as np
 from .. import _core
 from .._core import FloatFormat
 from .arithmetic import _in_storage, _like_one_of, _operand, _same_storage, _stored
-from .inputs import _on_gpu, _run, as_format
+from .inputs import FormatLike, _on_gpu, _run, as_format
 from .options import Options, UnderflowOptions
 
 __all__ = ["dot", "matmul", "sum"]
@@ -18,7 +18,7 @@ __all__ = ["dot", "matmul", "sum"]
 SUMS = Options(UnderflowOptions)
 
 
-def _optional_format(format: FloatFormat | str | None) -> FloatFormat | None:
+def _optional_format(format: FormatLike | None) -> FloatFormat | None:
     return None if format is None else as_format(format)
 
 
@@ -44,11 +44,11 @@ def _terms_first(a: np.ndarray, axis: int, what: str) -> np.ndarray:
 @SUMS
 def sum(
     x: Any,
-    format: FloatFormat | str,
+    format: FormatLike,
     *,
     axis: int | None = None,
     order: str = "sequential",
-    accumulate: FloatFormat | str | None = None,
+    accumulate: FormatLike | None = None,
     out: Any = None,
     **options: Unpack[UnderflowOptions],
 ) -> Any:
@@ -116,12 +116,12 @@ def sum(
 def dot(
     a: Any,
     b: Any,
-    format: FloatFormat | str,
+    format: FormatLike,
     *,
     axis: int = -1,
     order: str = "sequential",
-    product: FloatFormat | str | None = None,
-    accumulate: FloatFormat | str | None = None,
+    product: FormatLike | None = None,
+    accumulate: FormatLike | None = None,
     out: Any = None,
     **options: Unpack[UnderflowOptions],
 ) -> Any:
@@ -175,11 +175,11 @@ def dot(
 def matmul(
     a: Any,
     b: Any,
-    format: FloatFormat | str,
+    format: FormatLike,
     *,
     order: str = "sequential",
-    product: FloatFormat | str | None = None,
-    accumulate: FloatFormat | str | None = None,
+    product: FormatLike | None = None,
+    accumulate: FormatLike | None = None,
     out: Any = None,
     **options: Unpack[UnderflowOptions],
 ) -> Any:

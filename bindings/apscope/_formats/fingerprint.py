@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays.casts import decode, quantize
-from .._arrays.inputs import as_format
+from .._arrays.inputs import FormatLike, as_format
 from .._arrays.projection import Projection
 from .._core import FloatFormat
 from ..conformance import EDGES, ROUNDINGS, describe, inputs_of
@@ -70,7 +70,7 @@ class Fingerprint:
         return "\n".join(f"{name:<12} {value}" for name, value in rows if value)
 
 
-def fingerprint(cast: Any, *, codes: FloatFormat | str | None = None) -> Fingerprint:
+def fingerprint(cast: Any, *, codes: FormatLike | None = None) -> Fingerprint:
     """Find out by probing what a cast does.
 
     Parameters

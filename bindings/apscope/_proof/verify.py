@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import _core
 from .._arrays.casts import decode, encode, quantize
-from .._arrays.inputs import as_format
+from .._arrays.inputs import FormatLike, as_format
 from .._arrays.projection import Projection
 from .._core import FloatFormat
 
@@ -67,7 +67,7 @@ def has_oracle() -> bool:
 
 
 def verify(
-    format: FloatFormat | str,
+    format: FormatLike,
     rounding: str | Iterable[str] = "all",
     *,
     projection: Projection | None = None,

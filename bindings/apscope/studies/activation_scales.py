@@ -11,8 +11,7 @@ import pandas as pd
 
 from .._arrays.casts import quantize
 from .._arrays.float_environment import guarded
-from .._arrays.inputs import as_format
-from .._core import FloatFormat
+from .._arrays.inputs import FormatLike, as_format
 from .._traces.trace import Trace
 
 __all__ = ["join_scales", "layer_scale", "layer_scales"]
@@ -40,7 +39,7 @@ def layer_scale(
     gradient: Any,
     weights: Any,
     *,
-    format: FloatFormat | str = "fp16",
+    format: FormatLike = "fp16",
     share: float = 1e-3,
     cumulative: float = 1.0,
     upper: float | None = 16.0,
@@ -120,7 +119,7 @@ def layer_scale(
 
 
 @guarded
-def join_scales(scales: list[float], largest: list[float], *, format: FloatFormat | str = "fp16", min_factor: float = 0.125) -> float:
+def join_scales(scales: list[float], largest: list[float], *, format: FormatLike = "fp16", min_factor: float = 0.125) -> float:
     """The scale that all gradients arriving at a branch take: the largest of theirs at which none overflows.
 
     Where each would, the smallest is halved, down to `min_factor` times it.
@@ -157,7 +156,7 @@ def join_scales(scales: list[float], largest: list[float], *, format: FloatForma
 
 
 @guarded
-def layer_scales(trace: Trace, step: int, *, format: FloatFormat | str = "fp16", worker: int = 0, **options: Any) -> pd.DataFrame:
+def layer_scales(trace: Trace, step: int, *, format: FormatLike = "fp16", worker: int = 0, **options: Any) -> pd.DataFrame:
     """Adaptive loss scaling replayed on one step's recorded activation gradients, layer by layer backwards.
 
     Layers with weights of two axes or more (linear, convolution) and recorded gradients, in the reverse of

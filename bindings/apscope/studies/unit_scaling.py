@@ -11,8 +11,7 @@ import pandas as pd
 
 from .._arrays.casts import quantize
 from .._arrays.float_environment import guarded
-from .._arrays.inputs import as_format
-from .._core import FloatFormat
+from .._arrays.inputs import FormatLike, as_format
 from .._traces.trace import Trace
 
 __all__ = ["UnitScales", "layer_deviations", "unit_scales"]
@@ -61,7 +60,7 @@ def unit_scales(weight_shape: Sequence[int], batch: int, *, constrained: bool = 
 
 
 @guarded
-def layer_deviations(trace: Trace, step: int, *, format: FloatFormat | str = "e5m2", worker: int = 0) -> pd.DataFrame:
+def layer_deviations(trace: Trace, step: int, *, format: FormatLike = "e5m2", worker: int = 0) -> pd.DataFrame:
     """How far a model, trained as it is, is from unit scale: a row a linear layer or convolution.
 
     Parameters

@@ -12,8 +12,7 @@ import pandas as pd
 from .._arrays.arithmetic import subtract
 from .._arrays.casts import quantize
 from .._arrays.float_environment import guarded
-from .._arrays.inputs import as_format
-from .._core import FloatFormat
+from .._arrays.inputs import FormatLike, as_format
 from .._traces.trace import Trace
 
 __all__ = ["SGDUpdates", "WeightResidual", "sgd_updates", "underflow_curve", "update_underflow", "weight_residual"]
@@ -34,9 +33,9 @@ def _update(trace: Trace, step: int, tensor: str, learning_rate: float | None) -
 @guarded
 def update_underflow(
     trace: Trace,
-    format: FloatFormat | str = "fp16",
+    format: FormatLike = "fp16",
     *,
-    master: FloatFormat | str = "fp32",
+    master: FormatLike = "fp32",
     learning_rate: float | None = None,
     steps: Iterable[int] | None = None,
 ) -> pd.DataFrame:
@@ -95,7 +94,7 @@ def update_underflow(
 
 
 @guarded
-def underflow_curve(x: Any, format: FloatFormat | str = "fp16", *, exponents: Iterable[int] = range(25)) -> pd.DataFrame:
+def underflow_curve(x: Any, format: FormatLike = "fp16", *, exponents: Iterable[int] = range(25)) -> pd.DataFrame:
     """Underflow against a loss scale 2^k, from one histogram of exponents.
 
     A power of two shifts the histogram. In a format whose smallest positive value q is a power of two, a nonzero x
@@ -199,9 +198,7 @@ class WeightResidual:
 
 
 @guarded
-def weight_residual(
-    weights: Any, updates: Any, format: FloatFormat | str = "hfp8_forward", *, residual_format: FloatFormat | str | None = None
-) -> WeightResidual:
+def weight_residual(weights: Any, updates: Any, format: FormatLike = "hfp8_forward", *, residual_format: FormatLike | None = None) -> WeightResidual:
     """Updates of weights that are exchanged in a low precision, each with the residual of the last rounding.
 
         p = w + r + update,  w = Q(p),  r = p - w
