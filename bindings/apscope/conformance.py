@@ -21,6 +21,7 @@ from ._formats.formats import named_formats
 from ._formats.identify import identify
 
 __all__ = ["OVERFLOWS", "ROUNDINGS", "Check", "check", "inputs_of", "pack_formats", "write"]
+__dir__ = __all__.copy
 
 ROUNDINGS = (
     "ties_to_even",

@@ -21,6 +21,7 @@ from ._results.pooling import distinct, frame_of, groups, numbers, whole_sums
 from ._schemes.scheme import as_scheme
 
 __all__ = ["CollectiveCost", "Network", "collective", "step_time"]
+__dir__ = __all__.copy
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from ._results.results import Results
 from ._schemes.scheme import Scheme, as_scheme
 
 __all__ = ["Promotions", "exactly", "first_and_last", "greedy", "last_layer", "warmup"]
+__dir__ = __all__.copy
 
 SchemeLike = Scheme | str
 

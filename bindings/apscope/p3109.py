@@ -8,6 +8,7 @@ from ._arrays.projection import Projection
 from ._core import FloatFormat
 
 __all__ = ["ROUNDINGS", "SATURATIONS", "VERSIONS", "projection"]
+__dir__ = __all__.copy
 
 #: P3109's rounding modes and what `quantize` calls them.
 ROUNDINGS = {

@@ -11,5 +11,6 @@ from ._schemes.lists import all_schemes, main_schemes
 from ._schemes.scheme import Scheme, as_scheme, define
 
 __all__ = ["Scheme", "SchemeDefinition", "SchemeKey", "all_schemes", "as_scheme", "define", "definitions", "main_schemes", *CLASSES]  # noqa: PLE0604  # their names
+__dir__ = __all__.copy
 
 globals().update(CLASSES)

@@ -62,6 +62,15 @@ def test_a_public_module_says_what_it_is_and_offers_what_it_names(name):
         assert offered is None or isinstance(getattr(module, part), types.ModuleType), f"{name}.{part} hides the module of its name"
 
 
+@pytest.mark.parametrize("name", ["apscope", *sorted(PUBLIC - ADAPTERS)])
+def test_what_a_public_module_imports_is_not_among_its_names(name):
+    module = importlib.import_module(name)
+    # A package has its modules too, once they are imported.
+    below = {part for part, thing in vars(module).items() if isinstance(thing, types.ModuleType) and thing.__name__ == f"{name}.{part}"}
+    assert set(module.__all__) <= set(dir(module))
+    assert {part for part in dir(module) if not part.startswith("_")} <= {*module.__all__, *below}
+
+
 def test_import_as_gives_the_module():
     lines = [
         f"import {name} as m; assert type(m) is types.ModuleType and m.__name__ == '{name}', m" for name in sorted(PUBLIC) if "torch" not in name

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from .._interrupt import release
 
 __all__ = ["main"]
+__dir__ = __all__.copy
 
 VERBS = ("formats", "schemes", "info", "convert", "replay", "merge", "report", "summary", "compare", "verify", "fingerprint", "conformance", "bench")
 

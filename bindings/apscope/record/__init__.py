@@ -17,6 +17,7 @@ if _TYPE_CHECKING:
     from .._dumps.te_statistics import beside_te_statistics, te_statistics
 
 __all__ = ["Conversion", "Overhead", "Recorder", "TraceWriter", "beside_te_statistics", "convert", "guess_role", "te_statistics"]
+__dir__ = __all__.copy
 
 _OF_DUMPS = {"Conversion": "conversion", "convert": "conversion", "beside_te_statistics": "te_statistics", "te_statistics": "te_statistics"}
 

@@ -15,6 +15,7 @@ from .._arrays.inputs import FormatLike, as_format
 from .._traces.trace import Trace
 
 __all__ = ["join_scales", "layer_scale", "layer_scales"]
+__dir__ = __all__.copy
 
 
 def _moments(x: np.ndarray) -> tuple[float, float]:

@@ -20,6 +20,7 @@ from .._traces.selection import parse_steps
 from .._traces.trace import Trace
 
 __all__ = ["PathLossChange", "loss_change", "path_loss_change"]
+__dir__ = __all__.copy
 
 
 @guarded

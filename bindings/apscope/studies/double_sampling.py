@@ -13,6 +13,7 @@ from .._arrays.draws import Draws
 from .._arrays.float_environment import guarded
 
 __all__ = ["DoubleSampling", "gradients"]
+__dir__ = __all__.copy
 
 
 @dataclass(frozen=True)

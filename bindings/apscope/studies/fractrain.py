@@ -10,6 +10,7 @@ import numpy as np
 from .._arrays.float_environment import guarded
 
 __all__ = ["FracTrainCost", "relative_cost"]
+__dir__ = __all__.copy
 
 Cost = float | np.ndarray
 

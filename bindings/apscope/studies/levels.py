@@ -11,6 +11,7 @@ from .. import _core
 from .._arrays.checks import integer, text
 
 __all__ = ["OptimalLevels", "optimal_levels"]
+__dir__ = __all__.copy
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from .._arrays.inputs import FormatLike, as_format
 from .._traces.trace import Trace
 
 __all__ = ["UnitScales", "layer_deviations", "unit_scales"]
+__dir__ = __all__.copy
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from .._arrays.inputs import FormatLike, as_format
 from .._traces.trace import Trace
 
 __all__ = ["SGDUpdates", "WeightResidual", "sgd_updates", "underflow_curve", "update_underflow", "weight_residual"]
+__dir__ = __all__.copy
 
 
 def _update(trace: Trace, step: int, tensor: str, learning_rate: float | None) -> np.ndarray:
