@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -52,12 +53,18 @@ def same(one, other):
         assert all(np.array_equal(rows[name], other[key][name]) for name in rows)
 
 
-def test_a_cluster_changes_no_byte(client, digits, whole, tmp_path):
-    found = replay(digits, client=client)
+@pytest.mark.parametrize("by_url", [False, True], ids=["folder", "url"])
+def test_a_cluster_changes_no_byte(client, digits, whole, tmp_path, by_url):
+    if by_url:  # of files that processes of their own can reach
+        pytest.importorskip("fsspec", reason="fsspec is not installed (apscope[remote])")
+    source = Path(digits).as_uri() if by_url else digits
+    found = replay(source, client=client)
     for results, folder in ((whole, tmp_path / "here"), (found, tmp_path / "there")):
         results.save(folder)
-    for name in (*FILES, "provenance.json"):
+    for name in FILES:
         assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes(), name
+    told = [(tmp_path / folder / "provenance.json").read_text() for folder in ("there", "here")]
+    assert source in told[0] and told[0].replace(source, digits) == told[1]
     assert list(found.states["digits"]) == list(whole.states["digits"])
     same(found.states["digits"], whole.states["digits"])
 
