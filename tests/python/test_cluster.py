@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -106,6 +107,21 @@ def test_a_trace_that_the_workers_do_not_find_is_one_sentence(client, digits, tm
     (tmp_path / "t").rename(tmp_path / "elsewhere")
     with pytest.raises(ValueError, match=r"^on a Dask worker \(.*\): .*/t is no trace"):
         apscope.replay(trace, "none:e4m3", client=client)
+
+
+def test_workers_fetch_what_they_read_and_the_client_the_manifest(client, digits, tmp_path):
+    pytest.importorskip("fsspec", reason="fsspec is not installed (apscope[remote])")
+    place = shutil.copytree(digits, tmp_path / "digits")
+    steps = apscope.open_trace(digits).steps
+    for step in steps[2:]:
+        shutil.rmtree(place / f"step_{step:08d}")
+    for file in place.rglob("worker_000[2-7].safetensors"):
+        file.unlink()
+    trace, some = apscope.open_trace(place.as_uri()), {"steps": f":{steps[2]}", "workers": 2}
+    assert replay(trace, client=client, **some).frame.equals(replay(digits, **some).frame)
+    with pytest.raises(ValueError, match=r"^on a Dask worker \(.*\): file://.*/digits: a file is missing that the manifest lists: "):
+        replay(trace, client=client)
+    assert [path.name for path in trace.path.rglob("*")] == ["manifest.json"]
 
 
 def test_the_command_line_takes_a_scheduler(client, digits, whole, tmp_path, capsys):

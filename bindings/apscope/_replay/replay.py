@@ -277,10 +277,11 @@ def replay(
         used = trace.workers if workers is None else workers
         arguments = (specs, topologies, step_indices, tensor_indices, used, seed)
         before = {} if states is None else dict(states.get(trace.name, {}))
-        trace.require(step_indices, range(used), kinds)
-        if check and client is None:
-            with Bar(f"{trace.name}, SHA-256", progress, "B") as update:
-                trace.check(step_indices, range(used), kinds, threads=threads, update=update)
+        if client is None:  # else its workers fetch and check what they read
+            trace.require(step_indices, range(used), kinds)
+            if check:
+                with Bar(f"{trace.name}, SHA-256", progress, "B") as update:
+                    trace.check(step_indices, range(used), kinds, threads=threads, update=update)
         with Bar(trace.name, progress) as update:
             if client is None:
                 columns, histogram, after = _core.replay(
