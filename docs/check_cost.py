@@ -23,15 +23,15 @@ BEGIN, END = "<!-- check: written by docs/check_cost.py -->", "<!-- end of check
 STEPS, WORKERS = 5, 8
 
 
-def write_trace(folder: Path, elements: int) -> float:
+def write_trace(folder: Path, elements: int, steps: int = STEPS) -> float:
     """A trace of one tensor; its gradients' megabytes."""
     random = np.random.default_rng(1)
     with TraceWriter(folder, workers=WORKERS) as writer:
-        for step in range(STEPS):
+        for step in range(steps):
             for worker in range(WORKERS):
                 writer.add(step, worker, "g", random.standard_normal(elements, dtype=np.float32) * np.float32(1e-3))
             writer.end_step(step)
-    return 4 * STEPS * WORKERS * elements / 1e6
+    return 4 * steps * WORKERS * elements / 1e6
 
 
 def main(arguments: list[str] | None = None) -> None:

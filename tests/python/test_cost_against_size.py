@@ -129,6 +129,21 @@ def test_model_cost_measures_and_writes(docs, tmp_path):
         script["main"]([str(tmp_path / "performance.md")])
 
 
+@pytest.mark.filterwarnings("ignore")  # of Dask's own
+def test_cluster_cost_measures_and_writes(docs, tmp_path):
+    for module in ("distributed", "fsspec"):
+        pytest.importorskip(module)
+    script = runpy.run_path(str(docs / "cluster_cost.py"))
+    script["main"]([str(tmp_path / "performance.md"), "--rounds", "1", "--steps", "3", "--elements", "10000", "--schemes", "sign", "aps:e4m3"])
+    table = (tmp_path / "performance.md").read_text().split(script["BEGIN"])[1].split(script["END"])[0]
+    assert "1.0 MB of gradients, 3 steps of 8 workers; 2 schemes, four topologies" in table and "All gave the same rows." in table
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("|")][2:]
+    assert [row[:2] for row in rows] == [["here", "folder"]] + [
+        [name, by] for name in ("1 Dask worker", "2 Dask workers") for by in ("folder", "URL")
+    ]
+    assert [float(row[-1]) for row in rows] == [0.0, 0.0, 1.0, 0.0, 1.0]
+
+
 def test_recording_cost_measures_and_writes(docs, tmp_path):
     for module in ("torch", "sklearn"):
         pytest.importorskip(module)

@@ -1,0 +1,100 @@
+"""What a replay on a Dask cluster takes: python docs/cluster_cost.py docs/performance.md
+
+Makes a trace in a temporary folder and replays it by the schemes of the list `main` here, on one thread, and on one and two Dask workers of one thread
+each on this machine, by its folder and by a URL, in turn in every round; every result is held to the one from here. Writes the medians, and the most
+that a worker's temporary folder held, between the markers of the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import page
+from check_cost import WORKERS, write_trace
+
+import apscope
+
+BEGIN, END = "<!-- cluster: written by docs/cluster_cost.py -->", "<!-- end of cluster -->"
+CLUSTERS = (1, 2)  # Dask workers
+Figures = tuple[float, float, int]  # wall and processor seconds, bytes that the fullest temporary folder of a Dask worker held
+
+
+def log_removed_folders(log: str) -> None:
+    """Has the process that runs it write down the bytes of every folder that it removes: a trace's files go when its part is done."""
+    remove = shutil.rmtree
+
+    def logged(folder: str, *others: Any, **keys: Any) -> None:
+        with open(log, "a") as lines:
+            lines.write(f"{sum(path.stat().st_size for path in Path(folder).rglob('*') if path.is_file())}\n")
+        remove(folder, *others, **keys)
+
+    shutil.rmtree = logged
+
+
+def measure(source: str, schemes: list[str], client: Any, log: Path) -> tuple[apscope.Results, Figures]:
+    """One replay; processor seconds are the workers' and this process's."""
+
+    def used() -> float:
+        return time.process_time() + sum(client.run(time.process_time).values() if client else [])
+
+    log.write_text("")
+    before, begin = used(), time.perf_counter()
+    results = apscope.replay(source, schemes, threads=1, client=client)
+    wall = time.perf_counter() - begin
+    return results, (wall, used() - before, max(map(int, log.read_text().split()), default=0))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    from distributed import Client, LocalCluster
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("page", type=Path, help="docs/performance.md")
+    parser.add_argument("--rounds", type=int, default=5, help="of all replays in turn; medians count")
+    parser.add_argument("--steps", type=int, default=25)
+    parser.add_argument("--elements", type=int, default=250_000, help="of a gradient")
+    parser.add_argument("--schemes", nargs="+", default=["main"], metavar="SPEC")
+    args = parser.parse_args(arguments)
+    load, taken = os.getloadavg()[0], dict[tuple[str, str], list[Figures]]()
+    with tempfile.TemporaryDirectory() as place, contextlib.ExitStack() as stack:
+        trace, small, log = (Path(place) / name for name in ("trace", "small", "log"))
+        size = write_trace(trace, args.elements, args.steps)
+        write_trace(small, 10, args.steps)
+        jobs: list[tuple[str, str, str, Any]] = [("here", "folder", str(trace), None)]
+        for count in CLUSTERS:
+            cluster = stack.enter_context(LocalCluster(n_workers=count, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0"))
+            client, name = stack.enter_context(Client(cluster)), f"{count} Dask worker{'s' * (count > 1)}"
+            client.run(log_removed_folders, str(log))
+            jobs += [(name, "folder", str(trace), client), (name, "URL", trace.as_uri(), client)]
+        for _, _, _, client in jobs:
+            measure(str(small), args.schemes, client, log)  # what a first call imports
+        for _ in range(args.rounds):
+            for name, by, source, client in jobs:
+                results, figures = measure(source, args.schemes, client, log)
+                if client is None:
+                    here = results
+                elif not (results.frame.equals(here.frame) and results.histograms.equals(here.histograms)):
+                    raise SystemExit(f"{name}, trace by its {by}: the rows are not those of the replay here")
+                taken.setdefault((name, by), []).append(figures)
+                print(f"{name}, {by}: {figures}", file=sys.stderr)
+    middle = {job: [statistics.median(run[i] for run in runs) for i in range(3)] for job, runs in taken.items()}
+    page.replace_between(args.page, BEGIN, END, [
+        f"{page.machine()}; load before it {load:.1f} (0 is a quiet machine). {size:.1f} MB of gradients, {args.steps} steps of {WORKERS} workers; "
+        f"{len(here.provenance['schemes'])} schemes, four topologies; the middle one of {args.rounds} rounds. All gave the same rows.", "",
+        "| replay on one thread each | trace by its | seconds | shortest | processor seconds | temporary files of each Dask worker, MB |",
+        "|---|---|---|---|---|---|",
+        *(f"| {name} | {by} | {wall:.1f} | {min(run[0] for run in taken[name, by]):.1f} | {processor:.1f} | {disk / 1e6:.1f} |"
+          for (name, by), (wall, processor, disk) in middle.items()),
+    ])  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
