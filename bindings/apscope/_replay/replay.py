@@ -197,7 +197,8 @@ def replay(
         as many as the worker has) and within `memory` (by default half of the worker's own limit). Parts cost as much as
         their workers have threads, by the time that the schemes take on small tensors here. A worker that ends leaves its
         part to another. The rows are the same, byte for byte. Every worker must have this version of apscope
-        and read the traces under the same absolute path, or URL, as here. Needs ``apscope[dask]``.
+        and read the traces under the same absolute path, or URL, as here. It reads all selected steps and ranks; of a URL
+        it fetches their files into its temporary folder, until its part is done. Needs ``apscope[dask]``.
 
     Returns
     -------
