@@ -13,9 +13,11 @@ std::string shown(double number) {
 
 }  // namespace
 
-long parse_integer(std::string_view key, std::string_view text, long min, long max) {
+std::string word_or(std::string_view word) { return word.empty() ? "" : std::string(word) + " or "; }
+
+long parse_integer(std::string_view key, std::string_view text, long min, long max, std::string_view word) {
     return parse_value<long>(key, text, [&](long number) { return number >= min && number <= max; },
-                             "an integer from " + std::to_string(min) + " to " + std::to_string(max));
+                             word_or(word) + "an integer from " + std::to_string(min) + " to " + std::to_string(max));
 }
 
 double parse_real(std::string_view key, std::string_view text, double min, double max) {

@@ -37,8 +37,10 @@ Number parse_value(std::string_view key, std::string_view text, const Accept& ac
     if (number && accept(*number)) return *number;
     throw std::invalid_argument(std::string(key) + "=" + std::string(text) + " must be " + wanted);
 }
+// Of a key that takes a word, too: "auto or ".
+std::string word_or(std::string_view word);
 // An integer from min to max, and a finite number from min to max, both included.
-long parse_integer(std::string_view key, std::string_view text, long min, long max);
+long parse_integer(std::string_view key, std::string_view text, long min, long max, std::string_view word = {});
 double parse_real(std::string_view key, std::string_view text, double min, double max = std::numeric_limits<double>::infinity());
 
 }  // namespace apscope::detail

@@ -10,6 +10,8 @@ std::vector<ResolvedScheme> resolve_policies(std::span<const Scheme> schemes, co
         roles.push_back(t.role);
     }
     const std::vector<PolicyTensor> known = policy_tensors(names, roles);
+    std::vector<std::int64_t> numbers;
+    for (const std::size_t t : steps) numbers.push_back(manifest.steps[t].number);
     std::vector<ResolvedScheme> resolved;
     for (std::size_t s = 0; s < schemes.size(); ++s) {
         const auto* policy = std::get_if<Policy>(&schemes[s].kind);
@@ -21,11 +23,9 @@ std::vector<ResolvedScheme> resolve_policies(std::span<const Scheme> schemes, co
         for (const PolicyBranch& branch : policy->branches)
             resolved.push_back(
                 {branch.scheme.get(), s, schemes[s].spec + "/" + branch.scheme->spec, std::vector<char>(steps.size() * tensors.size())});
-        for (std::size_t t = 0; t < steps.size(); ++t) {
-            for (std::size_t k = 0; k < tensors.size(); ++k) {
-                const std::size_t branch = policy->branch_for(known[tensors[k]], manifest.steps[steps[t]].number);
-                resolved[first + branch].serves[t * tensors.size() + k] = 1;
-            }
+        for (std::size_t k = 0; k < tensors.size(); ++k) {
+            const std::vector<std::size_t> branches = policy->branches_for(known[tensors[k]], numbers);
+            for (std::size_t t = 0; t < steps.size(); ++t) resolved[first + branches[t]].serves[t * tensors.size() + k] = 1;
         }
     }
     return resolved;

@@ -30,10 +30,11 @@ struct SchemeArguments {
     std::map<std::string, std::string> keys;  // every key of the definition
 
     const std::string& text(std::string_view key) const;
-    long integer(std::string_view key, long min, long max) const;
+    // `word`: what the key takes beside numbers, for the sentence that refuses another.
+    long integer(std::string_view key, long min, long max, std::string_view word = {}) const;
     double number(std::string_view key, double min, double max = std::numeric_limits<double>::infinity()) const;  // finite, both included
     double fraction(std::string_view key) const;  // from 0 to below 1: a momentum's factor
-    double scale(std::string_view key) const;  // a positive fp32 number or a power of two: products with fp32 numbers are exact
+    double scale(std::string_view key, std::string_view word = {}) const;  // a positive fp32 number or a power of two: products with fp32 numbers are exact
     bool flag(std::string_view key) const;     // true or false
     std::string_view choice(std::string_view key, std::span<const std::string_view> choices) const;
     // An enumeration whose values are those of `choices`, in this order.

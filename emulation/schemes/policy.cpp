@@ -4,6 +4,7 @@
 #include <limits>
 #include <regex>
 #include <stdexcept>
+#include <utility>
 
 #include "core/parse.h"
 #include "emulation/schemes/scheme.h"
@@ -15,6 +16,8 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
 
+using Steps = std::pair<std::int64_t, std::int64_t>;  // half open
+
 // A bound of steps:A:B, or what a missing one stands for.
 std::int64_t bound(std::string_view text, std::int64_t missing, std::string_view condition) {
     if (text.empty()) return missing;
@@ -24,28 +27,24 @@ std::int64_t bound(std::string_view text, std::int64_t missing, std::string_view
     }
     return *number;
 }
-
-std::function<bool(const PolicyTensor&, std::int64_t)> parse_part(std::string_view part) {
-    if (part == "else") return [](const PolicyTensor&, std::int64_t) { return true; };
-    if (part == "first") return [](const PolicyTensor& tensor, std::int64_t) { return tensor.first; };
-    if (part == "last") return [](const PolicyTensor& tensor, std::int64_t) { return tensor.last; };
-    if (part.starts_with("role:")) {
-        return [role = std::string(part.substr(5))](const PolicyTensor& tensor, std::int64_t) { return tensor.role == role; };
-    }
-    if (part.starts_with("name:")) {
-        return [pattern = std::regex(std::string(part.substr(5)))](const PolicyTensor& tensor, std::int64_t) {
-            return std::regex_search(tensor.name, pattern);
-        };
-    }
-    if (!part.starts_with("steps:")) {
-        refuse("unknown condition '" + std::string(part) + "'; use first, last, role:R, name:REGEX, steps:A:B or else");
-    }
+Steps parse_steps(std::string_view part) {
     const std::string_view range = part.substr(6);
     const std::size_t colon = range.find(':');
     if (colon == std::string_view::npos) bound("?", 0, part);
-    const std::int64_t begin = bound(range.substr(0, colon), 0, part);
-    const std::int64_t end = bound(range.substr(colon + 1), std::numeric_limits<std::int64_t>::max(), part);
-    return [begin, end](const PolicyTensor&, std::int64_t step) { return step >= begin && step < end; };
+    return {bound(range.substr(0, colon), 0, part), bound(range.substr(colon + 1), std::numeric_limits<std::int64_t>::max(), part)};
+}
+
+std::function<bool(const PolicyTensor&)> parse_part(std::string_view part) {
+    if (part == "else") return [](const PolicyTensor&) { return true; };
+    if (part == "first") return [](const PolicyTensor& tensor) { return tensor.first; };
+    if (part == "last") return [](const PolicyTensor& tensor) { return tensor.last; };
+    if (part.starts_with("role:")) {
+        return [role = std::string(part.substr(5))](const PolicyTensor& tensor) { return tensor.role == role; };
+    }
+    if (part.starts_with("name:")) {
+        return [pattern = std::regex(std::string(part.substr(5)))](const PolicyTensor& tensor) { return std::regex_search(tensor.name, pattern); };
+    }
+    refuse("unknown condition '" + std::string(part) + "'; use first, last, role:R, name:REGEX, steps:A:B or else");
 }
 
 std::string layer_of(const std::string& name) {
@@ -70,14 +69,22 @@ std::vector<PolicyTensor> policy_tensors(std::span<const std::string> names, std
 
 Condition::Condition(std::string_view text) : text_(text) {
     try {
-        for (const std::string_view part : split_outside(text, '&')) parts_.push_back(parse_part(part));
+        for (const std::string_view part : split_outside(text, '&')) {
+            if (!part.starts_with("steps:")) {
+                parts_.push_back(parse_part(part));
+                continue;
+            }
+            const auto [begin, end] = parse_steps(part);
+            begin_ = std::max(begin_, begin);
+            end_ = std::min(end_, end);
+        }
     } catch (const std::regex_error&) {
         refuse("condition '" + text_ + "' holds no regular expression that could be read");
     }
 }
 
-bool Condition::holds(const PolicyTensor& tensor, std::int64_t step) const {
-    return std::all_of(parts_.begin(), parts_.end(), [&](const auto& part) { return part(tensor, step); });
+bool Condition::holds(const PolicyTensor& tensor) const {
+    return std::all_of(parts_.begin(), parts_.end(), [&](const auto& part) { return part(tensor); });
 }
 
 std::string Policy::text() const {
@@ -86,11 +93,16 @@ std::string Policy::text() const {
     return text;
 }
 
-std::size_t Policy::branch_for(const PolicyTensor& tensor, std::int64_t step) const {
+std::vector<std::size_t> Policy::branches_for(const PolicyTensor& tensor, std::span<const std::int64_t> steps) const {
+    std::vector<std::size_t> holding;
     for (std::size_t i = 0; i < branches.size(); ++i) {
-        if (branches[i].condition.holds(tensor, step)) return i;
+        if (branches[i].condition.holds(tensor)) holding.push_back(i);
     }
-    throw std::logic_error("no branch of the policy holds");
+    std::vector<std::size_t> found;
+    for (const std::int64_t step : steps) {  // the last branch is else
+        found.push_back(*std::find_if(holding.begin(), holding.end(), [&](std::size_t i) { return branches[i].condition.names(step); }));
+    }
+    return found;
 }
 
 Policy parse_policy(std::string_view body, const std::function<Scheme(std::string_view)>& parse) {

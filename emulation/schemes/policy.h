@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -35,11 +36,13 @@ class Condition {
 public:
     explicit Condition(std::string_view text);  // throws std::invalid_argument
     const std::string& text() const { return text_; }
-    bool holds(const PolicyTensor& tensor, std::int64_t step) const;
+    bool holds(const PolicyTensor& tensor) const;  // at the steps that it names
+    bool names(std::int64_t step) const { return step >= begin_ && step < end_; }
 
 private:
     std::string text_;
-    std::vector<std::function<bool(const PolicyTensor&, std::int64_t)>> parts_;
+    std::vector<std::function<bool(const PolicyTensor&)>> parts_;
+    std::int64_t begin_ = 0, end_ = std::numeric_limits<std::int64_t>::max();
 };
 
 struct PolicyBranch {
@@ -51,8 +54,8 @@ struct Policy {
     std::vector<PolicyBranch> branches;
 
     std::string text() const;  // CONDITION=SPEC;...;else=SPEC
-    // The index of the branch that serves a tensor at a step.
-    std::size_t branch_for(const PolicyTensor& tensor, std::int64_t step) const;
+    // The indices of the branches that serve a tensor, one a step.
+    std::vector<std::size_t> branches_for(const PolicyTensor& tensor, std::span<const std::int64_t> steps) const;
 };
 
 // "CONDITION=SPEC;...;else=SPEC", in the order given; `parse` makes the schemes. Throws std::invalid_argument.

@@ -39,7 +39,9 @@ std::string setting(const SchemeArguments& arguments, std::string_view key) { re
 
 const std::string& SchemeArguments::text(std::string_view key) const { return keys.at(std::string(key)); }
 
-long SchemeArguments::integer(std::string_view key, long min, long max) const { return parse_integer(key, text(key), min, max); }
+long SchemeArguments::integer(std::string_view key, long min, long max, std::string_view word) const {
+    return parse_integer(key, text(key), min, max, word);
+}
 
 double SchemeArguments::number(std::string_view key, double min, double max) const { return parse_real(key, text(key), min, max); }
 
@@ -48,14 +50,15 @@ double SchemeArguments::fraction(std::string_view key) const {
                                "a number from 0 to below 1 (such as 0.9)");
 }
 
-double SchemeArguments::scale(std::string_view key) const {
+double SchemeArguments::scale(std::string_view key, std::string_view word) const {
     const auto exact = [](double number) {
         int exponent = 0;
         const bool power = std::frexp(number, &exponent) == 0.5 && exponent > -300 && exponent < 300;
         const bool single = number >= 0x1p-126 && number <= 0x1.fffffep127 && static_cast<float>(number) == number;
         return power || single;
     };
-    return parse_value<double>(key, text(key), exact, "a positive fp32 number or a power of two (such as 1000 or 0.5)");
+    return parse_value<double>(key, text(key), exact,
+                               word_or(word) + "a positive fp32 number or a power of two (such as 1000 or 0.5)");
 }
 
 bool SchemeArguments::flag(std::string_view key) const {

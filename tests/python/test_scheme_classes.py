@@ -147,3 +147,16 @@ def test_a_notebook_completes_what_has_been_imported(typed, offered):
 def test_an_editor_completes_what_has_not_run(typed, offered):
     jedi = pytest.importorskip("jedi")
     assert offered in {c.name for c in jedi.Script(typed).complete()}
+
+
+@pytest.mark.parametrize(
+    "spec, wanted",
+    [
+        ("aps:e4m3,unit=model", "unit=model must be tensor or an integer from 1 to"),
+        ("loss_scaling:e4m3,scale=x", "scale=x must be best or a positive fp32 number"),
+        ("dynamic_loss_scaling:e4m3,init=x", "init=x must be auto or a positive fp32 number"),
+    ],
+)
+def test_a_refusal_names_the_word_that_a_key_takes_beside_numbers(spec, wanted):
+    with pytest.raises(ValueError, match=f"^{wanted}"):
+        schemes.Scheme(spec)

@@ -110,7 +110,7 @@ SchemeDefinition aps_definition() {
         scheme.select = [rule](const SelectionInput& input, State& state) { return decide(rule, input, state); };
         scheme.side_bits = 8;
         if (arguments.text("unit") == "tensor") return scheme;
-        return in_units(scheme, rule, static_cast<std::size_t>(arguments.integer("unit", 1, 1L << 40)));
+        return in_units(scheme, rule, static_cast<std::size_t>(arguments.integer("unit", 1, 1L << 40, "tensor")));
     }};
 }
 

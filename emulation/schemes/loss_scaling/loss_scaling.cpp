@@ -23,7 +23,7 @@ SchemeDefinition loss_scaling_definition() {
         FloatScheme scheme = float_scheme(arguments);
         const ShiftRule rule = ShiftRule::of(arguments);
         if (arguments.text("scale") != "best") {
-            scheme.select = select_constant(scale_of(arguments.scale("scale")));
+            scheme.select = select_constant(scale_of(arguments.scale("scale", "best")));
             return scheme;
         }
         scheme.select = [rule](const SelectionInput& input, State&) {

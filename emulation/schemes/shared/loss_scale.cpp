@@ -84,7 +84,7 @@ SchemeKey initial_loss_scale_key() {
 double initial_loss_scale(const SchemeArguments& arguments) {
     // NOLINTNEXTLINE(bugprone-unchecked-optional-access): the definition takes a format
     if (arguments.text("init") == "auto") return std::ldexp(1.0, std::clamp(arguments.format->emax() + 1, 0, 16));
-    const double init = arguments.scale("init");
+    const double init = arguments.scale("init", "auto");
     if (init < 0x1p-126 || init > 0x1.fffffep127) {
         throw std::invalid_argument("init=" + arguments.text("init") + " is neither auto nor a positive fp32 number (such as 65536)");
     }

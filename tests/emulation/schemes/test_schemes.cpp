@@ -205,11 +205,11 @@ TEST(Policy, FirstAndLastAreLayers) {
     EXPECT_EQ(last, "0000110");
     const Scheme scheme = parse_scheme("hybrid(role:norm=none:fp32;name:^body&steps:10:20=none:fp16;first=none:bf16;else=aps:e4m3)");
     const Policy& policy = std::get<Policy>(scheme.kind);
-    EXPECT_EQ(policy.branch_for(tensors[3], 0), 0u);
-    EXPECT_EQ(policy.branch_for(tensors[2], 9), 3u);
-    EXPECT_EQ(policy.branch_for(tensors[2], 10), 1u);
-    EXPECT_EQ(policy.branch_for(tensors[2], 20), 3u);
-    EXPECT_EQ(policy.branch_for(tensors[1], 0), 2u);
+    const std::vector<std::int64_t> steps{0, 9, 10, 20};
+    using Branches = std::vector<std::size_t>;
+    EXPECT_EQ(policy.branches_for(tensors[3], steps), (Branches{0, 0, 0, 0}));
+    EXPECT_EQ(policy.branches_for(tensors[2], steps), (Branches{3, 3, 1, 3}));
+    EXPECT_EQ(policy.branches_for(tensors[1], steps), (Branches{2, 2, 2, 2}));
 }
 
 namespace {
