@@ -35,3 +35,11 @@ def test_the_type_stubs_are_current(tmp_path):
     assert tmp_path / "_core.pyi" in made
     for stub in made:
         assert (ROOT / "bindings/apscope" / stub.name).read_text() == stub.read_text(), "run make stubs"
+
+
+def test_the_reductions_of_schemes_are_listed_once():
+    sources = [
+        path for layer in ("core", "emulation", "analysis", "bindings") for path in (ROOT / layer).rglob("*.*") if path.suffix in {".cpp", ".h"}
+    ]
+    named = {path.relative_to(ROOT).as_posix(): sum(f'"{name}"' in path.read_text() for name in _core.OWN_REDUCTIONS) for path in sources}
+    assert [name for name, count in named.items() if count > 1] == ["emulation/schemes/transport.h"]

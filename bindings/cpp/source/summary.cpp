@@ -1,6 +1,5 @@
 // Results::summary(): many rows become one number, as docs/definitions.md, section 14, says.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +13,7 @@
 #include "analysis/statistics/result_row.h"
 #include "bindings/cpp/apscope/replay.h"
 #include "bindings/cpp/source/results_data.h"
+#include "emulation/schemes/transport.h"
 
 namespace apscope {
 namespace {
@@ -26,11 +26,7 @@ double quotient(double numerator, double denominator) { return denominator == 0.
 double or_missing(const ResultRow::Count& count) { return count ? static_cast<double>(*count) : missing; }
 double or_zero(const ResultRow::Count& count) { return count ? static_cast<double>(*count) : 0.0; }
 
-// Reductions that belong to a scheme and cross with no topology.
-bool is_own(std::string_view topology) {
-    constexpr std::array<std::string_view, 5> own = {"gather", "vote", "code_sum", "two_phase", "linear"};
-    return std::ranges::find(own, topology) != own.end();
-}
+bool is_own(std::string_view topology) { return std::ranges::find(detail::reductions::own, topology) != detail::reductions::own.end(); }
 
 // What a row, or the rows of a step, lost. A skipped row is a gradient of which nothing arrived: y = 0.
 struct Loss {
