@@ -184,6 +184,27 @@ def test_nothing_internal_is_seen(place, outside):
     assert all(name.startswith(tuple(f"apscope::detail::{one}" for one in called)) for name in inner), sorted(inner)[:10]
 
 
+@pytest.mark.parametrize("specials", [False, True])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"rounding": "toward_zero", "overflow": "saturate"}, {"rounding": "stochastic", "random_bits": 16, "seed": 7}, {"rounding": "to_odd"}],
+    ids=lambda s: s.get("rounding", "default"),
+)
+def test_statistics_of_casts_are_pythons(settings, specials, consumers, outside, place):
+    random = np.random.default_rng(2)
+    x = (random.standard_normal(3 * 4096 + 77) * 2.0 ** random.integers(-14, 9 if specials else 4, 3 * 4096 + 77)).astype(np.float32)
+    if specials:
+        x[5], x[4096], x[9000] = np.nan, np.inf, 0.0
+    x.tofile(place / "numbers")
+    words = [settings.get(k, v) for k, v in {"rounding": "ties_to_even", "overflow": "ieee", "random_bits": 32, "seed": 0}.items()]
+    for format in ("e4m3", "e5m2", "e3m0", "bf16", "e4m3fn"):
+        printed = dict(line.split() for line in outside(consumers / "dump_statistics", place / "numbers", format, *words).splitlines())
+        expected = apscope.cast_statistics(x, format, **settings).to_dict()
+        assert list(printed) == list(expected)
+        found = {name: float.fromhex(value) for name, value in printed.items()}
+        assert found == {name: pytest.approx(np.nan if value is None else value, rel=0, abs=0, nan_ok=True) for name, value in expected.items()}
+
+
 def test_a_replay_gives_pythons_numbers(consumers, outside, trace):
     """All rows and columns bit for bit; the summary to twelve digits."""
     schemes = [

@@ -66,6 +66,20 @@ def test_the_api_reference_lists_the_public_names_and_no_others():
     assert {m: sorted(names) for m, names in listed.items()} == {m: sorted(names) for m, names in public.items()}
 
 
+def test_what_the_cpp_library_lacks_is_told():
+    """A public name of Python's is in the C++ headers, or stands below "What is not there"."""
+    headers = [
+        *(ROOT / "bindings/cpp/apscope").glob("*.h"),
+        *(ROOT / f"core/{name}.h" for name in ("float_format", "named_formats", "block_format", "projection")),
+    ]
+    text = "\n".join(path.read_text() for path in headers)
+    there = {*re.findall(r"(?:struct|class|class APSCOPE_API) (\w+) \{", text), *re.findall(r"\b(\w+)\(", text)}
+    there |= {"quantize_blocks", "encode_blocks", "decode_blocks"}  # a BlockQuantizer's
+    told = set(re.findall(r"`(?:apscope\.)?(\w+)`", (ROOT / "docs/cpp.md").read_text().partition("## What is not there")[2]))
+    names = set(apscope.__all__) - {"__version__", "types", "cuda"}  # what functions return, and arrays in a GPU's memory
+    assert names - (there - set(apscope._MODULES)) == names & told
+
+
 def test_the_site_lists_every_page():
     chapters = runpy.run_path(str(ROOT / "docs/conf.py"))["NAVIGATION"].values()
     listed = [re.sub(r".* <(.*)>", r"\1", page) for chapter in chapters for page in chapter]

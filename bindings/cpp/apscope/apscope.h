@@ -8,4 +8,5 @@
 #include "formats.h"
 #include "quantizer.h"
 #include "replay.h"
+#include "statistics.h"
 #include "trace.h"

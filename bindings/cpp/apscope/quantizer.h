@@ -55,6 +55,8 @@ public:
 
     const FloatFormat& format() const;
     const Projection& projection() const;
+    std::uint64_t seed() const;
+    int threads() const;  ///< as given: 0 takes all of the machine's
 
     /// One number, rounded once.
     /// @param x        Any number.

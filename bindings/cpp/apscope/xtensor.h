@@ -1,5 +1,5 @@
 // xtensor in and out: containers, views and lazy expressions of floats or doubles, rounded, coded, summed over an axis of
-// workers; the rows of a replay as arrays. An expression is evaluated once, straight into its result.
+// workers; statistics of casts and the rows of a replay as arrays. An expression is evaluated once, straight into its result.
 #pragma once
 
 #include <algorithm>
@@ -33,6 +33,7 @@
 #include "blocks.h"
 #include "quantizer.h"
 #include "replay.h"
+#include "statistics.h"
 
 namespace apscope {
 
@@ -81,7 +82,8 @@ auto span_of(Array& array) {
 }
 // Axes before one, that axis, axes behind it.
 struct AxisPlace {
-    std::size_t outer = 1, length = 1, inner = 1, axis = 0;
+    std::size_t outer = 1, length = 1, inner = 1;
+    std::vector<std::size_t> others;  // the shape without that axis
 };
 inline AxisPlace place_of(const std::vector<std::size_t>& shape, std::ptrdiff_t axis) {
     const auto axes = static_cast<std::ptrdiff_t>(shape.size());
@@ -89,10 +91,12 @@ inline AxisPlace place_of(const std::vector<std::size_t>& shape, std::ptrdiff_t 
         throw std::invalid_argument("axis=" + std::to_string(axis) + " is none of an array of " + std::to_string(axes) + " axes");
     }
     AxisPlace place;
-    place.axis = static_cast<std::size_t>(axis < 0 ? axis + axes : axis);
-    place.length = shape[place.axis];
+    const auto along = static_cast<std::size_t>(axis < 0 ? axis + axes : axis);
+    place.length = shape[along];
     for (std::size_t i = 0; i < shape.size(); ++i) {
-        if (i != place.axis) (i < place.axis ? place.outer : place.inner) *= shape[i];
+        if (i == along) continue;
+        (i < along ? place.outer : place.inner) *= shape[i];
+        place.others.push_back(shape[i]);
     }
     return place;
 }
@@ -159,8 +163,7 @@ template <class E>
     requires std::same_as<std::remove_const_t<typename E::value_type>, float>
 xt::xarray<double> allreduce(const xt::xexpression<E>& x, const FloatFormat& format, std::ptrdiff_t axis = 0, const AllreduceOptions& options = {}) {
     const auto values = detail::evaluated(x);
-    std::vector<std::size_t> shape = detail::shape_of(values);
-    const detail::AxisPlace place = detail::place_of(shape, axis);
+    const detail::AxisPlace place = detail::place_of(detail::shape_of(values), axis);
     std::vector<float> rows(values.size());  // the workers first
     for (std::size_t o = 0; o < place.outer; ++o) {
         for (std::size_t w = 0; w < place.length; ++w) {
@@ -168,10 +171,46 @@ xt::xarray<double> allreduce(const xt::xexpression<E>& x, const FloatFormat& for
                         rows.begin() + static_cast<std::ptrdiff_t>((w * place.outer + o) * place.inner));
         }
     }
-    shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(place.axis));
-    xt::xarray<double> result = xt::xarray<double>::from_shape(shape);
+    xt::xarray<double> result = xt::xarray<double>::from_shape(place.others);
     allreduce(rows, place.length, detail::span_of(result), format, options);
     return result;
+}
+
+/// What a cast loses, as apscope::cast_statistics() says it, of every line along an axis: one number a line in each array.
+using CastStatisticsArrays = BasicCastStatistics<xt::xarray<std::int64_t>, xt::xarray<double>>;
+
+/// What rounding all elements of an expression loses; they count in C order, whatever the layout.
+/// @param x  Any xtensor expression of floats, or of doubles that floats hold.
+/// @param q  The format, whose values must be fp32 numbers, and how to round to it.
+/// @throws std::invalid_argument  As apscope::cast_statistics of a span.
+template <class E>
+    requires std::floating_point<typename E::value_type>
+CastStatistics cast_statistics(const xt::xexpression<E>& x, const Quantizer& q) {
+    const auto values = detail::evaluated(x);
+    return cast_statistics(detail::span_of(values), q);
+}
+
+/// The same of every line along `axis`, each an array of its own, whose element i draws word i.
+/// @param x     As above.
+/// @param q     As above.
+/// @param axis  Along which lines run; negative ones count from the last.
+/// @return      Arrays of x's shape without the axis: a matrix along axis 1 gives one number a row.
+/// @throws std::invalid_argument  As above; there is no such axis.
+template <class E>
+    requires std::floating_point<typename E::value_type>
+CastStatisticsArrays cast_statistics(const xt::xexpression<E>& x, const Quantizer& q, std::ptrdiff_t axis) {
+    const auto values = detail::evaluated(x);
+    const detail::AxisPlace place = detail::place_of(detail::shape_of(values), axis);
+    CastStatisticsArrays all;
+    detail::for_each_statistic(all, all, [&place](auto& array, const auto&) { array.resize(place.others); });
+    std::vector<std::remove_const_t<typename E::value_type>> line(place.length);
+    for (std::size_t l = 0; l < place.outer * place.inner; ++l) {
+        const auto* first = values.data() + l / place.inner * place.length * place.inner + l % place.inner;
+        for (std::size_t i = 0; i < place.length; ++i) line[i] = first[i * place.inner];
+        detail::for_each_statistic(all, cast_statistics(std::span(std::as_const(line)), q),
+                                   [l](auto& array, auto number) { array.data()[l] = number; });
+    }
+    return all;
 }
 
 /// A column of numbers as an array over (step, tensor, scheme), in the orders of `results.steps()`, `tensors()` and

@@ -159,6 +159,8 @@ Quantizer::Quantizer(const FloatFormat& format, const Projection& projection, st
 
 const FloatFormat& Quantizer::format() const { return prepared_->format; }
 const Projection& Quantizer::projection() const { return prepared_->projection; }
+std::uint64_t Quantizer::seed() const { return prepared_->seed; }
+int Quantizer::threads() const { return prepared_->threads; }
 
 double Quantizer::operator()(const ExactNumber& x, std::uint64_t element) const {
     const Prepared& p = *prepared_;

@@ -1,0 +1,108 @@
+// What one cast of an array loses: counts, sums and means of its errors, in the pass that rounds.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "export.h"
+#include "quantizer.h"
+
+namespace apscope {
+
+/// @addtogroup statistics Statistics of a cast
+/// @{
+
+/// What a cast of x to y loses: the columns of docs/definitions.md, section 3. Sums and means run over the counted pairs,
+/// and have the unit of x, that of squares its square; nmse, relative_bias, cosine and underflow_rate have none. NaN where
+/// a number does not exist: an empty array has no mean, an all-zero one no NMSE.
+///
+/// @tparam Count  What holds counts.
+/// @tparam Real   What holds the other numbers.
+template <class Count, class Real>
+struct BasicCastStatistics {
+    Count count{};                  ///< elements
+    Count counted{};                ///< pairs of a finite x and a finite y
+    Count nonzero{};                ///< finite x that is not 0
+    Count underflow{};              ///< finite x that is not 0 and became 0
+    Real underflow_rate{};          ///< underflow / nonzero
+    Count subnormal{};              ///< finite x, not 0, below the format's smallest normal number
+    Count saturated{};              ///< finite x above the largest value that became it
+    Count overflow{};               ///< finite x that became infinite or NaN
+    Count nan{};                    ///< NaN in x
+    Count infinite{};               ///< infinities in x
+    Real bias{};                    ///< mean of y - x
+    Real relative_bias{};           ///< sum_signed_error / sum_absolute_reference: below 0 where magnitudes shrink
+    Real variance{};                ///< mse - bias^2, not below 0
+    Real expected_bias{};           ///< mean of E[y] - x over the draws of stochastic rounding; NaN where one may overflow
+    Real expected_variance{};       ///< mean of Var[y], the same
+    Real mse{};                     ///< mean of (y - x)^2
+    Real nmse{};                    ///< sum_squared_error / sum_squared_reference
+    Real sqnr_db{};                 ///< -10 log10 nmse, in decibels; infinite without an error
+    Real cosine{};                  ///< of the angle between y and x
+    Real rescaled_nmse{};           ///< the least nmse of a y over factors a
+    Real max_ulp{};                 ///< the largest error, in units of the last place of the format at x
+    Real sum_error{};               ///< of y - x
+    Real sum_squared_error{};       ///< of (y - x)^2
+    Real sum_squared_reference{};   ///< of x^2
+    Real sum_signed_error{};        ///< of sign(x) (y - x)
+    Real sum_absolute_reference{};  ///< of abs(x)
+};
+
+/// Those of one array.
+using CastStatistics = BasicCastStatistics<std::int64_t, double>;
+
+/// What rounding every element loses, as `apscope.cast_statistics` in Python says it, bit for bit.
+///
+/// One pass over the numbers: the cast and its statistics together cost little more than the cast. Multiply x by a scale
+/// beforehand where a scheme would.
+///
+/// @param x    The numbers; they may be none.
+/// @param q    The format, whose values must be fp32 numbers, and how to round to it; element i draws word i.
+/// @param out  Takes the rounded numbers, those of q(x, out); empty: nobody wants them. It is x, or does not overlap it.
+/// @throws std::invalid_argument  A format whose values are no fp32 numbers; stochastic_exact rounding; an `out` that is
+///                                neither empty nor as long as x.
+APSCOPE_API CastStatistics cast_statistics(std::span<const float> x, const Quantizer& q, std::span<float> out = {});
+/// The same for doubles that floats hold, such as those that decode() gives.
+/// @param x  The numbers; they may be none.
+/// @param q  The format, and how to round to it.
+/// @throws std::invalid_argument  As above; a double that is no fp32 number: statistics are those of fp32 numbers.
+APSCOPE_API CastStatistics cast_statistics(std::span<const double> x, const Quantizer& q);
+
+namespace detail {
+
+// Calls f(to's, from's) for every one of the statistics: what copies them, from one array's or from a row of results.
+template <class To, class From, class F>
+void for_each_statistic(To& to, const From& from, F&& f) {
+    f(to.count, from.count);
+    f(to.counted, from.counted);
+    f(to.nonzero, from.nonzero);
+    f(to.underflow, from.underflow);
+    f(to.underflow_rate, from.underflow_rate);
+    f(to.subnormal, from.subnormal);
+    f(to.saturated, from.saturated);
+    f(to.overflow, from.overflow);
+    f(to.nan, from.nan);
+    f(to.infinite, from.infinite);
+    f(to.bias, from.bias);
+    f(to.relative_bias, from.relative_bias);
+    f(to.variance, from.variance);
+    f(to.expected_bias, from.expected_bias);
+    f(to.expected_variance, from.expected_variance);
+    f(to.mse, from.mse);
+    f(to.nmse, from.nmse);
+    f(to.sqnr_db, from.sqnr_db);
+    f(to.cosine, from.cosine);
+    f(to.rescaled_nmse, from.rescaled_nmse);
+    f(to.max_ulp, from.max_ulp);
+    f(to.sum_error, from.sum_error);
+    f(to.sum_squared_error, from.sum_squared_error);
+    f(to.sum_squared_reference, from.sum_squared_reference);
+    f(to.sum_signed_error, from.sum_signed_error);
+    f(to.sum_absolute_reference, from.sum_absolute_reference);
+}
+
+}  // namespace detail
+
+/// @}
+
+}  // namespace apscope
