@@ -46,24 +46,31 @@ inline ExactNumber leading_bits(const boost::multiprecision::cpp_int& numerator,
     return x;
 }
 
-inline ExactNumber exact_number(const boost::multiprecision::cpp_rational& value) {
+template <class Backend, boost::multiprecision::number_category_type Kind>
+concept OfKind = boost::multiprecision::number_category<Backend>::value == Kind;
+
+template <OfKind<boost::multiprecision::number_kind_integer> Backend, boost::multiprecision::expression_template_option Option>
+ExactNumber exact_number(const boost::multiprecision::number<Backend, Option>& value) {
     if (value == 0) return {};
-    ExactNumber x = leading_bits(abs(boost::multiprecision::numerator(value)), boost::multiprecision::denominator(value));
+    ExactNumber x = leading_bits(abs(boost::multiprecision::cpp_int(value)), 1);
     x.negative = value < 0;
     return x;
 }
-inline ExactNumber exact_number(const boost::multiprecision::cpp_int& value) {
+template <OfKind<boost::multiprecision::number_kind_rational> Backend, boost::multiprecision::expression_template_option Option>
+ExactNumber exact_number(const boost::multiprecision::number<Backend, Option>& value) {
+    using boost::multiprecision::cpp_int;
     if (value == 0) return {};
-    ExactNumber x = leading_bits(abs(value), 1);
+    ExactNumber x = leading_bits(abs(cpp_int(numerator(value))), cpp_int(denominator(value)));
     x.negative = value < 0;
     return x;
 }
 
-// A finite binary floating-point number, 62 bits at a time: every step is exact in its own precision.
-template <class Float>
-ExactNumber exact_number_of_float(const Float& value) {
+// A finite binary one, 62 bits at a time: every step is exact in its own precision.
+template <OfKind<boost::multiprecision::number_kind_floating_point> Backend, boost::multiprecision::expression_template_option Option>
+ExactNumber exact_number(const boost::multiprecision::number<Backend, Option>& value) {
     using std::frexp;
     using std::ldexp;
+    using Float = boost::multiprecision::number<Backend, Option>;
     ExactNumber x;
     x.negative = signbit(value) != 0;
     if (value == 0) return x;
@@ -89,31 +96,35 @@ ExactNumber exact_number_of_float(const Float& value) {
 
 /// A number of Boost.Multiprecision as the format holds it: one rounding of the exact number, never through fp64.
 ///
-/// @param value    cpp_rational, cpp_int, or a binary floating-point number: cpp_bin_float of any precision, mpfr_float.
+/// @param value    An integer (cpp_int, int128_t, mpz_int), a rational number (cpp_rational, mpq_rational), or a binary
+///                 floating-point number of any precision (cpp_bin_float, mpfr_float, mpf_float).
 /// @param q        The format and how to round to it; not stochastic_exact, which asks for all digits.
 /// @param element  Which word of the stream stochastic rounding draws.
 /// @return         The result, which is an fp64 number.
 /// @throws std::invalid_argument  The rounding is stochastic_exact.
-inline double round(const boost::multiprecision::cpp_rational& value, const Quantizer& q, std::uint64_t element = 0) {
-    return q(detail::exact_number(value), element);
-}
-inline double round(const boost::multiprecision::cpp_int& value, const Quantizer& q, std::uint64_t element = 0) {
-    return q(detail::exact_number(value), element);
-}
 template <class Backend, boost::multiprecision::expression_template_option Option>
-    requires(boost::multiprecision::number_category<Backend>::value == boost::multiprecision::number_kind_floating_point)
 double round(const boost::multiprecision::number<Backend, Option>& value, const Quantizer& q, std::uint64_t element = 0) {
-    using Float = boost::multiprecision::number<Backend, Option>;
-    static_assert(std::numeric_limits<Float>::radix == 2 || std::numeric_limits<Float>::radix == 0,
-                  "decimal numbers are no binary ones: give a cpp_rational");
-    if (isnan(value)) return q(std::numeric_limits<double>::quiet_NaN(), element);
-    if (isinf(value)) return q(signbit(value) != 0 ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity(), element);
-    return q(detail::exact_number_of_float(value), element);
+    if constexpr (detail::OfKind<Backend, boost::multiprecision::number_kind_floating_point>) {
+        constexpr int radix = std::numeric_limits<boost::multiprecision::number<Backend, Option>>::radix;
+        static_assert(radix == 2 || radix == 0, "decimal numbers are no binary ones: give a cpp_rational");
+        if (isnan(value)) return q(std::numeric_limits<double>::quiet_NaN(), element);
+        if (isinf(value)) return q(value < 0 ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity(), element);
+    }
+    return q(detail::exact_number(value), element);
+}
+/// The same of an expression of them, such as a / b, which is evaluated first, as Boost does it: to its type and precision.
+template <class Tag, class A, class B, class C, class D>
+double round(const boost::multiprecision::detail::expression<Tag, A, B, C, D>& value, const Quantizer& q, std::uint64_t element = 0) {
+    return round(typename boost::multiprecision::detail::expression<Tag, A, B, C, D>::result_type(value), q, element);
 }
 
 /// The same with a format and a projection; of stochastic rounding word 0 of seed 0.
 template <class Backend, boost::multiprecision::expression_template_option Option>
 double round(const boost::multiprecision::number<Backend, Option>& value, const FloatFormat& format, const Projection& projection = {}) {
+    return round(value, Quantizer(format, projection));
+}
+template <class Tag, class A, class B, class C, class D>
+double round(const boost::multiprecision::detail::expression<Tag, A, B, C, D>& value, const FloatFormat& format, const Projection& projection = {}) {
     return round(value, Quantizer(format, projection));
 }
 
