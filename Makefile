@@ -29,7 +29,7 @@ help:
 	@echo "make sanitize    the C++ tests under the address and undefined-behaviour sanitizers, then the thread sanitizer; ONLY=asan, tsan"
 	@echo "make fuzz        readers of files, manifests, specs and dumps under libFuzzer, 30 minutes each; MINUTES=N"
 	@echo "make format      write sources as make lint wants them"
-	@echo "make package     build the sdist and the wheel into build/package/ and try them in an environment of their own"
+	@echo "make package     build the sdist and the wheel into build/package/ and try them in an environment of their own; the C++ library too"
 	@echo "make benchmark   the kernels under Google Benchmark, the Python calls under pytest-benchmark, briefly"
 	@echo "make exhaustive  the long proofs that do not stand, recorded in docs/conformance.md; MINUTES=N: none begun later"
 	@echo "make docs        write the documentation site, build/docs/index.html, the notebooks run"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Builds the sdist from the tree, the wheel from the sdist, and installs it where nothing of the
-# tree is in reach. Leaves both in build/package/.
+# tree is in reach; then the C++ library from the same sdist. Leaves both in build/package/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$PWD/.venv/bin/python
@@ -29,4 +29,16 @@ oracle=()
 if ls build/release/bindings/_oracle*.so &>/dev/null; then oracle=(--oracle); fi
 cp .ci/check_installed.py "$out/venv"
 (cd "$out/venv" && bin/python -I check_installed.py "${oracle[@]}")
+
+# The C++ library alone, and a program that uses it, where CMake finds nothing that only the package, tests or some users need.
+# In the folder where the wheel's build lies, for the compiler cache.
+source=$(echo "$out"/apscope-*/)
+without=("-DCMAKE_DISABLE_FIND_PACKAGE_"{Python,Python3,pybind11,xtensor,Boost,GTest}=ON)
+configure() { cmake --no-warn-unused-cli --log-level=WARNING -G Ninja "${without[@]}" "$@" >"$out/cpp.log" 2>&1 || { cat "$out/cpp.log"; exit 1; }; }
+configure -S "$source" -B "$source/build/cpp" -DAPSCOPE_PYTHON=OFF
+cmake --build "$source/build/cpp" --target apscope -- --quiet
+cmake --install "$source/build/cpp" --prefix "$out/prefix" --component cpp >"$out/cpp.log"
+configure -S "$source/bindings/cpp/examples" -B "$out/examples" -DCMAKE_PREFIX_PATH="$out/prefix"
+cmake --build "$out/examples" --target round_array -- --quiet
+"$out/examples/round_array" | diff - bindings/cpp/examples/round_array.txt
 echo "$(basename "$sdist"): $(wc -l <<<"$contents") files, $((size / 1000)) kB; $(cd "$out" && du -h apscope-*.whl | tr '\t' ' ')"
