@@ -214,7 +214,7 @@ CastStatisticsArrays cast_statistics(const xt::xexpression<E>& x, const Quantize
 }
 
 /// A column of numbers as an array over (step, tensor, scheme), in the orders of `results.steps()`, `tensors()` and
-/// `schemes()`: what axis sums over a replay begin with. NaN where there is no such row, or where it is empty.
+/// `schemes()`: what a caller's axis sums over a replay begin with. NaN where there is no such row, or where it is empty.
 ///
 /// @param results   Of a replay.
 /// @param column    A column of numbers.
