@@ -1,5 +1,5 @@
 // Statistics of a cast against counting element by element; what lies along an axis; what is refused. Python's numbers
-// are compared in tests/python/test_cpp_library.py.
+// are compared in tests/python/repository/test_cpp_library.py.
 #include <apscope/apscope.h>
 #include <apscope/xtensor.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,277 @@
+"""The C++ library as others have it: installed into a prefix, used by projects that see neither this repository nor Python.
+
+The projects are built and run in a mount namespace in which the repository's and Python's folders are empty; where the system allows
+none, a test is skipped that says so. The compiler's list of what it read is looked at in either case.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import apscope
+from tests.python.repository.test_samples import PAGES, samples
+
+ROOT = Path(__file__).parents[3]
+BUILD = ROOT / "build" / "release"
+EXAMPLES = ROOT / "bindings/cpp/examples"
+CONSUMERS = ROOT / "tests/bindings/cpp/consumers"
+NAMES = [p.stem for p in sorted(EXAMPLES.glob("*.cpp"))]
+SAMPLES = [(f"{page.stem}_{line}", text) for page in PAGES for language, _, text, line in samples(page) if language == "cpp"]
+TOOLS = ["cmake", "ninja", "c++", "cc", "as", "ld", "ar", "ranlib", "sh", "pkg-config", "nm"]
+
+pytestmark = pytest.mark.skipif(
+    not any(BUILD.glob("bindings/cpp/libapscope.*")) or not shutil.which("cmake"), reason="libapscope is not built in build/release"
+)
+
+
+def run(*command: object, **options: object) -> str:
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, **options)
+    assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the library in prefix/, moved there after it was installed elsewhere, and a tool's path without Python."""
+    folder = tmp_path_factory.mktemp("cpp")
+    run("cmake", "--install", BUILD, "--prefix", folder / "first", "--component", "cpp")
+    (folder / "first").rename(folder / "prefix")
+    (folder / "bin").mkdir()
+    for tool in TOOLS:
+        if found := shutil.which(tool):
+            (folder / "bin" / tool).symlink_to(found)
+    return folder
+
+
+def python_folders() -> list[Path]:
+    """This interpreter's prefixes; where tools lie in one, as in /usr, Python's own folders there. The system's Python's as well."""
+    tools = [Path(found).resolve() for tool in TOOLS if (found := shutil.which(tool))]
+    prefixes = {Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix)}
+    shared = {prefix for prefix in prefixes if any(tool.is_relative_to(prefix) for tool in tools)} | {Path("/usr"), Path("/usr/local")}
+    inside = [path for prefix in shared for pattern in ("lib*/python*", "include/python*") for path in prefix.glob(pattern) if path.is_dir()]
+    return [*(prefixes - shared), *inside]
+
+
+class Outside:
+    """Runs commands where the folders of the repository and of Python are empty, and Python is in no path."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.environment = {
+            "PATH": str(place / "bin"),
+            "HOME": str(place),
+            "LANG": "C",
+            "CCACHE_DISABLE": "1",
+            "PKG_CONFIG_PATH": str(next(place.glob("prefix/lib*/**/pkgconfig"))),
+        }
+        folders = {ROOT, *python_folders()}
+        outermost = sorted(path for path in folders if not any(path.is_relative_to(other) for other in folders - {path}))
+        hide = "".join(f'mount -t tmpfs none "{path}" && ' for path in outermost)
+        tried = subprocess.run(["unshare", "-rm", "sh", "-c", f"{hide}true"], capture_output=True, text=True, check=False)
+        self.hide, self.refused = (hide, "") if tried.returncode == 0 else ("", tried.stderr.strip())
+
+    def __call__(self, *command: object) -> str:
+        words = [str(word) for word in command]
+        if self.hide:
+            words = [
+                shutil.which("unshare") or "",
+                "-rm",
+                "/bin/sh",
+                "-c",
+                f'PATH=/usr/bin:/bin:/usr/sbin:/sbin; {self.hide} PATH="{self.place}/bin"; exec "$@"',
+                "sh",
+                *words,
+            ]
+        return run(*words, env=self.environment, cwd=self.place)
+
+    def build(self, source: Path, without: tuple[str, ...] = ("boost", "xtensor")) -> Path:
+        """A project copied out of the repository and built, which reads no header of some libraries: where its programs lie."""
+        project, build = self.place / source.name, self.place / f"{source.name}-build"
+        shutil.copytree(source, project)
+        self(self.place / "bin/cmake", "-G", "Ninja", "-S", project, "-B", build, f"-DCMAKE_PREFIX_PATH={self.place}/prefix")
+        self(self.place / "bin/cmake", "--build", build)
+        read = run("ninja", "-C", build, "-t", "deps")
+        assert "prefix/include/apscope/quantizer.h" in read
+        assert str(ROOT) not in read and "bindings/cpp" not in read
+        assert not [line for line in read.splitlines() for library in without if f"/{library}/" in line]
+        return build
+
+
+@pytest.fixture(scope="module")
+def outside(place: Path) -> Outside:
+    return Outside(place)
+
+
+@pytest.fixture(scope="module")
+def examples(outside: Outside) -> Path:
+    return outside.build(EXAMPLES)
+
+
+@pytest.fixture(scope="module")
+def dumps(outside: Outside) -> Path:
+    return outside.build(CONSUMERS / "dumps")
+
+
+@pytest.fixture(scope="module")
+def trace(place: Path) -> Path:
+    shutil.copytree(ROOT / "notebooks/data/digits", place / "digits")
+    return place / "digits"
+
+
+def test_neither_the_repository_nor_python_is_in_reach(outside):
+    if not outside.hide:
+        pytest.skip(f"no folder can be hidden here, so projects are built beside the repository and Python: {outside.refused}")
+    for path in (ROOT / "core", ROOT / "bindings/cpp"):
+        outside("sh", "-c", 'test ! -e "$0"', path)
+    pythons = {sys.executable, sys._base_executable, *(found for name in ("python", "python3") if (found := shutil.which(name)))}
+    for python in pythons | {str(path) for path in Path("/usr/bin").glob("python3*") if "config" not in path.name}:
+        outside("sh", "-c", '! "$0" -c ""', python)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_examples_print_what_their_pages_show(name, examples, outside, trace):
+    printed = outside(examples / name, *([trace] if name == "replay_trace" else []))
+    assert printed == (EXAMPLES / f"{name}.txt").read_text()
+
+
+@pytest.fixture(scope="module")
+def sample_programs(outside: Outside, place: Path) -> Path:
+    project = place / "made" / "samples"
+    project.mkdir(parents=True)
+    lines = ["cmake_minimum_required(VERSION 3.16)", "project(samples LANGUAGES CXX)"]
+    lines += [f"find_package({name} REQUIRED)" for name in ("apscope", "xtensor", "Boost")]
+    for name, text in SAMPLES:
+        above = [line for line in text.splitlines() if line.startswith("#include")]
+        inside = [line for line in text.splitlines() if not line.startswith("#include")]
+        (project / f"{name}.cpp").write_text("\n".join([*above, "int main() {", *inside, "}", ""]))
+        lines += [f"add_executable({name} {name}.cpp)", f"target_link_libraries({name} PRIVATE apscope::apscope xtensor Boost::headers)"]
+    (project / "CMakeLists.txt").write_text("\n".join([*lines, ""]))
+    return outside.build(project, without=())
+
+
+@pytest.mark.parametrize("name, text", SAMPLES, ids=[name for name, _ in SAMPLES])
+def test_samples_print_what_their_comments_say(name, text, sample_programs, outside):
+    said = re.findall(r"std::cout.*// (.*)", text)
+    assert said and outside(sample_programs / name).splitlines() == said
+
+
+@pytest.mark.skipif(not shutil.which("pkg-config"), reason="there is no pkg-config")
+def test_a_project_without_cmake(outside, place):
+    """Flags by pkg-config; warnings are errors, and flags that change what floating-point code means change no result."""
+    flags = outside(place / "bin/pkg-config", "--cflags", "--libs", "apscope").split()
+    assert f"-I{place}/prefix" in " ".join(os.path.normpath(f) if f[0] == "/" else f"{f[:2]}{os.path.normpath(f[2:])}" for f in flags)
+    source, program = place / "alone.cpp", place / "alone"
+    shutil.copy(EXAMPLES / "round_array.cpp", source)
+    library = place / "prefix" / next(place.glob("prefix/lib*")).name
+    for more in (["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"], ["-O3", "-ffast-math", "-fvisibility=hidden"]):
+        outside(place / "bin/c++", "-std=c++20", *more, source, "-o", program, *flags, f"-Wl,-rpath,{library}")
+        assert outside(program) == (EXAMPLES / "round_array.txt").read_text()
+
+
+def test_xtensor_without_boost(outside):
+    program = outside.build(CONSUMERS / "xtensor_only", without=("boost",)) / "xtensor_only"
+    assert outside(program) == "0.1015625 240 inf\n19 6.1015625\n"
+
+
+def test_boost_without_xtensor(outside):
+    program = outside.build(CONSUMERS / "exact", without=("xtensor",)) / "exact"
+    assert outside(program) == "1/512\n1 1.125\n"
+
+
+def test_nothing_internal_is_seen(place, outside):
+    installed = sorted(p.relative_to(place / "prefix").as_posix() for p in (place / "prefix").rglob("*") if p.is_file())
+    headers = [p for p in installed if p.endswith(".h")]
+    public = {f"include/apscope/{p.name}" for p in (ROOT / "bindings/cpp/apscope").glob("*.h")}
+    values = {
+        "core/float_format.h",
+        "core/named_formats.h",
+        "core/block_format.h",
+        "core/projection.h",
+        "core/host_device.h",
+    }
+    assert set(headers) == public | {f"include/apscope/{name}" for name in values}
+    assert not [p for p in installed if p.endswith((".py", ".cpp"))]
+    library = next(place.glob("prefix/lib*/**/libapscope.*"))
+    if library.suffix == ".a":
+        pytest.skip("an archive hides nothing")
+    shown = outside(place / "bin/nm", "-D", "--defined-only", "-C", library).splitlines()
+    assert any(re.search(r" T apscope::Quantizer::Quantizer\(", line) for line in shown)
+    names = [line.split(" ", 2)[2] for line in shown]
+    inner = {name for name in names if re.match(r"(\w+ )?apscope::detail::", name)}
+    called = ("allreduce_rows(", "refuse_format(", "refuse_p3109(")  # by what is inline in public headers
+    assert all(name.startswith(tuple(f"apscope::detail::{one}" for one in called)) for name in inner), sorted(inner)[:10]
+
+
+@pytest.mark.parametrize("specials", [False, True])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"rounding": "toward_zero", "overflow": "saturate"}, {"rounding": "stochastic", "random_bits": 16, "seed": 7}, {"rounding": "to_odd"}],
+    ids=lambda s: s.get("rounding", "default"),
+)
+def test_statistics_of_casts_are_pythons(settings, specials, dumps, outside, place):
+    random = np.random.default_rng(2)
+    x = (random.standard_normal(3 * 4096 + 77) * 2.0 ** random.integers(-14, 9 if specials else 4, 3 * 4096 + 77)).astype(np.float32)
+    if specials:
+        x[5], x[4096], x[9000] = np.nan, np.inf, 0.0
+    x.tofile(place / "numbers")
+    words = [settings.get(k, v) for k, v in {"rounding": "ties_to_even", "overflow": "ieee", "random_bits": 32, "seed": 0}.items()]
+    for format in ("e4m3", "e5m2", "e3m0", "bf16", "e4m3fn"):
+        printed = dict(line.split() for line in outside(dumps / "dump_statistics", place / "numbers", format, *words).splitlines())
+        expected = apscope.cast_statistics(x, format, **settings).to_dict()
+        assert list(printed) == list(expected)
+        found = {name: float.fromhex(value) for name, value in printed.items()}
+        assert found == {name: pytest.approx(np.nan if value is None else value, rel=0, abs=0, nan_ok=True) for name, value in expected.items()}
+
+
+def test_a_replay_gives_pythons_numbers(dumps, outside, trace):
+    """All rows and columns bit for bit; the summary to twelve digits."""
+    schemes = [
+        "none:e4m3",
+        "none:e3m0",
+        "aps:e4m3,rounding=stochastic",
+        "loss_scaling:e3m4,scale=best",
+        "qsgd",
+        "sign_vote",
+        "mx",
+        "error_feedback(top_k)",
+        "dynamic_loss_scaling:fp16",
+        "hybrid(last=qsgd;else=aps:e4m3)",
+        "hybrid(last=qsgd;first=sign_vote;else=natural)",
+    ]
+    topologies = ["ring", "hierarchical:4+kahan"]
+    printed = json.loads(outside(dumps / "dump_results", trace, *schemes))
+    results = apscope.replay(trace, schemes, topology=topologies, steps="0:4")
+
+    frame = results.frame
+    assert [c["name"] for c in printed["columns"]] == list(frame.columns)
+    for column in printed["columns"]:
+        name, values = column["name"], column["values"]
+        if column["kind"] == "text":
+            assert values == frame[name].tolist(), name
+        else:
+            ours = np.array([np.nan if v is None else float.fromhex(v) for v in values])
+            theirs = frame[name].to_numpy(float, na_value=np.nan)
+            assert np.array_equal(ours, theirs, equal_nan=True), name
+
+    summary = results.summary()
+    assert len(printed["summary"]) == len(summary) > 20
+    for ours, (_, theirs) in zip(printed["summary"], summary.iterrows()):
+        for name, value in ours.items():
+            expected = theirs[name]
+            if isinstance(value, str) and name in ("scheme", "family", "format", "topology", "worst_layer"):
+                assert value == ("" if pd.isna(expected) else expected), (name, ours)
+            elif value is None:
+                assert pd.isna(expected), (name, ours)
+            else:
+                value = float.fromhex(value)
+                assert value == pytest.approx(float(expected), rel=1e-12, abs=0), (name, ours)

@@ -1,0 +1,127 @@
+"""Every sample on README.md and the pages of docs/ runs, and prints what its comments say.
+
+A page's samples are one session in an empty folder with the bundled traces below notebooks/. A fence says
+what it holds:
+
+- ``python``: a program that goes on where the page's last one ended; the comment behind a ``print`` is what
+  it prints. One that begins with ``# NAME.py`` is that file instead;
+- ``sh``: a script, stopped by the first command that fails; ``json``: a document;
+- ``cpp``: a program, its statements those of ``main``; `test_cpp_library.py` compiles and runs it;
+- ``cmake``: lines of the C++ examples' project;
+- ``text``: nothing to run, such as a folder's tree; ``{...}``: a directive of the site.
+
+What cannot run here says why behind its language: ``sh not run: minutes``. ``needs MODULE`` there skips
+the rest of the page where the module is not installed, ``where MODULE ...`` this sample alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import doctest
+import importlib.util
+import io
+import json
+import re
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^( *)```([^\n`]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+WITH_EXAMPLES = sorted(p for p in (ROOT / "bindings/apscope").rglob("*.py") if ">>> " in p.read_text())
+#: A script's `apscope` and `python` are those of this test.
+PRELUDE = f'set -euo pipefail; apscope() {{ "{sys.executable}" -m apscope "$@"; }}; python() {{ "{sys.executable}" "$@"; }}\n'
+
+
+def samples(page: Path) -> list[tuple[str, str, str, int]]:
+    """A page's fences: language, what else stands behind it, text, number of its first line."""
+    text = page.read_text()
+    return [
+        (language, remark.strip(), code, text[: m.start()].count("\n") + 2)
+        for m in FENCE.finditer(text)
+        for (language, _, remark), code in [(m[2].partition(" "), m[3])]
+    ]
+
+
+def run_program(code: str, names: dict, where: str) -> None:
+    """Statement by statement, so that each print is compared with its own comment."""
+    lines = code.splitlines()
+    for statement in ast.parse(code).body:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(ast.Module([statement], []), where, "exec"), names)
+        said = re.search(r"\)\s+# (.*)", lines[statement.end_lineno - 1])
+        if said and lines[statement.lineno - 1].startswith("print("):
+            assert printed.getvalue().split() == said[1].split(), f"{where}: {lines[statement.lineno - 1]}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_the_samples_of(page, tmp_path, monkeypatch):
+    (tmp_path / "notebooks").symlink_to(ROOT / "notebooks")
+    monkeypatch.chdir(tmp_path)
+    names: dict = {"__name__": "__main__"}
+    for language, remark, text, line in samples(page):
+        where = f"{page.name}, line {line}"
+        if language.startswith("{"):
+            continue
+        if remark.startswith("needs "):
+            pytest.importorskip(remark.split()[1])
+        elif remark.startswith("where "):
+            if not all(map(importlib.util.find_spec, remark.split()[1:])):
+                continue
+        elif remark:
+            assert re.match(r"not run: \w", remark), f"{where} says '{remark}' behind its language"
+            continue
+        if language == "python":
+            if file := re.match(r"# (\w+\.py)\n", text):
+                Path(file[1]).write_text(text)
+            else:
+                with warnings.catch_warnings():
+                    if remark.startswith("where "):  # a library of others warns of what it calls itself
+                        warnings.simplefilter("ignore")
+                    run_program(text, names, where)
+        elif language == "sh":
+            run = subprocess.run(["bash", "-c", PRELUDE + text], capture_output=True, text=True)
+            assert run.returncode == 0, f"{where}:\n{run.stdout[-2000:]}{run.stderr[-2000:]}"
+        elif language == "json":
+            json.loads(text)
+        elif language == "cmake":
+            project = (ROOT / "bindings/cpp/examples/CMakeLists.txt").read_text()
+            assert all(line in project for line in text.splitlines()), f"{where}: the examples' project says it otherwise"
+        else:
+            assert language in ("cpp", "text"), f"{where} does not say what it holds: python, sh, json, cpp, cmake or text"
+
+
+def test_few_samples_are_not_run():
+    remarks = [remark for page in PAGES for _, remark, _, _ in samples(page) if remark.startswith("not run: ")]
+    run = [language for page in PAGES for language, remark, _, _ in samples(page) if language in ("python", "sh") and not remark]
+    assert len(remarks) <= 5 < len(run)
+
+
+def test_a_wrong_comment_and_a_failing_command_are_found():
+    with pytest.raises(AssertionError, match="print"):
+        run_program("print(1 + 1)  # 3\n", {}, "here")
+    run_program("print(1 + 1)  # 2\n", {}, "here")
+    assert subprocess.run(["bash", "-c", PRELUDE + "apscope formats nothing | head -1\n"], capture_output=True).returncode
+
+
+def test_every_verb_is_in_the_command_lines_of_the_readme():
+    from apscope.cli import VERBS
+
+    named = re.findall(r"^apscope (\w+)", PAGES[0].read_text(), re.MULTILINE)
+    assert set(named) == set(VERBS)
+
+
+@pytest.mark.parametrize("path", WITH_EXAMPLES, ids=lambda p: p.stem)
+def test_the_examples_of_docstrings(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name = path.relative_to(ROOT / "bindings").with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
+    module = importlib.import_module(name)
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    failed = [f for t in finder.find(module) if t.examples and (f := doctest.DocTestRunner(verbose=False).run(t).failed)]
+    assert not failed

@@ -1,0 +1,150 @@
+"""Comparisons of two schemes against plain loops over the rows."""
+
+import math
+
+import numpy as np
+import pytest
+
+import apscope
+from apscope._results import comparison
+from apscope._results.pooling import PARTS
+from tests.python.summary_tables import (
+    LAYERS,
+    LOSS_SCALING,
+    MIXED,
+    OWN_ONLY,
+    cosine,
+    loss,
+    mean,
+    random_results,
+    ratio_of,
+    rows_of,
+    same,
+    table,
+    underflow,
+)
+
+
+@pytest.fixture(scope="module")
+def results():
+    return random_results()
+
+
+def ratio(one, other):
+    return 1.0 if one == other else one / other if other else math.inf
+
+
+def compared(frame, trace, a, b, topology, layer):
+    """One row of a comparison, in loops; `layer` None is all of them."""
+
+    def stage(scheme, topology):
+        mine = frame[(frame.trace == trace) & (frame.scheme == scheme) & (frame.stage == "wire")].to_dict("records")
+        return mine if topology == "wire" else rows_of(frame, trace, scheme, topology)
+
+    both = [{(r["tensor"], r["step"]): r for r in stage(s, topology) if layer in (None, r["tensor"])} for s in (a, b)]
+    known = [cell for cell in both[0] if not any(math.isnan(loss([rows[cell]]) or 0) for rows in both)]
+    steps = [[[rows[cell] for cell in known if cell[1] == step] for rows in both] for step in sorted({step for _, step in known})]
+    pairs = [(loss(one), loss(other)) for one, other in steps]
+    pairs = [p for p in pairs if None not in p]
+    cells = [tuple(loss([rows[cell]]) for rows in both) for cell in known]
+    ratios = [ratio(*p) for p in pairs]
+    logs = [math.log(ratio(*c)) for c in cells if None not in c]
+    out = {
+        "steps": len(pairs), "wins": sum(x < y for x, y in pairs), "losses": sum(x > y for x, y in pairs), "ties": sum(x == y for x, y in pairs),
+        "median_ratio": float(np.median(ratios)) if ratios else math.nan, "worst_ratio": max(ratios, default=math.nan),
+        "geometric_ratio": math.exp(math.fsum(logs) / len(logs)) if logs else math.nan,
+    }  # fmt: skip
+    for name, scheme, rows, at in (("a", a, both[0], 0), ("b", b, both[1], 1)):
+        wire = {(r["tensor"], r["step"]): r for r in stage(scheme, "wire")}
+        exact = {(r["tensor"], r["step"]): r for r in stage(scheme, "exact")}
+        mine = [rows[cell] for cell in known]
+        sent = [cell for cell in known if not rows[cell]["skipped"]]
+        error = math.fsum(rows[cell]["sum_squared_error"] for cell in sent)
+        added = error - math.fsum(exact[cell]["sum_squared_error"] for cell in sent) if topology != "wire" else math.nan
+        out |= {
+            f"step_nmse_{name}": mean(p[at] for p in pairs),
+            f"nmse_{name}": ratio_of(math.fsum(r["sum_squared_reference"] if r["skipped"] else r["sum_squared_error"] for r in mine),
+                                     math.fsum(r["sum_squared_reference"] for r in mine)),
+            f"cosine_{name}": mean(cosine(r) for r in mine),
+            f"underflow_wire_{name}": underflow(wire[cell] for cell in known),
+            f"underflow_reduced_{name}": underflow(mine) if topology != "wire" else math.nan,
+            f"accumulation_{name}": ratio_of(added, error),
+        }  # fmt: skip
+        for part in PARTS:
+            out[f"{part.replace('split', 'share')}_{name}"] = ratio_of(math.fsum(rows[cell][part] for cell in sent), error)
+    return out
+
+
+@pytest.mark.parametrize(("a", "b", "topology", "used"), [
+    ("aps:e4m3", LOSS_SCALING, None, ("ring", "ring")), ("aps:e4m3", "dynamic_loss_scaling:e4m3", "sequential", ("sequential", "sequential")),
+    ("aps:e4m3", "qsgd", "ring", ("ring", "gather")), ("qsgd", "aps:e4m3", None, ("gather", "ring")), ("qsgd", OWN_ONLY, None, ("gather", "gather+vote")),
+    (MIXED, "none:fp32", "ring", ("ring", "ring")), ("aps:e4m3", "mine(1)", "ring", ("ring", "ring")),
+    ("aps:e4m3", "dynamic_loss_scaling:e4m3", "exact", ("exact", "exact")), (OWN_ONLY, "none:fp32", "wire", ("wire", "wire")),
+    ("aps:e4m3", "aps:e4m3", None, ("ring", "ring")),
+])  # fmt: skip
+def test_every_number_of_a_comparison_is_that_of_plain_loops(results, a, b, topology, used):
+    found = results.compare(a, b, topology)
+    assert tuple(found.columns) == comparison.COLUMNS
+    assert list(found.trace.unique()) == [t for t in ("first", "second", "wire only") if not (t == "second" and "qsgd" in (a, b))]
+    for trace, part in found.groupby("trace"):
+        unknown = ("head",) if "mine(1)" in (a, b) and trace != "first" else ()
+        assert part.layer.tolist() == ["all", *(layer for layer in LAYERS if layer not in unknown)]
+        names = ("wire", "wire") if trace == "wire only" else used
+        assert set(zip(part.topology_a, part.topology_b)) == {names}
+        for i, one in enumerate(part.to_dict("records")):
+            by_hand = compared(
+                results.frame, trace, a, b, "wire" if trace == "wire only" else "+".join(dict.fromkeys(names)), one["layer"] if i else None
+            )
+            for column, value in by_hand.items():
+                assert same(one[column], value), (trace, one["layer"], column, one[column], value)
+    assert results.compare(a, b, topology, layers=False).equals(found[~found.duplicated("trace")].reset_index(drop=True))
+
+
+@pytest.mark.parametrize(("a", "b"), [("aps:e4m3", "dynamic_loss_scaling:e4m3"), ("none:fp32", MIXED), ("mine(1)", "aps:e4m3")])
+def test_ratios_of_layers_and_steps_are_what_a_comparison_sums_up(results, a, b):
+    whole, cells, steps = results.compare(a, b, "ring"), comparison.ratios(results, a, b, "ring"), comparison.compare_steps(results, a, b, "ring")
+    for trace, part in whole.groupby("trace"):
+        mine, by_step = cells[cells.trace == trace], steps[steps.trace == trace]
+        assert mine.layer.unique().tolist() == part.layer.tolist()[1:] and by_step.step.is_monotonic_increasing
+        for one in part.to_dict("records")[1:]:
+            ratio = mine[mine.layer == one["layer"]].ratio.dropna()
+            assert len(ratio) == one["steps"] and (ratio < 1).sum() == one["wins"] and same(one["worst_ratio"], ratio.max())
+        assert len(by_step) == part.steps.iloc[0] and (by_step.nmse_a < by_step.nmse_b).sum() == part.wins.iloc[0]
+        kept = mine[mine.step.isin(by_step.step)]
+        assert by_step.layers_won.sum() == (kept.nmse_a < kept.nmse_b).sum() and by_step.layers_level.sum() == (kept.nmse_a == kept.nmse_b).sum()
+        assert by_step.layers_lost.sum() == (kept.nmse_a > kept.nmse_b).sum()
+
+
+def test_a_comparison_is_the_reverse_of_its_reverse(results):
+    one, other = results.compare("aps:e4m3", LOSS_SCALING, "ring"), results.compare(LOSS_SCALING, "aps:e4m3", "ring")
+    assert (one.wins == other.losses).all() and (one.ties == other.ties).all() and (one.nmse_a == other.nmse_b).all()
+    assert np.allclose(one.geometric_ratio * other.geometric_ratio, 1, rtol=1e-12, atol=0)
+
+
+def test_any_spelling_of_a_scheme_is_taken_and_an_absent_one_told(results):
+    assert results.compare("aps:e4m3,headroom=workers", apscope.schemes.LossScaling("e4m3", scale="best")).equals(
+        results.compare("aps:e4m3", LOSS_SCALING)
+    )
+    assert len(results.compare("mine(1)", "aps:e4m3"))  # no scheme of this process
+    with pytest.raises(ValueError, match="the results hold no scheme 'aps:e4m2'; did you mean 'aps:e4m3'"):
+        results.compare("aps:e4m2", "aps:e4m3")
+    with pytest.raises(ValueError, match=r"no scheme 'thc'; they hold none:fp32, aps:e4m3, .* and 2 more"):
+        results.compare("thc", "aps:e4m3")
+    with pytest.raises(ValueError, match="no scheme 'aps'; did you mean 'aps:e4m3'"):
+        results.compare("aps", "aps:e4m3")
+    with pytest.raises(ValueError, match="'aps:e4m3' has no topology 'tree' in the results; use one of exact, ring, sequential, wire"):
+        results.compare("aps:e4m3", "none:fp32", topology="tree")
+    with pytest.raises(ValueError, match="no trace of the results holds both"):
+        comparison.compare(results.frame[(results.frame.trace == "first") == (results.frame.scheme == "qsgd")], "aps:e4m3", "qsgd")
+
+
+def test_a_step_of_no_error_is_a_tie_or_a_ratio_without_bound():
+    frame = table()
+    frame = frame[frame.trace == "wire only"].copy()
+    frame.loc[(frame.scheme == "none:fp32") & (frame.step == 7), "sum_squared_error"] = 0.0
+    frame.loc[(frame.scheme == "aps:e4m3") & (frame.step == 7) & (frame.tensor == "conv"), "sum_squared_error"] = 0.0
+    whole, conv, norm, *_ = comparison.compare(frame, "none:fp32", "aps:e4m3").to_dict("records")
+    assert conv["ties"] == 1 and 0 < conv["geometric_ratio"] < np.inf
+    assert norm["geometric_ratio"] == 0 and whole["geometric_ratio"] == 0
+    whole, _, norm, *_ = comparison.compare(frame, "aps:e4m3", "none:fp32").to_dict("records")
+    assert norm["worst_ratio"] == np.inf and whole["geometric_ratio"] == np.inf

@@ -1,0 +1,218 @@
+"""Summaries against plain loops over the rows, and against the gradients themselves."""
+
+import math
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import apscope
+from apscope import Results, cost
+from apscope._results import summary
+from tests.python.summary_tables import (
+    LAYERS,
+    LOSS_SCALING,
+    MIXED,
+    OWN_ONLY,
+    SCHEMES,
+    STEPS,
+    TOPOLOGIES,
+    cosine,
+    held,
+    loss,
+    mean,
+    random_results,
+    ratio_of,
+    rows_of,
+    same,
+    table,
+    underflow,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def results():
+    return random_results()
+
+
+def summed_up(frame, trace, scheme, topology):
+    """One row of the summary, in loops."""
+    rows = rows_of(frame, trace, scheme, topology)
+    wire = frame[(frame.trace == trace) & (frame.scheme == scheme) & (frame.stage == "wire")].to_dict("records")
+    by_step = [[r for r in rows if r["step"] == step] for step in sorted({r["step"] for r in rows})]
+    cells = [(loss([r]), r["tensor"], r["step"]) for r in rows if loss([r]) is not None]
+    unknown = any(math.isnan(value) for value, *_ in cells)
+    worst = (math.nan, None, None) if unknown or not cells else max(cells, key=lambda cell: cell[0])
+    squares = math.fsum(r["sum_squared_reference"] for r in rows)
+    signed = math.fsum(-r["sum_absolute_reference"] if r["skipped"] else r["sum_signed_error"] for r in rows)
+    spread = math.fsum(
+        r["expected_variance"] * r["counted"]
+        for r in rows
+        if not r["skipped"] and not (held(r["counted"]) and r["counted"] == 0) and held(r["counted"])
+    )
+    return {
+        "step_nmse": mean(loss(part) for part in by_step),
+        "layer_cosine": mean(cosine(r) for r in rows),
+        "worst_nmse": worst[0], "worst_layer": worst[1], "worst_step": worst[2],
+        "nmse": ratio_of(math.fsum(r["sum_squared_reference"] if r["skipped"] else r["sum_squared_error"] for r in rows), squares),
+        "relative_bias": ratio_of(signed, math.fsum(r["sum_absolute_reference"] for r in rows)),
+        "expected_variance": math.nan if math.isnan(squares) else ratio_of(spread, squares),
+        "underflow_wire": underflow(wire),
+        "underflow_reduced": underflow(rows) if topology else math.nan,
+        "volume": math.fsum(r["volume"] * r["count"] for r in rows) / sum(r["count"] for r in rows),
+        "skipped": sum(any(r["skipped"] for r in part) for part in by_step),
+        "overflowed": sum(any(held(r["overflow"]) and r["overflow"] > 0 for r in part) for part in by_step),
+    }  # fmt: skip
+
+
+def test_every_number_of_a_summary_is_that_of_plain_loops(results):
+    found = results.summary()
+    assert tuple(found.columns) == summary.COLUMNS
+    wanted = [(t, s, p) for t in ("first", "second") for s in SCHEMES for p in TOPOLOGIES if not (s == "qsgd" or s == OWN_ONLY)]
+    wanted += [
+        ("first", "qsgd", "exact"),
+        ("first", "qsgd", "gather"),
+        *((t, OWN_ONLY, p) for t in ("first", "second") for p in ("exact", "gather+vote")),
+    ]
+    wanted += [("wire only", s, "") for s in SCHEMES]
+    assert sorted(zip(found.trace, found.scheme, found.topology)) == sorted(wanted)
+    for one in found.to_dict("records"):
+        by_hand = summed_up(results.frame, one["trace"], one["scheme"], one["topology"])
+        for column, value in by_hand.items():
+            assert same(one[column], value), (one["trace"], one["scheme"], one["topology"], column, one[column], value)
+
+
+def test_the_table_holds_what_the_rules_are_about(results):
+    """Else the comparison with the loops would show little."""
+    found = results.summary().set_index(["trace", "scheme", "topology"])
+    assert found.loc[("first", "none:fp32", "ring"), "overflowed"] == 1 and found.loc[("first", "dynamic_loss_scaling:e4m3", "ring"), "skipped"] == 3
+    assert found.loc[("second", "none:fp32", "ring"), "worst_nmse"] >= 1
+    assert np.isnan(found.loc[("first", "mine(1)", "ring"), ["step_nmse", "nmse", "layer_cosine", "volume"]].astype(float)).all()
+    assert found.loc[("first", "mine(1)", "ring"), "worst_layer"] != "conv"
+
+
+def test_a_step_without_gradients_counts_for_nothing_and_a_skipped_one_as_lost(results):
+    frame = results.frame[(results.frame.trace == "first") & (results.frame.scheme == "dynamic_loss_scaling:e4m3")]
+    only = summary.summary(frame[frame.step.isin([0, 20])])  # one skipped, one without a gradient
+    assert (only.step_nmse == 1).all() and (only.layer_cosine == 0).all() and (only.relative_bias == -1).all() and (only.worst_nmse == 1).all()
+    assert (only.expected_variance == 0).all() and only.underflow_wire.isna().all() and only.worst_layer.tolist() == ["conv"] * 3
+
+
+def test_schemes_with_overflow_rank_last_and_those_without_numbers_after_the_others(results):
+    found = results.summary()
+    assert found.trace.tolist() == sorted(found.trace)
+    for _, part in found.groupby("trace"):
+        sound = part[part.overflowed == 0]
+        assert part.index.tolist() == [*sound.index, *part[part.overflowed > 0].index]
+        known = sound.step_nmse.dropna()
+        assert known.is_monotonic_increasing and known.index.tolist() == sound.index[: len(known)].tolist()
+
+
+@pytest.mark.parametrize("topology", ["ring", "sequential", "exact", "tree"])
+def test_one_row_stands_for_a_scheme(results, topology):
+    table = results.summary()
+    found = summary.headline(table, topology)
+    assert not found.duplicated(["trace", "scheme"]).any() and len(found) == len(table[["trace", "scheme"]].drop_duplicates())
+    assert found.index.is_monotonic_increasing
+    for one in found.itertuples():
+        own = {"qsgd": "gather", OWN_ONLY: "gather+vote"}.get(one.scheme)
+        wanted = "" if one.trace == "wire only" else own or topology
+        assert one.topology == wanted if topology in ("ring", "sequential") or own else one.topology in ("", "ring", "sequential", topology)
+
+
+def test_families_formats_and_times(results):
+    found = results.summary(elements=1e6)
+    family = dict(zip(found.scheme, found.family))
+    assert family["none:fp32"] == "baseline" and family["aps:e4m3"] == "APS" and family["mine(1)"] == "other"
+    model = cost.step_time(results, elements=1e6).set_index(["trace", "scheme", "topology"])
+    reduced = found[found.topology != ""]
+    assert len(reduced) and reduced.speedup.notna().any()
+    for one in reduced.to_dict("records"):
+        wanted = model.loc[(one["trace"], one["scheme"], one["topology"])]
+        assert same(one["time"], wanted.seconds) and same(one["speedup"], wanted.speedup)
+    assert found[found.topology == ""].time.isna().all()
+    slow = results.summary(network=cost.Network(bandwidth=1e8))
+    assert slow.time.sum() > 10 * results.summary().time.sum()
+
+
+def test_results_of_an_older_version_are_refused_in_a_sentence(results):
+    old = results.frame.drop(columns="sum_signed_error")
+    with pytest.raises(ValueError, match="no column 'sum_signed_error': an older apscope wrote them; replay the trace again"):
+        summary.summary(old)
+
+
+def test_one_step_and_no_rows():
+    frame = table()
+    one = frame[(frame.step == 0) & (frame.trace == "first")]
+    found = summary.summary(one)
+    assert (found.step_nmse.fillna(-1) == found.nmse.fillna(-1)).all()
+    assert list(summary.summary(frame[:0]).columns) == list(summary.COLUMNS) and summary.summary(frame[:0]).empty
+
+
+def test_pooled_errors_of_a_skipped_row_are_those_of_a_lost_gradient(results):
+    by = ["trace", "scheme", "tensor"]
+    found = results.pool(by).set_index(by)
+    for (trace, scheme, tensor), one in found.iterrows():
+        topology = "" if trace == "wire only" else {"qsgd": "gather", OWN_ONLY: "gather+vote"}.get(scheme, "ring")
+        rows = [r for r in rows_of(results.frame, trace, scheme, topology) if r["tensor"] == tensor]
+        error = math.fsum(r["sum_squared_reference"] if r["skipped"] else r["sum_squared_error"] for r in rows if held(r["sum_squared_reference"]))
+        assert same(one.nmse, ratio_of(error, math.fsum(r["sum_squared_reference"] for r in rows if held(r["sum_squared_reference"]))))
+        assert same(one.underflow_rate, underflow(rows)) and one.skipped_steps == sum(r["skipped"] for r in rows) and one.steps == len(STEPS)
+
+
+def test_pooling_takes_the_rows_that_rank_unless_told_otherwise(results):
+    frame = results.frame
+    by_stage = results.pool(["stage", "trace", "scheme"])
+    assert set(zip(by_stage.stage, by_stage.trace)) == {
+        ("wire", "first"),
+        ("wire", "second"),
+        ("wire", "wire only"),
+        ("reduced", "first"),
+        ("reduced", "second"),
+    }
+    reduced = by_stage[by_stage.stage == "reduced"].drop(columns="stage").reset_index(drop=True)
+    assert reduced.equals(results.pool(["trace", "scheme"]).pipe(lambda t: t[t.trace != "wire only"]).reset_index(drop=True))
+    with_topology = results.pool(["scheme", "topology", "trace"])
+    assert set(with_topology.loc[with_topology.scheme == MIXED, "topology"]) == {"", *TOPOLOGIES}
+    assert results.pool("scheme").equals(results.pool(["scheme"]))
+    with pytest.raises(ValueError, match="no column 'layer' to pool by; they have trace, step"):
+        results.pool(["scheme", "layer"])
+    with pytest.raises(ValueError, match="pools 8 schemes into one number"):
+        results.pool(["tensor"])
+    one = Results(frame[frame.scheme == "aps:e4m3"], pd.DataFrame(), results.provenance)
+    assert one.pool(["tensor"]).tensor.tolist() == list(LAYERS)
+
+
+def test_a_hundred_thousand_rows_take_well_below_a_second(results):
+    frame = pd.concat([results.frame.assign(step=results.frame.step + 100 * i) for i in range(97)], ignore_index=True)
+    assert len(frame) > 100_000
+    many = Results(frame, pd.DataFrame(), results.provenance)
+    for job in (many.summary, lambda: many.compare("aps:e4m3", LOSS_SCALING), lambda: many.pool(["trace", "scheme", "tensor"])):
+        seconds = min(_seconds(job) for _ in range(3))
+        assert seconds < 1
+
+
+def _seconds(job):
+    start = time.process_time()
+    job()
+    return time.process_time() - start
+
+
+def test_the_wires_numbers_are_those_of_the_gradients(request):
+    """Without any row: a cast of the recorded gradients, and sums over them."""
+    trace = apscope.open_trace(request.config.rootpath / "notebooks/data/digits")
+    found = apscope.replay(trace, ["none:e4m3", "none:e3m0"], steps="0:4", topology=["ring"]).summary()
+    for scheme, format in (("none:e4m3", "e4m3"), ("none:e3m0", "e3m0")):
+        nmse, angles = [], []
+        for step in range(4):
+            error = reference = 0.0
+            for tensor in trace.tensors:
+                x = [trace.read(step, tensor, worker).astype(float) for worker in range(trace.workers)]
+                y = [apscope.quantize(one.astype(np.float32), format).astype(float) for one in x]
+                x, y = sum(x), sum(y)
+                error, reference = error + np.square(y - x).sum(), reference + np.square(x).sum()
+                angles.append((x * y).sum() / math.sqrt(np.square(x).sum() * np.square(y).sum()) if y.any() else 0.0)
+            nmse.append(error / reference)
+        one = found[(found.scheme == scheme) & (found.topology == "exact")].iloc[0]
+        assert one.step_nmse == pytest.approx(np.mean(nmse), rel=1e-9) and one.layer_cosine == pytest.approx(np.mean(angles), rel=1e-9)

@@ -1,0 +1,175 @@
+"""Sampled moments (--draws K) against the closed forms of the exact row, which they must meet."""
+
+import numpy as np
+import pytest
+
+import apscope
+from apscope.record import TraceWriter
+from tests.python.scheme_cases import cases
+
+DRAWS = 40
+
+
+@pytest.fixture(scope="module")
+def frame(request):
+    trace = str(request.config.rootpath / "notebooks/data/digits")
+    schemes = ["stochastic:e4m3", "qsgd", "aps:e4m3,rounding=stochastic,hop_rounding=ties_to_even,accumulate=fp32", "aps:e4m3"]
+    return apscope.replay(trace, schemes, topology="ring", steps="0:3", draws=DRAWS).frame
+
+
+def rows(frame, scheme, topology):
+    chosen = frame[frame["scheme"].str.startswith(scheme) & (frame["topology"] == topology)]
+    assert len(chosen) == 18  # 3 steps x 6 tensors
+    return chosen
+
+
+@pytest.mark.parametrize(("scheme", "topology"), [("stochastic", "gather"), ("qsgd", "gather"), ("aps:e4m3,rounding", "ring")])
+def test_sampled_moments_meet_the_closed_forms(frame, scheme, topology):
+    # fp32 sums of a few decoded values change them by 2^-24 at most: nothing beside these moments.
+    sampled, exact = rows(frame, scheme, topology), rows(frame, scheme, "exact")
+    assert exact["expected_bias_error"].isna().all()
+    z_bias = (sampled["expected_bias"].to_numpy() - exact["expected_bias"].to_numpy()) / sampled["expected_bias_error"].to_numpy()
+    z_variance = (sampled["expected_variance"].to_numpy() / exact["expected_variance"].to_numpy() - 1) / (
+        sampled["expected_variance_error"].to_numpy() / exact["expected_variance"].to_numpy()
+    )
+    # 18 values of Student's t with 39 degrees of freedom: |t| > 5 has probability 2e-4 in all.
+    assert np.abs(z_bias).max() < 5
+    assert np.abs(z_variance).max() < 5
+    # And the standard errors are of the right size: variance of the mean error over n elements.
+    n = sampled["count"].to_numpy(float)
+    expected_error = np.sqrt(exact["expected_variance"].to_numpy() / n / DRAWS)
+    ratio = sampled["expected_bias_error"].to_numpy() / expected_error
+    assert 0.4 < ratio.min() and ratio.max() < 2.0  # chi over sqrt(39): outside with probability < 1e-6
+
+
+def test_draws_change_no_other_column(frame, request):
+    trace = str(request.config.rootpath / "notebooks/data/digits")
+    once = apscope.replay(trace, list(dict.fromkeys(frame["scheme"])), topology="ring", steps="0:3").frame
+    sampled = [c for c in frame.columns if c.startswith("expected_")]
+    assert frame.drop(columns=sampled).equals(once.drop(columns=sampled))
+    assert rows(once, "stochastic", "gather")["expected_bias"].isna().all()
+
+
+def test_deterministic_rows_have_their_bias_and_no_variance(frame):
+    chosen = frame[frame["scheme"] == "aps:e4m3"]
+    assert (chosen["expected_bias"] == chosen["bias"]).all()
+    assert (chosen["expected_variance"] == 0).all()
+
+
+def test_stochastic_hops_add_conditional_variances(request):
+    """Over many seeds the drawn mean squared error meets expected variance + squared bias."""
+    trace = str(request.config.rootpath / "notebooks/data/digits")
+    scheme = "aps:e5m2,rounding=stochastic,overflow=saturate"
+    mse, variance = [], []
+    for seed in range(60):
+        f = apscope.replay(trace, scheme, topology="tree", steps="5:6", tensors="conv2", seed=seed).frame
+        row = f[f["topology"] == "tree"].iloc[0]
+        mse.append(row["mse"])
+        variance.append(row["expected_variance"])
+    difference = np.array(mse) - np.array(variance)  # E = mean squared conditional bias, far below
+    t = difference.mean() / (difference.std(ddof=1) / np.sqrt(len(difference)))
+    assert abs(t) < 5
+    assert np.std(variance) / np.mean(variance) < 0.1
+
+
+# Schemes on whole tensors -------------------------------------------------------------------------------------------
+
+
+WORKERS, ELEMENTS = 4, 333
+#: the second step of each, from the state that draw 0 of the first left
+WHOLE = [
+    "error_feedback(qsgd)", "error_feedback(stochastic:e4m3)", "error_feedback(aps:e3m0,rounding=stochastic)", "birder", "birder:group=2",
+    "nvfp4", "nvfp4:four_over_six=mse", "nvfp4:rht=false,agree=local", "residual(qsgd:levels=3)", "residual(stochastic:e3m0),points=3",
+    "bit_centering:bits=4", "bit_centering:bits=4,period=1", "terngrad", "zipml:levels=4", "qsgd:code=elias", "mx:block_format=mxfp4,rounding=stochastic",
+    "integer_allreduce:bits=8,rounding=stochastic", "aps:e3m2,unit=50,rounding=stochastic", "aps:e3m2,unit=50,hop_rounding=stochastic",
+    "current_scaling:e4m3,agree=local,rounding=stochastic",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def two_steps(tmp_path_factory):
+    rng = np.random.default_rng(5)
+    g = (rng.standard_normal((2, WORKERS, ELEMENTS)) * 2.0 ** rng.integers(-6, 1, ELEMENTS)).astype(np.float32)
+    with TraceWriter(tmp_path_factory.mktemp("two") / "trace", workers=WORKERS, reduction="mean") as writer:
+        for step in range(2):
+            for worker in range(WORKERS):
+                writer.add(step, worker, "x", g[step, worker])
+            writer.end_step(step)
+    return apscope.open_trace(writer.path), g
+
+
+def sampled_by_hand(spec, g, topology, seeds):
+    """Step 1 under other seeds, from the state that step 0 leaves under seed 0: (seeds, ...) of what was sent and of the mean."""
+    state = apscope.exchange(spec, g[0], topology=topology).state
+    made = [apscope.exchange(spec, g[1], topology=topology, state=state, step=1, seed=seed) for seed in seeds]
+    return np.stack([e.sent for e in made]), np.stack([e.reduced for e in made]) / WORKERS
+
+
+@pytest.mark.parametrize("spec", WHOLE)
+def test_expected_columns_are_what_many_seeds_give(two_steps, spec):
+    """Bias and variance, given the state, against the row's own truth; where nothing is sampled, without --draws too."""
+    trace, g = two_steps
+    frame = apscope.replay(trace, spec, topology="tree", draws=DRAWS).frame.query("step == 1")
+    once = apscope.replay(trace, spec, topology="tree").frame.query("step == 1")
+    assert frame.expected_bias.notna().all() and frame.expected_variance.notna().all()
+    closed = frame.expected_bias_error.isna()
+    assert once.expected_bias[closed].equals(frame.expected_bias[closed]) and once.expected_bias[~closed].isna().all()
+    sent, mean = sampled_by_hand(spec, g, "tree", range(1000, 1300))
+    for row in frame.itertuples():
+        if row.topology == "" or row.topology == "exact":
+            drawn = sent if row.stage == "wire" else sent.sum(axis=1) / WORKERS
+        else:
+            drawn = mean
+        # The row's own draw is draw 0; its bias says against what.
+        own = sampled_by_hand(spec, g, "tree", [0])[0 if row.topology in ("", "exact") else 1]
+        own = own[0].sum(axis=0) / WORKERS if row.topology == "exact" else own[0]
+        truth = own.mean() - row.bias  # the mean of the truth
+        biases = drawn.reshape(len(drawn), -1).mean(axis=1) - truth
+        error = np.hypot(biases.std(ddof=1) / np.sqrt(len(biases)), 0 if np.isnan(row.expected_bias_error) else row.expected_bias_error)
+        assert abs(row.expected_bias - biases.mean()) <= 5 * error + 1e-12, (row.stage, row.topology)
+        variances = drawn.reshape(len(drawn), -1).var(axis=0, ddof=1)
+        # Standard error of a mean of sample variances, from halves of the seeds.
+        halves = [part.reshape(len(part), -1).var(axis=0, ddof=1).mean() for part in np.split(drawn, 10)]
+        error = np.hypot(np.std(halves, ddof=1) / np.sqrt(10), 0 if np.isnan(row.expected_variance_error) else row.expected_variance_error)
+        assert abs(row.expected_variance - variances.mean()) <= 6 * error + 1e-15, (row.stage, row.topology)
+
+
+def test_error_feedbacks_expected_bias_speaks_of_the_gradient(two_steps):
+    """qsgd is unbiased, so what is expected of g is the error carried over; that of step 0 is none."""
+    trace, g = two_steps
+    frame = apscope.replay(trace, "error_feedback(qsgd)").frame.query("stage == 'wire'").set_index("step")
+    state = apscope.exchange("error_feedback(qsgd)", g[0]).state
+    carried = np.mean([state[f"error/{w}"].mean() for w in range(WORKERS)])
+    assert abs(frame.expected_bias[0]) < 1e-10 < 1e-5 < abs(carried)
+    assert frame.expected_bias[1] == pytest.approx(carried, rel=1e-6)
+
+
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 40])
+@pytest.mark.parametrize("spec", ["nvfp4", "thc"])
+def test_rotations_have_closed_forms_at_every_length(spec, n):
+    """Every element is a sum of its group's: the variance of each is the mean of the group's variances. thc's are those
+    of the rounding under the step's rotation, whose signs hang on the seed too; so each draw is held to its own."""
+    g = np.random.default_rng(n).standard_normal((2, n)).astype(np.float32)
+    left, over = [], []
+    for seed in range(2000):
+        e = apscope.exchange(spec, g, seed=seed)
+        left.append(e.sent - g - e.bias)
+        over.append(left[-1] ** 2 - e.variance)
+    for z in (np.array(left), np.array(over)):
+        assert (np.abs(z.mean(axis=0)) <= 5 * z.std(axis=0, ddof=1) / np.sqrt(2000) + 1e-7).all()  # what is all but certain may go unseen
+
+
+def test_every_scheme_that_draws_is_sampled_where_it_has_no_closed_form(two_steps):
+    """Rows that stay empty: skipped steps, and pairs that are not finite."""
+    trace, _ = two_steps
+    specs = [case.spec for case in cases() if not case.needs]
+    frame = apscope.replay(trace, specs, topology=["ring", "sequential+kahan"], draws=3).frame
+    whole = frame[~frame.skipped & (frame.counted == frame["count"])]
+    assert len(whole) > 0.9 * len(frame)
+    assert whole.expected_bias.notna().all() and whole.expected_variance.notna().all()
+    assert (whole.expected_bias_error.isna() == whole.expected_variance_error.isna()).all()
+
+
+def test_a_centre_that_bit_centering_sends_draws_nothing(two_steps):
+    frame = apscope.replay(two_steps[0], "bit_centering:period=1").frame
+    assert (frame.expected_bias == frame.bias).all() and (frame.expected_variance == 0).all()
