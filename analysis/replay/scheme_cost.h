@@ -23,7 +23,8 @@ struct SchemeCost {
     double seconds_a_value = 0.0;  // on one thread of this machine
 };
 
-// draws: K of the replay. largest: elements of the largest tensor that is asked about. A scheme with parts of a caller's own is not run: it counts as one that copies its rows a few times.
+// draws: K of the replay. largest: elements of the largest tensor that is asked about. A scheme with parts of a caller's own is not run: it counts as
+// one that copies its rows a few times.
 SchemeCost cost_of(const ResolvedScheme& scheme, std::span<const Topology> topologies, bool reduces, int draws, std::size_t largest);
 
 }  // namespace apscope::detail

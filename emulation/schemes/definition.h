@@ -34,7 +34,8 @@ struct SchemeArguments {
     long integer(std::string_view key, long min, long max, std::string_view word = {}) const;
     double number(std::string_view key, double min, double max = std::numeric_limits<double>::infinity()) const;  // finite, both included
     double fraction(std::string_view key) const;  // from 0 to below 1: a momentum's factor
-    double scale(std::string_view key, std::string_view word = {}) const;  // a positive fp32 number or a power of two: products with fp32 numbers are exact
+    double scale(std::string_view key,
+                 std::string_view word = {}) const;  // a positive fp32 number or a power of two: products with fp32 numbers are exact
     bool flag(std::string_view key) const;     // true or false
     std::string_view choice(std::string_view key, std::span<const std::string_view> choices) const;
     // An enumeration whose values are those of `choices`, in this order.

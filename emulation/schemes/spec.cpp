@@ -57,8 +57,7 @@ double SchemeArguments::scale(std::string_view key, std::string_view word) const
         const bool single = number >= 0x1p-126 && number <= 0x1.fffffep127 && static_cast<float>(number) == number;
         return power || single;
     };
-    return parse_value<double>(key, text(key), exact,
-                               word_or(word) + "a positive fp32 number or a power of two (such as 1000 or 0.5)");
+    return parse_value<double>(key, text(key), exact, word_or(word) + "a positive fp32 number or a power of two (such as 1000 or 0.5)");
 }
 
 bool SchemeArguments::flag(std::string_view key) const {

@@ -219,7 +219,9 @@ ComplexFourier::Split::Split(std::size_t n)
     }
 }
 
-ComplexFourier::Chirp::Chirp(std::size_t n) : length(smooth_length(2 * n - 1)), re(n), im(n), kernel_re(length, 0.0), kernel_im(length, 0.0), work_re(length), work_im(length), inner(length) {
+ComplexFourier::Chirp::Chirp(std::size_t n)
+    : length(smooth_length(2 * n - 1)), re(n), im(n), kernel_re(length, 0.0), kernel_im(length, 0.0), work_re(length), work_im(length),
+      inner(length) {
     const RootsOfUnity roots(2 * n);
     std::size_t square = 0;  // k^2 modulo 2 n
     for (std::size_t k = 0; k < n; ++k) {

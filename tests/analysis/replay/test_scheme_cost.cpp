@@ -52,7 +52,8 @@ Found allocated(const TensorScheme& scheme, std::span<const Topology> topologies
 }
 
 std::vector<std::string> specs() {
-    std::vector<std::string> all{"error_feedback(sign)", "error_feedback(top_k)", "error_feedback(zipml)", "error_feedback(powersgd)", "residual(sign)"};
+    std::vector<std::string> all{"error_feedback(sign)", "error_feedback(top_k)", "error_feedback(zipml)", "error_feedback(powersgd)",
+                                 "residual(sign)"};
     for (const SchemeDefinition& d : scheme_definitions()) {
         if (d.body == SchemeDefinition::Body::none) all.push_back(std::string(d.name) + (d.takes_format ? ":e4m3" : ""));
     }
@@ -67,7 +68,8 @@ TEST(SchemeCost, IsWhatSchemesAllocate) {
         const ResolvedScheme resolved{&scheme, 0, spec, {}};
         if (resolved.whole() == nullptr) continue;
         ++seen;
-        for (const auto& [draws, n] : {std::pair{1, 300 * columns}, std::pair{3, 307 * columns}, std::pair{1, 2000 * columns}, std::pair{1, 2053 * columns}}) {
+        for (const auto& [draws, n] :
+             {std::pair{1, 300 * columns}, std::pair{3, 307 * columns}, std::pair{1, 2000 * columns}, std::pair{1, 2053 * columns}}) {
             const SchemeCost cost = cost_of(resolved, topologies, true, draws, n);
             const Found found = std::async(std::launch::async, allocated, *resolved.whole(), topologies, draws, n).get();
             const auto least = [](std::size_t bytes) { return static_cast<double>(bytes); };

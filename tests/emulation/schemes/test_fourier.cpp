@@ -41,9 +41,9 @@ Coefficients transformed(const Row& x) {
 
 // Factors 2, 3, 4, 5, 7 and larger ones, primes, odd and even, below and above those that are convolutions; more than sixteen columns and rows
 // and fewer.
-const std::vector<std::size_t> lengths{1,  2,  3,  4,  5,  6,  7,  8,  9,  10,  12,  14,  15,  16,  17,  18,  20,  24,  25,   27,  30,
-                                       31, 32, 33, 36, 37, 48, 49, 64, 97, 100, 128, 194, 210, 243, 256, 360, 441, 512, 1000, 1009, 127,
-                                       131, 254, 262, 1733, 2146};
+const std::vector<std::size_t> lengths{1,   2,   3,   4,   5,   6,   7,   8,    9,    10,  12,  14,  15,  16,   17,  18,
+                                       20,  24,  25,  27,  30,  31,  32,  33,   36,   37,  48,  49,  64,  97,   100, 128,
+                                       194, 210, 243, 256, 360, 441, 512, 1000, 1009, 127, 131, 254, 262, 1733, 2146};
 
 class Fourier : public OnLevel {};
 
