@@ -1,7 +1,7 @@
 """What replaying a model of real size costs: python docs/model_cost.py docs/performance.md TRACE
 
 Every scheme of the list `all` by itself, each in a process of its own, on one thread; then all of them in one replay on one thread and on all that the
-machine has, within a budget of memory (--memory). Four topologies, as by default; files are not compared with their digests. Writes the tables
+machine has, within a budget of memory (--memory) and within the default one. Four topologies, as by default; files are not compared with their digests. Writes the tables
 between the markers of the page. For a machine with nothing else to do: some minutes with the trace of ResNet-18 that
 `python notebooks/record/record_resnet.py resnet18 TRACE` records.
 """
@@ -79,13 +79,14 @@ def main(arguments: list[str] | None = None) -> None:
     specs = [scheme.spec for scheme in schemes_of(args.schemes)]
     apart = {spec: in_a_process(args.trace, [spec], 1, None) for spec in specs}
     counts = sorted({1, os.cpu_count() or 1})
-    together = {threads: in_a_process(args.trace, specs, threads, args.memory) for threads in counts}
+    together = {(threads, memory): in_a_process(args.trace, specs, threads, memory) for memory in (args.memory, None) for threads in counts}
     page.replace_between(args.page, BEGIN, END, [
         f"{page.machine()}; load before it {load:.1f} (0 is a quiet machine). {Path(args.trace).name}: {parameters} parameters, {trace.workers} workers, "
         f"{len(trace.manifest.steps)} steps, {values} values. Memory is what was resident beyond mapped files and Python.", "",
-        f"| {len(specs)} schemes, four topologies, `--memory {args.memory}` | seconds | user seconds | system seconds | MiB |", "|---|---|---|---|---|",
-        *(f"| {threads} thread{'s' * (threads > 1)} | {m['wall']:.1f} | {m['user']:.1f} | {m['system']:.1f} | {m['memory'] / 2**20:.0f} |"
-          for threads, m in together.items()), "",
+        f"| {len(specs)} schemes, four topologies | budget | seconds | user seconds | system seconds | MiB |", "|---|---|---|---|---|---|",
+        *(f"| {threads} thread{'s' * (threads > 1)} | {f'`--memory {memory}`' if memory else 'half of the machine, the default'} | "
+          f"{m['wall']:.1f} | {m['user']:.1f} | {m['system']:.1f} | {m['memory'] / 2**20:.0f} |"
+          for (threads, memory), m in together.items()), "",
         "| scheme, by itself on one thread | ns a value | processor seconds | of them system | MiB |", "|---|---|---|---|---|",
         *(f"| `{spec}` | {(m['user'] + m['system']) / values * 1e9:.1f} | {m['user'] + m['system']:.2f} | {m['system']:.2f} | {m['memory'] / 2**20:.0f} |"
           for spec, m in sorted(apart.items(), key=lambda item: -item[1]["user"] - item[1]["system"])),
