@@ -90,6 +90,7 @@ train("accumulated", accumulate=3)
 train("unused", find_unused_parameters=True)
 train("scaled", scaled=True)
 dist.destroy_process_group()
+os._exit(0)  # what was written counts: gloo's threads can abort a process while Python ends (pytorch issue 190489)
 """
 
 
@@ -163,6 +164,7 @@ train("accumulated", init_device_mesh("cpu", (world,)), accumulate=2)
 train("mixed", init_device_mesh("cpu", (world,)), policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32))
 train("replicas", init_device_mesh("cpu", (world, 1), mesh_dim_names=("replicate", "shard")))
 dist.destroy_process_group()
+os._exit(0)  # what was written counts: gloo's threads can abort a process while Python ends (pytorch issue 190489)
 """
 
 

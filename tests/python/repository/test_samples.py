@@ -34,6 +34,8 @@ ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^( *)```([^\n`]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 WITH_EXAMPLES = sorted(p for p in (ROOT / "bindings/apscope").rglob("*.py") if ">>> " in p.read_text())
+#: torch's gloo threads can abort a process while Python ends (pytorch issue 190489): 1 in 12 where they get little time.
+WITHOUT_PYTHONS_END = "\nimport os, sys\nsys.stdout.flush()\nos._exit(0)\n"
 #: A script's `apscope` and `python` are those of this test.
 PRELUDE = f'set -euo pipefail; apscope() {{ "{sys.executable}" -m apscope "$@"; }}; python() {{ "{sys.executable}" "$@"; }}\n'
 
@@ -87,7 +89,7 @@ def test_the_samples_of(page, tmp_path, monkeypatch):
                     run_program(text, names, where)
         elif language == "sh":
             run = subprocess.run(["bash", "-c", PRELUDE + text], capture_output=True, text=True)
-            assert run.returncode == 0, f"{where}:\n{run.stdout[-2000:]}{run.stderr[-2000:]}"
+            assert run.returncode == 0, f"{where}:\n{run.stdout[-8000:]}{run.stderr[-8000:]}"
         elif language == "json":
             json.loads(text)
         elif language == "cmake":
