@@ -124,7 +124,12 @@ def test_model_cost_measures_and_writes(docs, tmp_path):
     script["main"]([str(tmp_path / "performance.md"), str(trace), "--schemes", "sign", "aps:e4m3", "--memory", "200M"])
     table = (tmp_path / "performance.md").read_text().split(script["BEGIN"])[1].split(script["END"])[0]
     assert "digits: 1906 parameters, 8 workers, 52 steps, 792896 values" in table and "| 2 schemes, four topologies | budget |" in table
-    assert "| 1 thread | `--memory 200M` |" in table and "| 1 thread | half of the machine, the default |" in table and "| `sign` |" in table and "| `aps:e4m3` |" in table
+    assert (
+        "| 1 thread | `--memory 200M` |" in table
+        and "| 1 thread | half of the machine, the default |" in table
+        and "| `sign` |" in table
+        and "| `aps:e4m3` |" in table
+    )
     with pytest.raises(SystemExit):
         script["main"]([str(tmp_path / "performance.md")])
 
