@@ -1,6 +1,6 @@
-"""What a large trace's results, summary and report take: python docs/report_cost.py docs/performance.md TRACE
+"""What a large trace's results, summary and report take: python docs/report_cost.py docs/performance.md TRACE ...
 
-Replays the trace through 25 schemes with the four default topologies on the command line, summarises it and writes its report, each in a process of
+Replays each trace through 25 schemes with the four default topologies on the command line, summarises it and writes its report, each in a process of
 its own; then Chromium, if it is there, opens the report, and a box of its filters is ticked in front of every part. Writes the figures between the
 markers of the page. notebooks/record/record_resnet.py records such a trace.
 """
@@ -67,11 +67,12 @@ def answers(report: Path) -> dict[str, Any]:
         browser.close()
 
 
-def lines_of(trace: apscope.Trace, schemes: int, found: dict[str, Any], load: float) -> list[str]:
+def lines_of(trace: apscope.Trace, schemes: int, found: dict[str, Any]) -> list[str]:
     elements = sum(t.size for t in trace.manifest.tensors)
     mb = {name: size / 1e6 for name, size in found["bytes"].items()}
     lines = [
-        f"{page.machine()}; load before it {load:.1f} (0 is a quiet machine). {trace.manifest.model}: {len(trace.tensors)} tensors, {elements} elements of "
+        "",
+        f"{trace.manifest.model}: {len(trace.tensors)} tensors, {elements} elements of "
         f"each worker, {trace.workers} workers, {len(trace.steps)} steps; {schemes} schemes, {found['rows']} rows. results.csv "
         f"{mb['results.csv']:.0f} MB, results.parquet {mb['results.parquet']:.0f} MB, the report {mb['report.html']:.1f} MB.",
         "",
@@ -89,15 +90,18 @@ def lines_of(trace: apscope.Trace, schemes: int, found: dict[str, Any], load: fl
     return lines
 
 
-def main(arguments: list[str] | None = None) -> dict[str, Any]:
+def main(arguments: list[str] | None = None) -> list[dict[str, Any]]:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("page", type=Path, help="docs/performance.md")
-    parser.add_argument("trace", metavar="TRACE")
+    parser.add_argument("traces", metavar="TRACE", nargs="+")
     args = parser.parse_args(arguments)
-    load = os.getloadavg()[0]
-    with tempfile.TemporaryDirectory() as place:
-        found = measure(args.trace, Path(place), SCHEMES)
-    page.replace_between(args.page, BEGIN, END, lines_of(apscope.open_trace(args.trace), len(SCHEMES), found, load))
+    lines = [f"{page.machine()}; load before it {os.getloadavg()[0]:.1f} (0 is a quiet machine)."]
+    found = []
+    for trace in args.traces:
+        with tempfile.TemporaryDirectory() as place:
+            found.append(measure(trace, Path(place), SCHEMES))
+        lines += lines_of(apscope.open_trace(trace), len(SCHEMES), found[-1])
+    page.replace_between(args.page, BEGIN, END, lines)
     return found
 
 

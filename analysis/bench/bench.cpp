@@ -87,26 +87,28 @@ void add_array_jobs(Jobs& jobs, const std::string& where, std::size_t count, int
     };
     job("memcpy", 8, [a, threads] { copy_in_pieces(a->in, a->out, threads, false); }, "");
     if (where == "DRAM") job("streaming copy", 8, [a, threads] { copy_in_pieces(a->in, a->out, threads, true); }, "");
-    const auto quantize_job = [&](const char* name, RoundingMode mode, int bits) {
+    const auto quantize_job = [&](const char* name, Projection p) {
         const FloatFormat f = parse_format(name);
-        const Projection p = rounding(mode, bits);
-        std::string what = "quantize " + std::string(name) + " " + std::string(to_string(mode));
-        if (is_stochastic(mode)) what += " " + std::to_string(bits) + " bits";
+        std::string what = "quantize " + std::string(name) + " " + std::string(to_string(p.rounding));
+        if (is_stochastic(p.rounding)) what += " " + std::to_string(p.random_bits) + " bits";
+        if (p.overflow != Overflow::ieee) what += ", " + std::string(to_string(p.overflow));
         job(what, 8, [a, f, p, threads] { quantize(std::span<const float>(a->in), std::span<float>(a->out), f, p, {}, threads); });
     };
     for (const char* name : {"e4m3", "e5m2", "fp16", "bf16", "tf32"}) {
-        if (every_format || std::string(name) == "e4m3" || std::string(name) == "bf16") quantize_job(name, RoundingMode::ties_to_even, 32);
+        if (every_format || std::string(name) == "e4m3" || std::string(name) == "bf16") quantize_job(name, {});
     }
-    if (every_format) {
-        for (const RoundingMode mode : {RoundingMode::ties_to_away, RoundingMode::toward_zero, RoundingMode::toward_positive, RoundingMode::to_odd}) {
-            quantize_job("e4m3", mode, 32);
-        }
-        quantize_job("dlfloat16", RoundingMode::ties_to_even, 32);
+    for (const RoundingMode mode : {RoundingMode::ties_to_away, RoundingMode::ties_to_zero, RoundingMode::toward_zero, RoundingMode::toward_positive,
+                                    RoundingMode::toward_negative, RoundingMode::away_from_zero, RoundingMode::to_odd}) {
+        quantize_job("e4m3", rounding(mode));
     }
+    quantize_job("e4m3", {RoundingMode::ties_to_even, Overflow::saturate});
+    if (every_format) quantize_job("dlfloat16", {});
     for (const char* name : {"e4m3", "e5m2", "fp16", "bf16"}) {
-        if (every_format || std::string(name) == "e4m3") quantize_job(name, RoundingMode::stochastic, 16);
+        if (every_format || std::string(name) == "e4m3") quantize_job(name, rounding(RoundingMode::stochastic, 16));
     }
-    quantize_job("e4m3", RoundingMode::stochastic, 32);
+    for (const RoundingMode mode : {RoundingMode::stochastic_b, RoundingMode::stochastic_c, RoundingMode::stochastic_equal})
+        quantize_job("e4m3", rounding(mode, 16));
+    quantize_job("e4m3", rounding(RoundingMode::stochastic, 32));
     const FloatFormat e4m3 = parse_format("e4m3");
     job("quantize e4m3 with error statistics", 8, [a, e4m3, threads] { cast_statistics(a->in, a->out, e4m3, {}, 0, threads); });
     job("error statistics of e4m3", 4, [a, e4m3, threads] { cast_statistics(a->in, {}, e4m3, {}, 0, threads); });

@@ -99,8 +99,8 @@ TEST(Buffers, NestInOneThread) {
 }
 
 TEST(Buffers, TooLongAnArrayIsNoMemory) {
-#ifdef __SANITIZE_ADDRESS__
-    GTEST_SKIP() << "the address sanitizer ends the process where operator new would throw";
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "a sanitizer ends the process where operator new would throw";
 #endif
     EXPECT_THROW(Numbers(std::numeric_limits<std::size_t>::max() / 32), std::bad_alloc);
     EXPECT_THROW(BufferAllocator<double>().allocate(std::numeric_limits<std::size_t>::max() / 4), std::bad_alloc);

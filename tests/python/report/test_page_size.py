@@ -96,7 +96,7 @@ def test_a_trace_of_161_layers_is_replayed_summarised_and_reported_within_bounds
     monkeypatch.syspath_prepend(str(docs))
     shutil.copy(docs / "performance.md", tmp_path)
     script = runpy.run_path(str(docs / "report_cost.py"))
-    found = script["main"]([str(tmp_path / "performance.md"), str(tmp_path / "trace")])
+    [found] = script["main"]([str(tmp_path / "performance.md"), str(tmp_path / "trace")])
     rows, slow = found["rows"], min(2.0, busy())
     assert rows > 100 * 161 * steps and len(script["SCHEMES"]) == 25
     assert (
