@@ -146,7 +146,8 @@ void add_array_jobs(Jobs& jobs, const std::string& where, std::size_t count, int
     for (const char* name : {"mxfp8_e4m3", "nvfp4"}) {
         const BlockFormat f = parse_block_format(name);
         const BlockShape shape{rows, 1024, 1};
-        const auto scales = std::make_shared<std::vector<std::uint8_t>>(shape.scales(f));
+        const auto scales =
+            std::make_shared<std::vector<std::uint8_t>>(shape.scales(f), std::uint8_t{56});  // 1 in e4m3, 2^-71 in e8m0: what is decoded is normal
         const double bytes = 5 + 1.0 / f.block_size;
         job("encode_blocks " + std::string(name), bytes, [a, scales, f, shape, threads] {
             encode_blocks(std::span<const float>(a->in).first(shape.size()), std::span<std::uint8_t>(a->codes).first(shape.size()), *scales, shape, f,
