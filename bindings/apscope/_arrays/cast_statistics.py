@@ -59,7 +59,7 @@ class CastStatistics:
 def cast_statistics(x: Any, format: FormatLike, *, out: Any = None, **options: Unpack[RoundingOptions]) -> CastStatistics:
     """Round every element to a value of a format and describe the errors.
 
-    One pass over the numbers: the cast and its statistics together cost little more than the cast.
+    One pass over the numbers, whose cost beside a cast's docs/performance.md has.
     Scale x beforehand where a scheme would; `apscope.replay` does that for recorded gradients, and
     the result here is the wire row that ``none:FORMAT`` has for one worker.
 

@@ -53,14 +53,14 @@ using CastStatistics = BasicCastStatistics<std::int64_t, double>;
 
 /// What rounding every element loses, as `apscope.cast_statistics` in Python says it, bit for bit.
 ///
-/// One pass over the numbers: the cast and its statistics together cost little more than the cast. Multiply x by a scale
-/// beforehand where a scheme would.
+/// One pass over the numbers. Multiply x by a scale beforehand where a scheme would.
 ///
 /// @param x    The numbers; they may be none.
 /// @param q    The format, whose values must be fp32 numbers, and how to round to it; element i draws word i.
-/// @param out  Takes the rounded numbers, those of q(x, out); empty: nobody wants them. It is x, or does not overlap it.
+/// @param out  Takes the rounded numbers, those of q(x, out); empty: nobody wants them. It must not overlap x,
+///             which the statistics compare it with.
 /// @throws std::invalid_argument  A format whose values are no fp32 numbers; stochastic_exact rounding; an `out` that is
-///                                neither empty nor as long as x.
+///                                neither empty nor as long as x, or overlaps it.
 APSCOPE_API CastStatistics cast_statistics(std::span<const float> x, const Quantizer& q, std::span<float> out = {});
 /// The same for doubles that floats hold, such as those that decode() gives.
 /// @param x  The numbers; they may be none.
