@@ -17,10 +17,13 @@ import zipfile
 from collections.abc import Iterator
 from typing import Any
 
+requests = os.fdopen(0, "rb")
 answers = os.fdopen(os.dup(1), "wb")
 os.dup2(2, 1)  # what libraries print is no answer
 warnings.simplefilter("ignore")
 
+if not requests.peek(1):
+    sys.exit(0)  # who started it was interrupted before the first request, and could not keep it to end it
 try:
     import torch
 except ImportError as error:
@@ -169,7 +172,7 @@ def answer(request: dict[str, Any], opened: dict[str, Any]) -> tuple[dict[str, A
 
 def main() -> None:
     opened: dict[str, Any] = {}
-    for line in sys.stdin.buffer:
+    for line in requests:
         try:
             head, tensor = answer(json.loads(line), opened)
         except PermissionError:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import apscope
 from apscope._traces.trace_info import check
 from apscope.cli import main
 from apscope.record import TraceWriter, convert
@@ -107,6 +108,14 @@ def processes_of(session):
     return found
 
 
+def runs(process):
+    """Whether it has not ended; one that ended may wait to be collected by whoever adopted it."""
+    try:
+        return (Path("/proc") / str(process) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 @pytest.mark.parametrize("after", [0, 0.05, 0.2])  # seconds; importing torch alone takes longer
 def test_control_c_while_torch_reads_is_one_line(tmp_path, after):
     pytest.importorskip("torch")
@@ -127,7 +136,19 @@ def test_control_c_while_torch_reads_is_one_line(tmp_path, after):
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (130, "apscope: interrupted\n")
-    assert helpers and not Path(f"/proc/{helpers[0]}").exists()
+    assert helpers
+    end = time.monotonic() + 60
+    while runs(helpers[0]) and time.monotonic() < end:
+        time.sleep(0.001)
+    assert not runs(helpers[0])
+
+
+def test_the_process_that_reads_torch_files_ends_where_nobody_asks(tmp_path):
+    (tmp_path / "torch.py").write_text("import sys\nsys.exit(3)\n")  # that it was imported
+    script = Path(apscope.__file__).parent / "_dumps" / "_torch_process.py"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    ends = [subprocess.run([sys.executable, script], input=text, env=environment, check=False, timeout=60).returncode for text in (b"", b"{}\n")]
+    assert ends == [0, 3]
 
 
 @pytest.mark.parametrize("way", ["module", "script", "library"])
