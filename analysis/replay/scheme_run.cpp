@@ -193,10 +193,8 @@ void SchemeRun::reduce_into(const Reduced& reduced, std::size_t first, std::size
         rows.push_back(gather ? narrowed[w].data() : exact ? buffers_.decoded[w].data() : buffers_.codes[w].data());
     }
     reduce(exact ? Topology{} : topology, rows, first, count, item_.elements, accumulator_, key, y, buffers_.scratch, moments);
-    for (std::size_t i = 0; i < count; ++i) {
-        if (!exact && !gather) y[i] = decode(y[i]);
-        if (item_.divide) y[i] /= item_.workers;
-    }
+    for (std::size_t i = 0; i < count && !exact && !gather; ++i) y[i] = decode(y[i]);
+    if (item_.divide) simd::run<DivideRow>(y.data(), divisor, count);
 }
 
 void SchemeRun::add_reduced(Reduced& r, std::size_t first, std::span<const double> reference) {
@@ -217,9 +215,11 @@ void SchemeRun::add_reduced(Reduced& r, std::size_t first, std::span<const doubl
     const std::span<const double> none;
     if (closed_form) {
         for (std::size_t i = 0; i < count; ++i) {
-            buffers_.hop_bias[i] = (buffers_.wire_bias[i] + decode(buffers_.hop_bias[i])) / divisor;
-            buffers_.hop_variance[i] = (buffers_.wire_variance[i] + decode(decode(buffers_.hop_variance[i]))) / (divisor * divisor);
+            buffers_.hop_bias[i] = buffers_.wire_bias[i] + decode(buffers_.hop_bias[i]);
+            buffers_.hop_variance[i] = buffers_.wire_variance[i] + decode(decode(buffers_.hop_variance[i]));
         }
+        simd::run<DivideRow>(buffers_.hop_bias.data(), divisor, count);
+        simd::run<DivideRow>(buffers_.hop_variance.data(), divisor * divisor, count);
         statistics.moments_defined = hops.defined && wire_moments_defined_;
     }
     FloatScale scale = scale_;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "emulation/machine/divide.h"
 #include "emulation/machine/simd.h"
 
 namespace apscope::detail {
@@ -14,17 +15,12 @@ struct AddWidened {
     }
 };
 
-// row /= divisor
-struct DivideRow {
-    static APSCOPE_INLINE void run(double* row, double divisor, std::size_t count) {
-        for (std::size_t i = 0; i < count; ++i) row[i] /= divisor;
-    }
-};
-
 // out = row / divisor
 struct WidenAndDivide {
     static APSCOPE_INLINE void run(const float* row, double* out, double divisor, std::size_t count) {
-        for (std::size_t i = 0; i < count; ++i) out[i] = row[i] / divisor;
+        divide_by(divisor, [&](auto quotient) __attribute__((always_inline)) {
+            for (std::size_t i = 0; i < count; ++i) out[i] = quotient(row[i]);
+        });
     }
 };
 

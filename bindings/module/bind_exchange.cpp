@@ -27,6 +27,7 @@ void read_back(State& state, const py::dict& d) { state = State(to_named_rows(d)
 void set_parts(TensorScheme& t, const py::dict& parts, int bits) {
     if (!parts.empty()) t.blocks.reset();  // parts of one's own work on whole rows
     t.has_own_parts = t.has_own_parts || !parts.empty();
+    if (parts.contains("forward") || parts.contains("select")) t.agrees_unturned = false;  // one's own see all rows, and turned ones
     const auto part = [&](const char* name) -> Function { return parts.contains(name) ? keep(parts[name]) : nullptr; };
     if (const Function f = part("compensate")) {
         t.compensate = [f](const TrainingStep& step, State& state, Rows& rows) {

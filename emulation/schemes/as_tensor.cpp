@@ -7,6 +7,7 @@
 
 #include "core/fixed_shape_sum.h"
 #include "emulation/allreduce/reduce.h"
+#include "emulation/machine/divide.h"
 #include "emulation/schemes/codecs/float_row.h"
 #include "emulation/schemes/codecs/statistics.h"
 
@@ -42,8 +43,7 @@ void reduce_in_format(const Reduction& reduction, const RowCast& accumulator, co
     if (count == 0) return;
     reduce(topology, rows, place.first, count, place.size, accumulator, step.key, sum, scratch);
     if (theta.scales.empty()) {
-        const double scale = theta.common_scale();
-        for (double& s : sum) s /= scale;
+        simd::run<DivideRow>(sum.data(), theta.common_scale(), count);
     } else {
         for (std::size_t i = 0; i < count; ++i) sum[i] /= theta.scales[(place.first + i) / theta.unit];
     }

@@ -178,10 +178,10 @@ Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, Sta
     if (scheme.compensate) scheme.compensate(step, state, e.intended);
     for (const Row& row : e.intended) check_length(row, n, "compensate");
 
-    Rows turned = scheme.forward ? scheme.forward(step, state, e.intended) : Rows{};
-    const Rows& x = scheme.forward ? turned : e.intended;
-    const std::size_t length = x[0].size();
-    const Parameters theta = scheme.select ? scheme.select(step, state, x) : Parameters{};
+    const bool turns_later = scheme.forward && scheme.agrees_unturned;
+    Rows turned = scheme.forward && !turns_later ? scheme.forward(step, state, e.intended) : Rows{};
+    const Rows& seen = scheme.forward && !turns_later ? turned : e.intended;
+    const Parameters theta = scheme.select ? scheme.select(step, state, seen) : Parameters{};
     e.scale_exponent = theta.scale_exponent;
     e.skipped = theta.skipped;
     if (scheme.limits && !scheme.inverse) {
@@ -203,11 +203,26 @@ Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, Sta
         else message.variance.assign(n, std::numeric_limits<double>::quiet_NaN());
         check_length(message.variance, n, "inverse_variance");
     };
-    Row codes(scheme.decode_sum ? length : 0, 0.0);
-    for (std::size_t w = 0; w < x.size(); ++w) {
-        Message message = scheme.encode(step, theta, x[w], static_cast<int>(w));
+    const auto turn = [&](std::size_t worker) {  // what only this worker's message is made of
+        if (!turns_later) return std::move(turned[worker]);
+        Rows alone(1);
+        std::swap(alone[0], e.intended[worker]);
+        Row row = std::move(scheme.forward(step, state, alone).at(0));
+        std::swap(alone[0], e.intended[worker]);
+        return row;
+    };
+    std::size_t length = 0;
+    Row codes;
+    for (std::size_t w = 0; w < e.intended.size(); ++w) {
+        Row own = scheme.forward ? turn(w) : Row();
+        const Row& x = scheme.forward ? own : e.intended[w];
+        if (w == 0) {
+            length = x.size();
+            codes.assign(scheme.decode_sum ? length : 0, 0.0);
+        }
+        Message message = scheme.encode(step, theta, x, static_cast<int>(w));
         check_length(message.values, length, "encode");
-        if (scheme.forward) turned[w] = Row();
+        own = Row();
         if (scheme.decode_sum) {
             check_length(message.codes, length, "encode's codes");
             simd::run<AddRow>(message.codes.data(), length, codes.data());

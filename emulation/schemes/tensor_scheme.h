@@ -187,6 +187,7 @@ struct TensorScheme {
     bool shares_draws = false;         // all messages are drawn by the same words: variances of their sum are not sums of theirs
     bool has_own_parts = false;        // functions of a caller's, who expects recorded gradients in them
     bool sees_special = false;         // elements that are not finite do not bypass it
+    bool agrees_unturned = false;      // select() sees what is intended, and forward() comes behind it, one worker's row at a time
     bool rounds_turned = false;        // encode() turns what it rounds to another basis, and back
     std::optional<GridLimits> limits;  // of the float grid under the agreed scale that select() names: scale or scales
     Transport transport;               // of its messages

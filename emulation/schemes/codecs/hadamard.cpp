@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 
 #include "emulation/machine/simd.h"
 #include "emulation/schemes/codecs/statistics.h"
@@ -23,6 +25,23 @@ struct Butterflies {
                 low[i] = a + b;
                 high[i] = a - b;
             }
+        }
+    }
+};
+
+// The levels of halves 1, 2 and 4: the sums and differences of a vector and of itself with its elements exchanged.
+struct WithinEight {
+    using Eight [[gnu::vector_size(64)]] = double;
+    using Places [[gnu::vector_size(64)]] = std::int64_t;
+
+    static APSCOPE_INLINE void run(double* x, std::size_t n) {
+        for (std::size_t begin = 0; begin < n; begin += 8) {
+            Eight v;
+            std::memcpy(&v, x + begin, sizeof v);
+            v = __builtin_shuffle(v, Places{1, 0, 3, 2, 5, 4, 7, 6}) + v * Eight{1, -1, 1, -1, 1, -1, 1, -1};
+            v = __builtin_shuffle(v, Places{2, 3, 0, 1, 6, 7, 4, 5}) + v * Eight{1, 1, -1, -1, 1, 1, -1, -1};
+            v = __builtin_shuffle(v, Places{4, 5, 6, 7, 0, 1, 2, 3}) + v * Eight{1, 1, 1, 1, -1, -1, -1, -1};
+            std::memcpy(x + begin, &v, sizeof v);
         }
     }
 };
@@ -56,14 +75,10 @@ constexpr std::size_t near = 2048;  // numbers of which all levels are done wher
 
 // Of `count` numbers, whole multiples of the length.
 void levels_up_to(double* x, std::size_t count, std::size_t length) {
-    for (std::size_t half = 1; half < length; half *= 2) {
-        switch (half) {
-            case 1: simd::run<Butterflies<1>>(x, count, half); break;
-            case 2: simd::run<Butterflies<2>>(x, count, half); break;
-            case 4: simd::run<Butterflies<4>>(x, count, half); break;
-            case 8: simd::run<Butterflies<8>>(x, count, half); break;
-            default: simd::run<Butterflies<0>>(x, count, half);
-        }
+    if (length >= 8) simd::run<WithinEight>(x, count);
+    for (std::size_t half = length >= 8 ? 8 : 1; half < length; half *= 2) {
+        if (half == 8) simd::run<Butterflies<8>>(x, count, half);
+        else simd::run<Butterflies<0>>(x, count, half);
     }
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "emulation/draws/random_words.h"
+#include "emulation/machine/divide.h"
 #include "emulation/machine/simd.h"
 #include "emulation/schemes/codecs/bits.h"
 
@@ -20,11 +21,24 @@ constexpr std::size_t compared_levels = 48;
 struct CountLevels {
     static APSCOPE_INLINE void run(const double* x, double unit, std::size_t count, const double* levels, std::size_t level_count, double* u,
                                    double* above) {
-        for (std::size_t i = 0; i < count; ++i) {
-            u[i] = x[i] / unit;
-            above[i] = 0.0;
+        divide_by(unit, [&](auto quotient) __attribute__((always_inline)) {
+            for (std::size_t i = 0; i < count; ++i) {
+                u[i] = quotient(x[i]);
+                above[i] = 0.0;
+            }
+        });
+        std::size_t l = 0;
+        for (; l + 4 <= level_count; l += 4) {  // four a walk
+            const double a = levels[l], b = levels[l + 1], c = levels[l + 2], d = levels[l + 3];
+            for (std::size_t i = 0; i < count; ++i) {
+                double n = above[i];
+                n = a <= u[i] ? n + 1.0 : n;
+                n = b <= u[i] ? n + 1.0 : n;
+                n = c <= u[i] ? n + 1.0 : n;
+                above[i] = d <= u[i] ? n + 1.0 : n;
+            }
         }
-        for (std::size_t l = 0; l < level_count; ++l) {
+        for (; l < level_count; ++l) {
             const double level = levels[l];
             for (std::size_t i = 0; i < count; ++i) above[i] += level <= u[i] ? 1.0 : 0.0;
         }
@@ -136,11 +150,17 @@ Message encode_levels(std::span<const double> x, std::span<const double> levels,
 
 void encode_levels(Message& m, std::span<const double> x, const LevelTable& table, double scale, LevelRule rule, const RandomStream& stream,
                    bool packs, std::size_t first) {
+    m.prepare(x.size(), true, rule == LevelRule::stochastic);
+    put_levels(m, 0, x, table, scale, rule, stream, first);
+    set_payload(m, level_bits(table.levels().size()), packs);
+}
+
+void put_levels(Message& m, std::size_t at, std::span<const double> x, const LevelTable& table, double scale, LevelRule rule,
+                const RandomStream& stream, std::size_t first) {
     const std::size_t n = x.size();
     const Row& levels = table.levels();
     const double unit = scale == 0.0 ? 1.0 : scale;
     const double words_count = std::ldexp(1.0, stream.random_bits);
-    m.prepare(n, true, rule == LevelRule::stochastic);
     double scaled[group], random[group], places[group];
     for (std::size_t begin = 0; begin < n; begin += group) {
         const std::size_t count = std::min(group, n - begin);
@@ -152,15 +172,15 @@ void encode_levels(Message& m, std::span<const double> x, const LevelTable& tabl
         else search_levels(part, unit, count, levels, u, above);
         if (rule == LevelRule::stochastic) {
             random_words(stream, first + begin, count, random);
-            const Outcome outcome{m.codes.data() + begin, m.values.data() + begin, m.bias.data() + begin, m.variance.data() + begin};
+            const std::size_t to = at + begin;
+            const Outcome outcome{m.codes.data() + to, m.values.data() + to, m.bias.data() + to, m.variance.data() + to};
             simd::run<RoundStochastically>(part, static_cast<const double*>(u), static_cast<const double*>(above), static_cast<const double*>(random),
                                            count, levels.data(), static_cast<double>(levels.size() - 1), unit, words_count, &outcome);
             continue;
         }
         simd::run<RoundNearest>(static_cast<const double*>(u), static_cast<const double*>(above), count, levels.data(),
-                                static_cast<double>(levels.size() - 1), unit, m.codes.data() + begin, m.values.data() + begin);
+                                static_cast<double>(levels.size() - 1), unit, m.codes.data() + at + begin, m.values.data() + at + begin);
     }
-    set_payload(m, level_bits(levels.size()), packs);
 }
 
 }  // namespace apscope::detail

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "emulation/machine/divide.h"
 #include "emulation/schemes/codecs/levels.h"
 #include "emulation/schemes/definition.h"
 
@@ -53,7 +54,7 @@ void node_means(const Rows& u, std::size_t group, Rows& means) {
         for (std::size_t w = first + 1; w < last; ++w) {
             for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += u[w][i];
         }
-        for (double& x : mean) x /= static_cast<double>(last - first);
+        simd::run<DivideRow>(mean.data(), static_cast<double>(last - first), mean.size());
         for (std::size_t w = first + 1; w < last; ++w) means[w] = mean;
     }
 }
@@ -97,7 +98,7 @@ void node_message(Message& m, std::span<const double> u, const TrainingStep& ste
 void answer(const TrainingStep& step, const Place& place, const std::vector<Message>& sent, Row& sum) {
     exact_sum(sent, sum);
     const auto workers = static_cast<double>(sent.size());
-    for (double& x : sum) x /= workers;
+    simd::run<DivideRow>(sum.data(), workers, sum.size());
     thread_local Message part;
     for_chunks(place, sum.size(), sent.size(), [&](std::size_t w, std::size_t begin, std::size_t count, std::size_t word) {
         draw(part, std::span(sum).subspan(begin, count), step, w, server_hop, word);

@@ -15,6 +15,7 @@
 
 #include "core/fixed_shape_sum.h"
 #include "core/named_formats.h"
+#include "emulation/machine/divide.h"
 #include "emulation/machine/simd.h"
 #include "emulation/schemes/codecs/add_row.h"
 #include "emulation/schemes/codecs/float_row.h"
@@ -112,7 +113,7 @@ Phases measure(State& state, std::span<const RowReader> rows) {
         const std::size_t count = std::min(sum_block, server.size() - first);
         mean.assign(count, 0.0);
         for (std::size_t w = 0; w < workers; ++w) simd::run<AddSigns>(v[w].read(first, count).data(), phases.scales[w], count, mean.data());
-        for (double& x : mean) x /= static_cast<double>(workers);
+        simd::run<DivideRow>(mean.data(), static_cast<double>(workers), count);
         simd::run<AddRow>(mean.data(), count, server.data() + first);
     }
     const std::size_t chunk = server.size() / workers;

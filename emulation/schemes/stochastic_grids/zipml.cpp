@@ -41,7 +41,6 @@ Row codebook_of(const RowReader& x, const Codebooks& books) {
 
 // x: whole buckets of a tensor, the last of it may be shorter.
 void encode_buckets(Message& all, std::span<const double> x, const Place& place, const Codebooks& books, const RandomStream& stream) {
-    Message part;
     all.prepare(x.size(), true, true);
     LevelChooser chooser(books.levels, books.search, books.candidates);
     Row sent;
@@ -49,12 +48,7 @@ void encode_buckets(Message& all, std::span<const double> x, const Place& place,
         const std::span<const double> given = x.subspan(first, std::min(books.bucket, x.size() - first));
         sent.resize(given.size());
         narrow(given, sent);
-        encode_levels(part, given, LevelTable(chooser.levels(sent)), 1.0, LevelRule::stochastic, stream, false, place.first + first);
-        const auto at = static_cast<std::ptrdiff_t>(first);
-        std::copy(part.values.begin(), part.values.end(), all.values.begin() + at);
-        std::copy(part.codes.begin(), part.codes.end(), all.codes.begin() + at);
-        std::copy(part.bias.begin(), part.bias.end(), all.bias.begin() + at);
-        std::copy(part.variance.begin(), part.variance.end(), all.variance.begin() + at);
+        put_levels(all, first, given, LevelTable(chooser.levels(sent)), 1.0, LevelRule::stochastic, stream, place.first + first);
     }
 }
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <vector>
 
+#include "emulation/machine/divide.h"
 #include "emulation/machine/simd.h"
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/codecs/code_window.h"
@@ -59,11 +60,6 @@ struct SquaredSizes {
     static APSCOPE_INLINE void run(const double* re, const double* im, std::size_t count, double* sizes) {
 #pragma GCC ivdep  // a row of its own
         for (std::size_t k = 0; k < count; ++k) sizes[k] = re[k] * re[k] + im[k] * im[k];
-    }
-};
-struct Divide {
-    static APSCOPE_INLINE void run(double* x, std::size_t count, double by) {
-        for (std::size_t i = 0; i < count; ++i) x[i] /= by;
     }
 };
 
@@ -117,7 +113,7 @@ struct FftSparse {
         }
         for (; next < bins; ++next) re[next] = im[next] = 0.0;
         fourier.inverse(re, im, values);
-        simd::run<Divide>(values.data(), n, static_cast<double>(n));
+        simd::run<DivideRow>(values.data(), static_cast<double>(n), n);
         multiply_by_power(values, exponent);
         m.side_bits += 64;  // the window's base and the exponent
     }

@@ -2,7 +2,7 @@
 // whole numbers, add up: the sum needs no decoding on the way.
 //
 //      x' = H D x      D random signs, H Walsh-Hadamard on 2^p elements, zeros behind
-//      norm = max over the workers of |x'|      then x' sqrt(d) / norm is about N(0, 1)
+//      norm = max over the workers of |x|      which the rotation keeps, so that x' sqrt(2^p) / norm is about N(0, 1)
 //      clamped to -T..T, rounded stochastically to 2^bits of the points (2 j / g - 1) T, j = 0..g
 //
 // T leaves 1/32 of a normal distribution outside. Which points: those of least variance for it (codecs/normal_levels.h; the
@@ -54,7 +54,7 @@ struct Norm {
 struct Thc {
     int g;
     Row entries;  // of the table: whole numbers
-    Row levels;   // of the table, between -T and T
+    LevelTable levels;  // of the table, between -T and T
 
     static Rows forward(const TrainingStep& step, const Rows& rows) {
         const std::size_t length = rows[0].empty() ? 0 : std::bit_ceil(rows[0].size());
@@ -76,14 +76,10 @@ struct Thc {
     }
     // |row| 2^-exponent
     static double norm_of(const Row& row, int exponent) {
-        double sum = 0.0, scaled[sum_block];
-        for (std::size_t first = 0; first < row.size(); first += sum_block) {
-            const std::span<double> part(scaled, std::min(sum_block, row.size() - first));
-            std::copy_n(row.begin() + static_cast<std::ptrdiff_t>(first), part.size(), part.begin());
-            multiply_by_power(part, -exponent);
-            sum += block_sum_of(part, square);
-        }
-        return std::sqrt(sum);
+        const Power power(-exponent);
+        const auto norm = [&](const auto& square_of) { return std::sqrt(fixed_sum_of(RowReader::of(row), square_of)); };
+        if (!power.is_normal()) return norm([power](double v) { return power.times(v) * power.times(v); });
+        return norm([factor = power.factor()](double v) { return (v * factor) * (v * factor); });
     }
     static Parameters select(const Rows& x) {
         double norm = 0.0;
@@ -91,15 +87,23 @@ struct Thc {
         const double amax = amax_of(x);
         std::frexp(amax, &exponent);  // squares by a power of two stay inside fp64's range
         for (const Row& row : x) norm = std::max(norm, norm_of(row, exponent));
-        const auto n = static_cast<double>(x[0].size());
         Parameters theta;
-        theta.scale = amax == 0.0 ? 1.0 : std::ldexp(norm / std::sqrt(n), exponent);
+        theta.scale = amax == 0.0 ? 1.0 : std::ldexp(norm / std::sqrt(static_cast<double>(std::bit_ceil(x[0].size()))), exponent);
         theta.own.of<Norm>().zero = amax == 0.0;
         return theta;
     }
     Message encode(const TrainingStep& step, const Parameters& theta, std::span<const double> x, int worker) const {
-        Message m = encode_levels(x, levels, theta.common_scale(), LevelRule::stochastic, step.stream(worker, 32), step.packs);
-        simd::run<LookUp>(entries.data(), m.codes.data(), m.codes.size());
+        Message m;
+        m.prepare(x.size(), true, true);
+        const RandomStream stream = step.stream(worker, 32);
+        const auto look_up = [&](std::size_t first, std::size_t count) { simd::run<LookUp>(entries.data(), m.codes.data() + first, count); };
+        for (std::size_t first = 0; first < x.size(); first += sum_block) {
+            const std::size_t count = std::min(sum_block, x.size() - first);
+            put_levels(m, first, x.subspan(first, count), levels, theta.common_scale(), LevelRule::stochastic, stream, first);
+            if (!step.packs) look_up(first, count);
+        }
+        set_payload(m, level_bits(entries.size()), step.packs);
+        if (step.packs) look_up(0, x.size());
         m.side_bits = 32;
         if (theta.of<Norm>().zero) {
             for (Row* row : {&m.values, &m.bias, &m.variance}) row->assign(x.size(), 0.0);
@@ -124,25 +128,25 @@ SchemeDefinition thc_definition() {
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
         const int bits = static_cast<int>(arguments.integer("bits", 1, 8));
         const int codes = 1 << bits;
-        Thc thc;
-        thc.g = static_cast<int>(arguments.integer("granularity", codes - 1, 1000));
-        for (const int j : normal_levels(codes, thc.g)) {
-            thc.entries.push_back(j);
-            thc.levels.push_back(normal_level(j, thc.g));
+        const int g = static_cast<int>(arguments.integer("granularity", codes - 1, 1000));
+        Row entries, levels;
+        for (const int j : normal_levels(codes, g)) {
+            entries.push_back(j);
+            levels.push_back(normal_level(j, g));
         }
+        const Thc thc{g, std::move(entries), LevelTable(std::move(levels))};
         TensorScheme t;
         t.grid = "levels:" + std::to_string(codes);
         t.topology = reductions::code_sum;
-        t.draws = t.is_exact_sum = true;
+        t.draws = t.is_exact_sum = t.agrees_unturned = true;
         t.transport.code_bits = bits;
-        t.transport.sum_bits = [g = thc.g](int workers) { return bits_of_sum(workers, g); };
+        t.transport.sum_bits = [g](int workers) { return bits_of_sum(workers, g); };
         t.transport.agreed_bits = all_side_bits;
         t.forward = [](const TrainingStep& step, const State&, const Rows& rows) { return Thc::forward(step, rows); };
         t.inverse = [](const TrainingStep& step, const State&, Row& row) { Thc::back(step, row); };
         // Every element is a sum of all, each divided by the square root of their number, with either sign.
         t.inverse_variance = [](const TrainingStep& step, const State&, const Row& turned) {
-            double sum = 0.0;
-            for (const double v : turned) sum += v;
+            const double sum = fixed_sum_of(RowReader::of(turned), [](double v) { return v; });
             return Row(std::min(elements_of(step), turned.size()), sum / static_cast<double>(turned.size()));
         };
         t.select = [](const TrainingStep&, State&, const Rows& x) { return Thc::select(x); };

@@ -1,0 +1,38 @@
+// Many numbers divided by one. To divide by a power of two is to multiply by its inverse: both round the same number, and
+// multiplying takes a quarter of the time. Workers are often 8 and scales often powers of two.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+
+#include "emulation/machine/simd.h"
+
+namespace apscope::detail {
+
+// Whose inverse is a power of two as well, and normal.
+inline bool is_power_of_two(double x) {
+    int exponent = 0;
+    return std::frexp(x, &exponent) == 0.5 && exponent > -1000 && exponent < 1000;
+}
+
+// work(quotient), where quotient(x) is x / divisor. Both lambdas must be inlined to be code of the instruction set around.
+template <class Work>
+APSCOPE_INLINE void divide_by(double divisor, Work&& work) {
+    if (is_power_of_two(divisor)) {
+        const double inverse = 1.0 / divisor;
+        work([inverse](double x) __attribute__((always_inline)) { return x * inverse; });
+    } else {
+        work([divisor](double x) __attribute__((always_inline)) { return x / divisor; });
+    }
+}
+
+// row /= divisor, for simd::run.
+struct DivideRow {
+    static APSCOPE_INLINE void run(double* row, double divisor, std::size_t count) {
+        divide_by(divisor, [&](auto quotient) __attribute__((always_inline)) {
+            for (std::size_t i = 0; i < count; ++i) row[i] = quotient(row[i]);
+        });
+    }
+};
+
+}  // namespace apscope::detail
