@@ -206,7 +206,7 @@ TensorScheme in_points(const TensorScheme& inner, long max, double nmse) {
     t.set_blocks(std::move(part));
     t.forward = inner.forward;
     if (!in_pieces) t.blocks.reset();
-    t.crosses_topologies = t.is_exact_sum = t.reduction_draws = t.agrees_unturned = false;
+    t.crosses_topologies = t.is_exact_sum = t.reduction_draws = false;
     t.limits.reset();
     t.topology = reductions::gather;
     return t;

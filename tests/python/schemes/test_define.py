@@ -54,6 +54,23 @@ def test_an_error_of_a_part_is_the_callers(tmp_path):
         apscope.exchange(mine, G)
 
 
+def test_parts_on_a_base_that_turns_rows_one_by_one_see_all_of_them():
+    """thc itself turns one worker's row of 20 to 32 at a time, behind its select."""
+    seen = {}
+
+    def select(step, state, x):
+        seen["select"] = x.shape
+        return {"scale": [1.0], "zero": [0.0]}
+
+    def forward(step, state, x):
+        seen["forward"] = x.shape
+        return np.pad(x, [(0, 0), (0, 12)])
+
+    apscope.exchange(schemes.define("chosen", "thc", select=select), G)
+    apscope.exchange(schemes.define("padded", "thc", forward=forward), G)
+    assert seen == {"select": (3, 32), "forward": (3, 20)}
+
+
 def test_a_part_sees_the_step():
     seen = []
 
