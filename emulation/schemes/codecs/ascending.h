@@ -1,4 +1,4 @@
-// fp32 numbers in ascending order, by the digits of their bits: no comparisons, whose branches nothing predicts.
+// fp32 numbers in ascending order, few by a sorting network and many by the digits of their bits: nothing has to be predicted.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,8 @@ public:
     void sort(std::span<const double> x, Row& sorted);
 
 private:
+    void sort_digits(std::span<const double> x);
+
     Buffer<std::uint32_t> keys_, other_, counts_;
 };
 

@@ -194,7 +194,7 @@ TEST_P(OptimalLevels, NoPriceTellsEqualsApart) {
 TEST_P(OptimalLevels, RowsAreSortedByTheirBits) {
     std::mt19937_64 random(11);
     AscendingSort sorter;
-    for (const std::size_t n : {0, 1, 2, 100, 512, 5000}) {
+    for (const std::size_t n : {0, 1, 2, 15, 16, 17, 33, 100, 511, 512, 513, 2000, 4096, 4097, 5000}) {
         for (const Data& d : data(n, random)) {
             Row x = d.sorted, sorted;
             std::shuffle(x.begin(), x.end(), random);
