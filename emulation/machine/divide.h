@@ -1,5 +1,5 @@
 // Many numbers divided by one. To divide by a power of two is to multiply by its inverse: both round the same number, and
-// multiplying takes a quarter of the time. Workers are often 8 and scales often powers of two.
+// processors multiply several times as fast. Workers are often 8 and scales often powers of two.
 #pragma once
 
 #include <cmath>

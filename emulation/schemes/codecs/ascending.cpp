@@ -39,8 +39,7 @@ using Keys [[gnu::vector_size(4 * lanes)]] = std::uint32_t;
 // A bitonic sorting network, `count` a power of two from 16 on. Runs of 2, 4, 8, ... keys become sorted: each half is compared
 // with the mirror image of the other, then each key with the one half as far away, and so on; the smaller goes first.
 //
-//      k k k k|k k k k      k k:k k|k k:k k      k:k k:k|k:k k:k
-//      | | \___/ | |        |___|   |___|        |_| |_| |_| |_|
+//      runs of 8:  0-7 1-6 2-5 3-4, then 0-2 1-3 4-6 5-7, then 0-1 2-3 4-5 6-7
 struct SortKeys {
     static APSCOPE_INLINE void order(Keys& a, Keys& b) {
         const Keys smaller = a < b ? a : b;

@@ -12,6 +12,7 @@
 
 #include "core/codec.h"
 #include "core/stochastic_moments.h"
+#include "emulation/machine/divide.h"
 #include "emulation/schemes/codecs/block_row.h"
 #include "emulation/schemes/codecs/hadamard.h"
 #include "emulation/schemes/codecs/statistics.h"
@@ -53,6 +54,24 @@ TEST_P(SchemeLoops, SumsAndLargestMagnitudes) {
             multiply_by_power(scaled, exponent);
             for (double& v : plain) v = std::ldexp(v, exponent);
             expect_bits(scaled, plain, std::to_string(exponent));
+        }
+    }
+}
+
+// A power of two is multiplied by: the same bits as a division, subnormal and too large quotients too.
+TEST_P(SchemeLoops, RowsAreDivided) {
+    std::mt19937_64 random(5);
+    Row x = numbers(500, random);
+    for (int e = -1074; e < 1024; e += 3) x.push_back(std::ldexp(1.0 + 0x1p-52 * static_cast<double>(random() >> 12), e));
+    for (const double special : {0.0, -0.0, HUGE_VAL, -HUGE_VAL, DBL_MAX, DBL_MIN, 0x1p-1074}) x.push_back(special);
+    for (const double divisor : {1.0, 2.0, 8.0, 3.0, 7.0, 64.0, 0.125, 0.1, 0x1p998, 0x1p999, 0x1p1000, 0x1p-1000, 0x1p-1001, 0x1p-1060, -4.0, 0.0}) {
+        Row divided = x, plain = x;
+        simd::run<DivideRow>(divided.data(), divisor, divided.size());
+        for (double& v : plain) v /= divisor;
+        for (std::size_t i = 0; i < x.size(); ++i) {
+            ASSERT_TRUE(std::bit_cast<std::uint64_t>(divided[i]) == std::bit_cast<std::uint64_t>(plain[i]) ||
+                        (std::isnan(divided[i]) && std::isnan(plain[i])))
+                << x[i] << " / " << divisor;
         }
     }
 }
