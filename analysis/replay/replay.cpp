@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <functional>
 #include <iterator>
+#include <numeric>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
@@ -33,7 +35,7 @@ struct ItemViews {
 };
 
 // Pass 1 on one item.
-AgreedStatistics read_statistics(const ItemViews& item, ExponentHistogram& histogram, bool with_sums) {
+AgreedStatistics read_item(const ItemViews& item, ExponentHistogram& histogram, bool with_sums) {
     AgreedStatistics agreed;
     agreed.elements = item.rows[0].size();
     for (const std::span<const float> row : item.rows) {
@@ -66,8 +68,16 @@ public:
         if (options_.memory == 0) options_.memory = machine_memory() / 2;
     }
     ReplayResult run();
+    // Pass 1 alone.
+    SelectionStatistics statistics(const std::vector<std::size_t>& pairs);
 
 private:
+    // What pass 1 finds of pairs, in their order.
+    struct Read {
+        std::vector<AgreedStatistics> agreed;
+        std::vector<ExponentHistogram> histograms;
+    };
+
     // What becomes of an item of pass 2.
     struct Made {
         std::vector<ResultRow> rows;
@@ -84,8 +94,10 @@ private:
     }
 
     std::vector<WorkItem> wanted_items() const;
-    SelectionInput read(std::vector<ExponentHistogram>& histograms);
-    void select(const SelectionInput& input);
+    std::vector<std::size_t> all_pairs() const;
+    ItemHistogram histogram_of(std::size_t pair, const ExponentHistogram& histogram) const;
+    Read read(const std::vector<std::size_t>& pairs);
+    void select(std::vector<AgreedStatistics> statistics);
     Made do_item(const WorkItem& item, Workspace& workspace);
     std::vector<ResultRow> stream(std::size_t t, std::size_t k, const ItemViews& item, const std::vector<std::size_t>& streaming,
                                   Workspace& workspace);
@@ -207,7 +219,10 @@ Replay::Made Replay::do_item(const WorkItem& item, Workspace& workspace) {
     return made;
 }
 
-void Replay::select(const SelectionInput& input) {
+void Replay::select(std::vector<AgreedStatistics> statistics) {
+    SelectionInput input{steps(), tensors(), options_.workers, std::move(statistics), {}, {}};
+    for (std::size_t k = 0; k < tensors(); ++k) input.names.push_back(tensor(k).name);
+    for (const std::size_t step : options_.steps) input.step_numbers.push_back(manifest_.steps[step].number);
     decisions_.resize(schemes_.size());
     for (std::size_t s = 0; s < schemes_.size(); ++s) {
         const ResolvedScheme& resolved = schemes_[s];
@@ -226,32 +241,56 @@ std::vector<WorkItem> Replay::wanted_items() const {
     return wanted;
 }
 
-// Pass 1, the whole selection in every shard, so that a shard never changes a number.
-SelectionInput Replay::read(std::vector<ExponentHistogram>& histograms) {
-    const std::vector<std::size_t>& order = work_.order();
-    SelectionInput input{steps(), tensors(), options_.workers, std::vector<AgreedStatistics>(order.size()), {}, {}};
-    for (std::size_t k = 0; k < tensors(); ++k) input.names.push_back(tensor(k).name);
-    for (const std::size_t step : options_.steps) input.step_numbers.push_back(manifest_.steps[step].number);
+std::vector<std::size_t> Replay::all_pairs() const {
+    std::vector<std::size_t> pairs(steps() * tensors());
+    std::iota(pairs.begin(), pairs.end(), std::size_t{0});
+    return pairs;
+}
+
+ItemHistogram Replay::histogram_of(std::size_t pair, const ExponentHistogram& histogram) const {
+    return {options_.steps[pair / tensors()], options_.tensors[pair % tensors()], histogram};
+}
+
+Replay::Read Replay::read(const std::vector<std::size_t>& pairs) {
+    std::vector<std::size_t> order;  // places in `pairs`, as the work list would go through them
     std::vector<std::size_t> needs;
-    for (const std::size_t i : order) needs.push_back(values_of(i % tensors()) * sizeof(float));
+    for (const std::size_t pair : work_.order()) {
+        const auto found = std::lower_bound(pairs.begin(), pairs.end(), pair);
+        if (found == pairs.end() || *found != pair) continue;
+        order.push_back(static_cast<std::size_t>(found - pairs.begin()));
+        needs.push_back(values_of(pair % tensors()) * sizeof(float));
+    }
+    Read read{std::vector<AgreedStatistics>(pairs.size()), std::vector<ExponentHistogram>(pairs.size())};
     ItemQueue queue(std::move(needs), options_.memory);
     const auto read_one = [&](std::size_t j, Workspace&) {
-        const std::size_t i = order[j];
-        input.statistics[i] = read_statistics(views(i / tensors(), i % tensors()), histograms[i], wants_sums_);
-        done_.fetch_add(values_of(i % tensors()), std::memory_order_relaxed);
+        const std::size_t place = order[j], step = pairs[place] / tensors(), k = pairs[place] % tensors();
+        read.agreed[place] = read_item(views(step, k), read.histograms[place], wants_sums_);
+        done_.fetch_add(values_of(k), std::memory_order_relaxed);
     };
     parallel_for(order.size(), options_.threads, [&](std::size_t) { queue.do_one(read_one); }, [&](std::size_t) { report(); });
-    return input;
+    return read;
+}
+
+SelectionStatistics Replay::statistics(const std::vector<std::size_t>& pairs) {
+    for (const std::size_t pair : pairs) total_ += values_of(pair % tensors());
+    Read found = read(pairs);
+    report();  // what the other threads did last
+    SelectionStatistics statistics{std::move(found.agreed), {}};
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+        if (pairs[i] % options_.shards == options_.shard) statistics.histograms.push_back(histogram_of(pairs[i], found.histograms[i]));
+    }
+    return statistics;
 }
 
 ReplayResult Replay::run() {
     const std::vector<WorkItem> items = wanted_items();
     WorkList::Needs needs = work_.needs(items, options_.memory);
-    for (std::size_t k = 0; k < tensors(); ++k) total_ += values_of(k) * steps();
+    for (std::size_t k = 0; k < tensors() && !options_.statistics; ++k) total_ += values_of(k) * steps();
     for (const WorkItem& item : items) total_ += work_.visits(item);
 
-    std::vector<ExponentHistogram> histograms(steps() * tensors());
-    select(read(histograms));
+    // The whole selection in every shard, so that a shard never changes a number.
+    Read found = options_.statistics ? Read{std::move(*options_.statistics), {}} : read(all_pairs());
+    select(std::move(found.agreed));
 
     std::vector<Made> made(items.size());
     ItemQueue queue(std::move(needs.items), options_.memory - std::min(options_.memory, needs.kept));
@@ -278,10 +317,10 @@ ReplayResult Replay::run() {
     }
     std::vector<std::size_t> here;  // whose histograms are this shard's to tell
     for (const WorkItem& item : items) {
-        if (item.step) here.push_back(*item.step * tensors() + item.tensor);
+        if (item.step && !found.histograms.empty()) here.push_back(*item.step * tensors() + item.tensor);
     }
     std::sort(here.begin(), here.end());
-    for (const std::size_t i : here) result.histograms.push_back({options_.steps[i / tensors()], options_.tensors[i % tensors()], histograms[i]});
+    for (const std::size_t pair : here) result.histograms.push_back(histogram_of(pair, found.histograms[pair]));
     result.states = std::move(states_);
     return result;
 }
@@ -296,6 +335,11 @@ void check(const Trace& trace, const ReplayOptions& options) {
         throw std::invalid_argument("shard " + std::to_string(options.shard) + "/" + std::to_string(options.shards) +
                                     " does not exist; shards count from 0 to N-1");
     }
+    const std::size_t pairs = options.steps.size() * options.tensors.size();
+    if (options.statistics && options.statistics->size() != pairs) {
+        throw std::invalid_argument("there are statistics of " + std::to_string(options.statistics->size()) +
+                                    " (step, tensor) pairs; give those of all " + std::to_string(pairs) + " of the selection");
+    }
     if (options.draws != 1 && options.draws < 3) {
         throw std::invalid_argument("draws=" + std::to_string(options.draws) + " gives no standard error; use 1 for none or at least 3");
     }
@@ -309,11 +353,28 @@ ReplayResult replay(const Trace& trace, ReplayOptions options) {
     return Replay(trace, std::move(options)).run();
 }
 
-std::vector<double> work_costs(const Trace& trace, const ReplayOptions& options) {
+SelectionStatistics read_statistics(const Trace& trace, ReplayOptions options, const std::vector<std::size_t>& pairs) {
+    const FloatEnvironment environment;
+    check(trace, options);
+    const std::size_t all = options.steps.size() * options.tensors.size();
+    if (std::adjacent_find(pairs.begin(), pairs.end(), std::greater_equal<>{}) != pairs.end() || (!pairs.empty() && pairs.back() >= all)) {
+        throw std::invalid_argument("the places of (step, tensor) pairs must ascend, and be less than " + std::to_string(all));
+    }
+    return Replay(trace, std::move(options)).statistics(pairs);
+}
+
+std::vector<WorkCost> work_costs(const Trace& trace, const ReplayOptions& options) {
     const FloatEnvironment environment;
     check(trace, options);
     const std::vector<ResolvedScheme> schemes = resolve_policies(options.schemes, trace.manifest(), options.steps, options.tensors);
-    return WorkList(trace.manifest(), options, schemes).seconds();
+    WorkList work(trace.manifest(), options, schemes);
+    const std::vector<double> seconds = work.seconds();
+    std::vector<WorkCost> costs;
+    for (std::size_t i = 0; i < seconds.size(); ++i) {
+        const WorkItem& item = work.items()[i];
+        costs.push_back({item.step, item.tensor, work.visits(item), seconds[i]});
+    }
+    return costs;
 }
 
 }  // namespace apscope::detail

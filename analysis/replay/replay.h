@@ -4,6 +4,7 @@
 // Selection turns them into scales, scheme by scheme, in step order. Pass 2 works on items,
 // (step, tensor) pairs in any order: for every scheme and topology encode, reduce, decode, compare.
 // Schemes that remember elements from step to step go tensor by tensor through all steps in order.
+// Machines share out either pass: read_statistics() is the first alone, of some pairs, and replay() takes what they found.
 // How many items run at once is bounded by the threads and by the memory that they need.
 #pragma once
 
@@ -33,6 +34,8 @@ struct ReplayOptions {
     int threads = 0;
     std::size_t shard = 0, shards = 1;  // items shard, shard + shards, ...
     std::optional<std::vector<std::size_t>> items;  // of these, places in work_costs(); all without it
+    // What read_statistics() finds of the whole selection: pass 1 is left out, and no histograms come back.
+    std::optional<std::vector<AgreedStatistics>> statistics;
     std::size_t memory = 0;             // bytes that tensors may take at once; 0: half of the machine's
     std::map<std::string, State> states;  // what schemes remember from an earlier replay; ReplayResult::states
     bool keeps_states = false;          // whether that is asked for; a tensor's is dropped with its last step otherwise
@@ -57,7 +60,20 @@ struct ReplayResult {
 // Throws std::invalid_argument for options that the trace or the memory does not bear.
 ReplayResult replay(const Trace& trace, ReplayOptions options);
 
-// What the items of the shard cost, in seconds of one thread of this machine: what a cluster divides.
-std::vector<double> work_costs(const Trace& trace, const ReplayOptions& options);
+// Pass 1 alone, of some (step, tensor) pairs of the selection, step * tensors + tensor, ascending.
+struct SelectionStatistics {
+    std::vector<AgreedStatistics> agreed;   // of each of them
+    std::vector<ItemHistogram> histograms;  // of those that are the shard's
+};
+SelectionStatistics read_statistics(const Trace& trace, ReplayOptions options, const std::vector<std::size_t>& pairs);
+
+// What a cluster divides: the items of the shard, and what each costs.
+struct WorkCost {
+    std::optional<std::size_t> step;  // place in ReplayOptions::steps; none: all of them, in order
+    std::size_t tensor;               // place in ReplayOptions::tensors
+    std::size_t values;               // that its schemes visit, as progress counts them
+    double seconds;                   // of one thread of this machine
+};
+std::vector<WorkCost> work_costs(const Trace& trace, const ReplayOptions& options);
 
 }  // namespace apscope::detail

@@ -82,60 +82,81 @@ py::dict histogram_columns(const Trace& trace, const std::vector<ItemHistogram>&
     return c.take();
 }
 
-ReplayOptions options_of(const MadeSchemes& made, const std::vector<std::string>& schemes, const std::vector<std::string>& topologies,
-                         std::vector<std::size_t> steps, std::vector<std::size_t> tensors, int workers, std::uint64_t seed, std::size_t shard,
-                         std::size_t shards, int draws) {
-    ReplayOptions options;
-    for (const std::string& s : schemes) options.schemes.push_back(parse_scheme(s, &made));
-    for (const std::string& t : topologies) options.topologies.push_back(parse_topology(t));
-    options.steps = std::move(steps);
-    options.tensors = std::move(tensors);
-    options.workers = workers;
-    options.seed = seed;
-    options.shard = shard;
-    options.shards = shards;
-    options.draws = draws;
-    return options;
+// Tells Python how far a replay is, and lets Ctrl-C end it; not at every item, for Python takes longer over it than small ones do.
+auto telling(const py::object& progress) {
+    return [&progress, next = std::chrono::steady_clock::time_point{}](std::size_t done, std::size_t total) mutable {
+        const auto now = std::chrono::steady_clock::now();
+        if (done < total && now < next) return;
+        next = now + std::chrono::milliseconds(20);
+        const py::gil_scoped_acquire acquire;
+        if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+        if (!progress.is_none()) progress(done, total);
+    };
 }
+
+// A structured dtype of fields as the struct has them; signatures say ndarray.
+using Agreed = py::array_t<AgreedStatistics, py::array::c_style>;
 
 }  // namespace
 
 void bind_replay(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& made) {
     m.attr("NOT_MEASURABLE") = std::string(not_measurable);
-    m.def("work_costs",
-          [made](const Trace& trace, const std::vector<std::string>& schemes, const std::vector<std::string>& topologies,
-                 std::vector<std::size_t> steps, std::vector<std::size_t> tensors, int workers, std::uint64_t seed, std::size_t shard,
-                 std::size_t shards, int draws) {
-        const ReplayOptions options =
-            options_of(*made, schemes, topologies, std::move(steps), std::move(tensors), workers, seed, shard, shards, draws);
-        const py::gil_scoped_release release;
-        return work_costs(trace, options);
-    },
-          py::arg("trace"), py::arg("schemes"), py::arg("topologies"), py::arg("steps"), py::arg("tensors"), py::arg("workers"), py::arg("seed"),
-          py::arg("shard"), py::arg("shards"), py::arg("draws"));
-    m.def("replay",
-          [made](const Trace& trace, const std::vector<std::string>& schemes, const std::vector<std::string>& topologies,
-                 std::vector<std::size_t> steps, std::vector<std::size_t> tensors, int workers, std::uint64_t seed, std::size_t shard,
-                 std::size_t shards, int draws, int threads, std::size_t memory, std::optional<std::vector<std::size_t>> items,
-                 const py::dict& states, bool keep_states, const py::object& progress, const py::object& device) {
-        ReplayOptions options = options_of(*made, schemes, topologies, std::move(steps), std::move(tensors), workers, seed, shard, shards, draws);
+    PYBIND11_NUMPY_DTYPE(AgreedStatistics, amax, nonfinite, elements, sum, sum_absolute, sum_squares);
+    python::Class<ReplayOptions>(m, "ReplayOptions")
+        .def(py::init([made](const std::vector<std::string>& schemes, const std::vector<std::string>& topologies, std::vector<std::size_t> steps,
+                             std::vector<std::size_t> tensors, int workers, std::uint64_t seed, std::size_t shard, std::size_t shards, int draws,
+                             int threads, std::size_t memory) {
+        ReplayOptions options;
+        for (const std::string& s : schemes) options.schemes.push_back(parse_scheme(s, made.get()));
+        for (const std::string& t : topologies) options.topologies.push_back(parse_topology(t));
+        options.steps = std::move(steps);
+        options.tensors = std::move(tensors);
+        options.workers = workers;
+        options.seed = seed;
+        options.shard = shard;
+        options.shards = shards;
+        options.draws = draws;
         options.threads = threads;
         options.memory = memory;
+        return options;
+    }),
+             py::arg("schemes"), py::arg("topologies"), py::arg("steps"), py::arg("tensors"), py::arg("workers"), py::arg("seed") = 0,
+             py::arg("shard") = 0, py::arg("shards") = 1, py::arg("draws") = 1, py::arg("threads") = 0, py::arg("memory") = 0);
+    m.def("work_costs", [](const Trace& trace, const ReplayOptions& options) {
+        std::vector<WorkCost> found;
+        {
+            const py::gil_scoped_release release;
+            found = work_costs(trace, options);
+        }
+        py::list costs;
+        for (const WorkCost& cost : found) costs.append(py::make_tuple(cost.step, cost.tensor, cost.values, cost.seconds));
+        return costs;
+    }, py::arg("trace"), py::arg("options"));
+    m.def("read_statistics", [](const Trace& trace, ReplayOptions options, const std::vector<std::size_t>& pairs, const py::object& progress) {
+        options.progress = telling(progress);
+        SelectionStatistics found;
+        {
+            const py::gil_scoped_release release;
+            found = read_statistics(trace, std::move(options), pairs);
+        }
+        const py::array agreed = Agreed(static_cast<py::ssize_t>(found.agreed.size()), found.agreed.data());
+        return py::make_tuple(agreed, histogram_columns(trace, found.histograms));
+    }, py::arg("trace"), py::arg("options"), py::arg("pairs"), py::arg("progress") = py::none());
+    m.def("replay",
+          [](const Trace& trace, ReplayOptions options, std::optional<std::vector<std::size_t>> items, const std::optional<py::array>& statistics,
+             const py::dict& states, bool keep_states, const py::object& progress, const py::object& device) {
         options.items = std::move(items);
+        if (statistics) {
+            const auto agreed = statistics->cast<Agreed>();
+            options.statistics.emplace(agreed.data(), agreed.data() + agreed.size());
+        }
         options.keeps_states = keep_states;
         options.device = python::from_capsule(device);
+        options.progress = telling(progress);
         for (const auto& [key, state] : states) options.states[key.cast<std::string>()] = State(python::to_named_rows(state.cast<py::dict>()));
-        // Not at every item: Python takes longer over it than small ones do.
-        options.progress = [&progress, next = std::chrono::steady_clock::time_point{}](std::size_t done, std::size_t total) mutable {
-            const auto now = std::chrono::steady_clock::now();
-            if (done < total && now < next) return;
-            next = now + std::chrono::milliseconds(20);
-            const py::gil_scoped_acquire acquire;
-            if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-            if (!progress.is_none()) progress(done, total);
-        };
-        ReplayResult result;
         const std::vector<Scheme> asked = options.schemes;
+        const int workers = options.workers;
+        ReplayResult result;
         {
             const py::gil_scoped_release release;
             result = replay(trace, std::move(options));
@@ -144,7 +165,6 @@ void bind_replay(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>&
         for (auto& [key, state] : result.states) after[py::str(key)] = python::to_dict(std::move(state).rows());
         return py::make_tuple(columns(trace, asked, workers, result.rows), histogram_columns(trace, result.histograms), after);
     },
-          py::arg("trace"), py::arg("schemes"), py::arg("topologies"), py::arg("steps"), py::arg("tensors"), py::arg("workers"), py::arg("seed"),
-          py::arg("shard"), py::arg("shards"), py::arg("draws"), py::arg("threads"), py::arg("memory"), py::arg("items"), py::arg("states"),
-          py::arg("keep_states"), py::arg("progress"), py::arg("device") = py::none());
+          py::arg("trace"), py::arg("options"), py::arg("items") = py::none(), py::arg("statistics") = py::none(), py::arg("states") = py::dict(),
+          py::arg("keep_states") = false, py::arg("progress") = py::none(), py::arg("device") = py::none());
 }

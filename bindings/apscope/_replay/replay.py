@@ -197,8 +197,9 @@ def replay(
         as many as the worker has) and within `memory` (by default half of the worker's own limit). Parts cost as much as
         their workers have threads, by the time that the schemes take on small tensors here. A worker that ends leaves its
         part to another. The rows are the same, byte for byte. Every worker must have this version of apscope
-        and read the traces under the same absolute path, or URL, as here. It reads all selected steps and ranks; of a URL
-        it fetches their files into its temporary folder, until its part is done. Needs ``apscope[dask]``.
+        and read the traces under the same absolute path, or URL, as here. It reads the steps of its part: whole ones where
+        they are enough, all with a scheme that remembers elements; of a URL it fetches their files into its temporary
+        folder, until the replay is done. Needs ``apscope[dask]``.
 
     Returns
     -------
@@ -270,7 +271,7 @@ def replay(
         options += ["--draws", str(draws)]
     whole = _command(opened, chosen, topologies, options)
 
-    parts, described, states_after = [], [], {}  # parts: trace name, columns, columns of the histograms
+    parts, histogram_parts, described, states_after = [], [], [], {}  # parts: trace name, columns
     for trace in opened:
         warn_of_guessed_order(trace, specs)
         step_indices = _select_steps(trace, steps)
@@ -285,16 +286,16 @@ def replay(
                     trace.check(step_indices, range(used), kinds, threads=threads, update=update)
         with Bar(trace.name, progress) as update:
             if client is None:
-                columns, histogram, after = _core.replay(
-                    trace.core, *arguments, index, count, draws, threads, memory, None, before, keep_states, update, on_device
-                )
-                made = [(columns, histogram)]
+                core_options = _core.ReplayOptions(*arguments, index, count, draws, threads, memory)
+                columns, histogram, after = _core.replay(trace.core, core_options, None, None, before, keep_states, update, on_device)
+                made, counted = [columns], [histogram]
             else:
-                job = Job(arguments, draws, threads, memory, before, keep_states, device, kinds, check)
-                made, after = replay_on(client, trace, job, (index, count), update)
+                job = Job(arguments, (index, count), draws, threads, memory, before, keep_states, device, kinds, check)
+                made, counted, after = replay_on(client, trace, job, update)
         states_after[trace.name] = after
         described.append(_describe(trace, step_indices, tensor_indices, used))
-        parts += [(trace.name, columns, histogram) for columns, histogram in made]
+        parts += [(trace.name, columns) for columns in made]
+        histogram_parts += [(trace.name, columns) for columns in counted]
     provenance = {
         "command": whole + (f" --shard {index}/{count}" if count > 1 else ""),
         "command_of_whole": whole,
@@ -307,7 +308,7 @@ def replay(
         "shard": [index, count],
         "traces": described,
     }
-    rows, histograms = joined([(name, columns) for name, columns, _ in parts]), joined([(name, histogram) for name, _, histogram in parts])
+    rows, histograms = joined(parts), joined(histogram_parts)
     if client is not None:  # each of its parts is a shard
         results = Results(in_order(frame_of(rows), provenance), in_order(frame_of(histograms), provenance), provenance)
     else:

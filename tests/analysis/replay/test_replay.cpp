@@ -2,6 +2,7 @@
 // sanitizer (cmake --workflow --preset tsan) this is also the test of the data's sharing.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 
@@ -99,6 +100,63 @@ TEST_F(ReplayTest, ShardsAreThePartsOfTheWhole) {
         for (const ResultRow& row : replay(t, o).rows) got.insert(numbers(row));
     }
     EXPECT_EQ(got, expected);
+}
+
+TEST_F(ReplayTest, StatisticsReadInPartsServeAsThoseReadHere) {
+    const Trace t = trace();
+    ReplayOptions o = options(2);
+    o.schemes.push_back(parse_scheme("delayed_scaling:e4m3"));
+    const ReplayResult whole = replay(t, o);
+    for (const std::size_t shards : {1, 3}) {
+        std::multiset<std::vector<std::uint64_t>> expected, got;
+        for (const ResultRow& row : whole.rows) expected.insert(numbers(row));
+        std::vector<ItemHistogram> histograms;
+        for (o.shard = 0, o.shards = shards; o.shard < shards; ++o.shard) {
+            std::vector<AgreedStatistics> all(steps * 2);
+            for (const std::vector<std::size_t>& pairs : {std::vector<std::size_t>{1, 6, 7}, {0, 2, 3, 4, 5}, {}}) {
+                std::size_t visited = 0;
+                ReplayOptions part = o;
+                part.progress = [&](std::size_t done, std::size_t) { visited = done; };
+                SelectionStatistics found = read_statistics(t, part, pairs);
+                ASSERT_EQ(found.agreed.size(), pairs.size());
+                std::size_t values = 0;
+                for (std::size_t i = 0; i < pairs.size(); ++i) {
+                    all[pairs[i]] = found.agreed[i];
+                    values += (pairs[i] % 2 == 0 ? n : 2) * workers;
+                }
+                EXPECT_EQ(visited, values);
+                for (const ItemHistogram& h : found.histograms) {
+                    EXPECT_EQ((h.step_index * 2 + h.tensor_index) % shards, o.shard);
+                    histograms.push_back(h);
+                }
+            }
+            ReplayOptions rest = o;
+            rest.statistics = all;
+            const ReplayResult found = replay(t, rest);
+            EXPECT_TRUE(found.histograms.empty());
+            for (const ResultRow& row : found.rows) got.insert(numbers(row));
+        }
+        EXPECT_EQ(got, expected);
+        ASSERT_EQ(histograms.size(), whole.histograms.size());
+        const auto place = [](const ItemHistogram& h) { return h.step_index * 2 + h.tensor_index; };
+        std::sort(histograms.begin(), histograms.end(), [&](const ItemHistogram& a, const ItemHistogram& b) { return place(a) < place(b); });
+        for (std::size_t i = 0; i < histograms.size(); ++i) {
+            EXPECT_EQ(place(histograms[i]), place(whole.histograms[i]));
+            for (int e = ExponentHistogram::min_exponent; e <= ExponentHistogram::max_exponent; ++e) {
+                EXPECT_EQ(histograms[i].histogram.count(e), whole.histograms[i].histogram.count(e));
+            }
+        }
+    }
+}
+
+TEST_F(ReplayTest, StatisticsOfPairsThatAreNoneAreRefused) {
+    const Trace t = trace();
+    for (const std::vector<std::size_t>& pairs : {std::vector<std::size_t>{8}, {3, 2}, {4, 4}}) {
+        EXPECT_THROW(read_statistics(t, options(1), pairs), std::invalid_argument);
+    }
+    ReplayOptions o = options(1);
+    o.statistics.emplace(7);
+    EXPECT_THROW(replay(t, o), std::invalid_argument);
 }
 
 TEST_F(ReplayTest, ProgressEndsAtItsTotalAndMayStopTheReplay) {

@@ -6,14 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import apscope
-from apscope import _core
-from apscope._replay.cluster import parts_by_cost
 from apscope._replay.progress import Bar
 from apscope.cli import main
 from apscope.record import TraceWriter
@@ -124,6 +123,41 @@ def test_workers_fetch_what_they_read_and_the_client_the_manifest(client, digits
     assert [path.name for path in trace.path.rglob("*")] == ["manifest.json"]
 
 
+def removed(folder):
+    """Which files each process says that it has removed."""
+    return [set(path.read_text().split()) for path in folder.iterdir()]
+
+
+def test_a_worker_opens_the_files_of_its_steps_alone(digits, tmp_path):
+    """Of schemes that remember no elements; each Dask worker finds half of the steps, and no file is with both."""
+    pytest.importorskip("fsspec", reason="fsspec is not installed (apscope[remote])")
+    code = f"""
+import os, shutil
+real = shutil.rmtree
+def rmtree(folder, *others, **keys):
+    with open({str(tmp_path)!r} + f"/{{os.getpid()}}", "a") as lines:
+        for path, _, files in os.walk(folder):
+            lines.writelines(os.path.join(os.path.basename(path), file) + "\\n" for file in files if file.startswith("worker"))
+    real(folder, *others, **keys)
+shutil.rmtree = rmtree
+"""
+    stateless = [spec for spec in SCHEMES if "feedback" not in spec]
+    trace = apscope.open_trace(digits)
+    all_files = len(trace.steps) * trace.workers
+    settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    alone = dask.config.set({"distributed.scheduler.work-stealing": False})
+    with alone, distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster) as client:
+        client.run(lambda: exec(code, {}))
+        found = apscope.replay(Path(digits).as_uri(), stateless, client=client)
+        deadline = time.monotonic() + 60
+        while sum(len(fetched) for fetched in removed(tmp_path)) < all_files and time.monotonic() < deadline:  # once nobody needs the trace
+            time.sleep(0.05)
+    assert found.frame.equals(apscope.replay(digits, stateless).frame)
+    one, other = removed(tmp_path)
+    assert not one & other and len(one) + len(other) == all_files
+    assert min(len(one), len(other)) >= all_files // 3
+
+
 def test_the_command_line_takes_a_scheduler(client, digits, whole, tmp_path, capsys):
     words = [w for s in SCHEMES for w in ("--scheme", s)] + ["--topology", "ring", "--topology", "tree"]
     address = client.scheduler.address
@@ -147,24 +181,24 @@ def test_a_worker_that_ends_is_one_sentence(digits, monkeypatch):
             replay(digits, client=client)
 
 
-def test_a_worker_that_is_killed_leaves_its_part_to_another(digits, tmp_path):
-    """The first worker to begin is killed at its first item; its part is done elsewhere, to the same bytes."""
+@pytest.mark.parametrize("what, told", [("read_statistics", 3), ("replay", 6)])
+def test_a_worker_that_is_killed_leaves_its_part_to_another(digits, tmp_path, what, told):
+    """The first worker to begin a pass is killed at its first item; its part is done elsewhere, to the same bytes."""
     mark = tmp_path / "killed"
     code = f"""
 import os, signal
 from apscope import _core
-real = _core.replay
-def replay(*arguments):
+real = _core.{what}
+def call(*arguments):
     try:
         os.close(os.open({str(mark)!r}, os.O_CREAT | os.O_EXCL))
     except FileExistsError:
         return real(*arguments)
-    *before, told, device = arguments
     def die(done, total):
         if 0 < done < total:
             os.kill(os.getpid(), signal.SIGKILL)
-    return real(*before, die, device)
-_core.replay = replay
+    return real(*arguments[:{told}], die, *arguments[{told} + 1:])
+_core.{what} = call
 """
     settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     with distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster) as client:
@@ -177,30 +211,6 @@ _core.replay = replay
         results.save(folder)
     for name in FILES:
         assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes(), name
-
-
-def test_parts_cost_what_their_workers_can_do():
-    costs = [8.0, 1.0, 1.0, 5.0, 1.0, 0.0, 2.0, 6.0]
-    parts = parts_by_cost(costs, [1, 3])
-    assert sorted(i for part in parts for i in part) == list(range(len(costs)))
-    one, three = (sum(costs[i] for i in part) for part in parts)
-    assert one == 6.0 and three == 18.0
-    assert parts_by_cost([3.0], [2, 2]) == [[0], []]
-    assert [len(p) for p in parts_by_cost([0.0] * 10, [1, 1])] == [5, 5]
-
-
-def test_parts_are_made_by_cost_not_by_count(tmp_path):
-    """One large tensor costs as much as all the others together."""
-    with TraceWriter(tmp_path / "t", workers=2) as writer:
-        for rank in range(2):
-            writer.add(0, rank, "large", np.ones(50_000, np.float32))
-            for i in range(10):
-                writer.add(0, rank, f"small{i}", np.ones(5_000, np.float32))
-        writer.end_step(0, loss=1.0)
-    trace = apscope.open_trace(tmp_path / "t")
-    costs = _core.work_costs(trace.core, ["sign"], ["ring"], [0], list(range(11)), 2, 0, 0, 1, 1)
-    assert len(costs) == 11 and all(c > 0 for c in costs)
-    assert sorted(len(part) for part in parts_by_cost(costs, [1, 1])) == [1, 10]
 
 
 def test_what_is_no_client_is_refused(digits):

@@ -27,23 +27,9 @@ def digits(request):
 def told(digits, schemes, threads=1, shard=(0, 1)):
     trace = apscope.open_trace(digits)
     calls = []
-    _core.replay(
-        trace.core,
-        schemes,
-        ["ring"],
-        list(range(len(trace.steps))),
-        list(range(len(trace.tensors))),
-        trace.workers,
-        0,
-        *shard,
-        1,
-        threads,
-        0,
-        None,
-        {},
-        False,
-        lambda done, total: calls.append((done, total)),
-    )
+    steps, tensors = list(range(len(trace.steps))), list(range(len(trace.tensors)))
+    options = _core.ReplayOptions(schemes, ["ring"], steps, tensors, trace.workers, 0, *shard, threads=threads)
+    _core.replay(trace.core, options, progress=lambda done, total: calls.append((done, total)))
     return calls
 
 
