@@ -109,15 +109,12 @@ bool run_fp32(const float* a, const float* b, float* out, std::size_t count, Ste
     }
 }
 
-// Are fp32 operations, then rounded, the one rounding? An fp32 sum of any operands, rounded to odd, serves a
-// rounding to even with two bits less and two binades less below; one past fp32's end is past the format's.
-// Factors must be numbers of the format.
-bool fp32_serves(Operation operation, const FloatFormat& f, const StepCast<float>& step) {
+// Are operations as OperateInFp32 does them, then rounded, the one rounding? Factors must be numbers of the format.
+bool runs_in_fp32(Operation operation, const FloatFormat& f, const StepCast<float>& step) {
     const ValueRange values = range_of(f);
     switch (operation) {
         case Operation::add:
-        case Operation::subtract:
-            return step.step == Step::none || (values.precision + 2 <= fp32_hardware.precision && values.quantum - 2 >= fp32_hardware.quantum);
+        case Operation::subtract: return step.step == Step::none || sum_to_odd_rounds_safely(fp32_hardware, values);
         case Operation::multiply: return step.step == Step::none || product_rounds_twice_safely(fp32_hardware, values, values, values.quantum);
         default: return false;
     }
@@ -132,7 +129,7 @@ std::optional<RegisterOperation> RegisterOperation::make(Operation operation, co
     made.operation_ = operation;
     made.fp64_ = *fp64;
     const auto fp32 = make_step<float>(format, projection);
-    if (fp32 && fp32_serves(operation, format, *fp32)) made.fp32_ = fp32;
+    if (fp32 && runs_in_fp32(operation, format, *fp32)) made.fp32_ = fp32;
     return made;
 }
 

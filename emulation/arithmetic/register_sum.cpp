@@ -47,7 +47,7 @@ bool plain_sums_serve(const Hardware& hardware, const SumOptions& options, const
            (nearest(options.projection.rounding) && sum_rounds_twice_safely(hardware, added, sums.precision, sums.quantum));
 }
 
-bool fp32_serves(const SumOptions& options, bool products, const ValueRange& a, const ValueRange& b) {
+bool sums_run_in_fp32(const SumOptions& options, bool products, const ValueRange& a, const ValueRange& b) {
     const auto steps = make_steps<float>(options);
     if (!steps) return false;
     if (products) {
@@ -165,7 +165,7 @@ bool with_kernels(const SumOptions& options, bool products, std::span<const floa
     const std::size_t lanes = side_by_side <= few_lanes ? few_lanes : many_lanes;
     if (path == SumPath::fp32) {
         const auto fp32 = make_steps<float>(options);
-        // NOLINTNEXTLINE(bugprone-unchecked-optional-access): fp32_serves() has seen them
+        // NOLINTNEXTLINE(bugprone-unchecked-optional-access): sums_run_in_fp32() has seen them
         compute(sum_kernels(fp32->sum, fp32->product, false, lanes));
     } else {
         compute(sum_kernels(fp64->sum, fp64->product, path == SumPath::fp64_odd, lanes));
@@ -182,7 +182,7 @@ std::string_view to_string(SumPath path) {
 
 SumPath sum_path(const SumOptions& options, bool products, const ValueRange& a, const ValueRange& b) {
     if (options.order.kind == SumOrder::Kind::exact || !make_steps<double>(options)) return SumPath::general;
-    if (fp32_serves(options, products, a, b)) return SumPath::fp32;
+    if (sums_run_in_fp32(options, products, a, b)) return SumPath::fp32;
     return plain_sums_serve(fp64_hardware, options, added_range(options, products, a, b)) ? SumPath::fp64 : SumPath::fp64_odd;
 }
 

@@ -76,6 +76,10 @@ bool sum_rounds_twice_safely(const Hardware& h, const ValueRange& v, int precisi
     return 2 * precision + 1 <= h.precision && v.precision <= precision && v.quantum >= quantum && quantum >= h.quantum;
 }
 
+bool sum_to_odd_rounds_safely(const Hardware& h, const ValueRange& format) {
+    return format.precision + 2 <= h.precision && format.quantum - 2 >= h.quantum;
+}
+
 bool product_rounds_twice_safely(const Hardware& h, const ValueRange& a, const ValueRange& b, int quantum) {
     return a.precision + b.precision <= h.precision && h.quantum <= quantum - (a.precision + b.precision);
 }

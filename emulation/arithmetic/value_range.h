@@ -41,7 +41,10 @@ bool sums_are_exact(const Hardware& hardware, const ValueRange& terms);
 // x on the format's grid and a smaller one below a quarter of its quantum: both sides are x.
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): as above
 bool sum_rounds_twice_safely(const Hardware& hardware, const ValueRange& terms, int precision, int quantum);
-// The same for products, with ties to even: P = the factors' bits together fit the hardware, and its quantum is
+// Is RN_p(RO_hardware(x + y)) = RN_p(x + y), RO the rounding to odd, for any numbers x, y of the type? With two bits and two
+// binades below more than the format's (Boldo and Melquiond, 2008); a sum past the type's end is past the format's.
+bool sum_to_odd_rounds_safely(const Hardware& hardware, const ValueRange& format);
+// RN_p(RN_hardware(x y)) = RN_p(x y), with ties to even: P = the factors' bits together fit the hardware, and its quantum is
 // at most 2^(q - P). A product of at least 2^(q - 1), half the least number, is then exact. A smaller one
 // must become 0, and does: no rounding takes it past the tie, and the tie goes to the even 0.
 bool product_rounds_twice_safely(const Hardware& hardware, const ValueRange& a, const ValueRange& b, int quantum);
