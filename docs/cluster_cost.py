@@ -51,7 +51,10 @@ def measure(source: str, schemes: list[str], client: Any, log: Path) -> tuple[ap
     results = apscope.replay(source, schemes, threads=1, client=client)
     wall, processor = time.perf_counter() - begin, used() - before
     folders = len(client.nthreads()) if client and "://" in source else 0
+    deadline = time.monotonic() + 60
     while len(log.read_text().split()) < folders:  # workers are told that they need the trace no more, and remove its files
+        if time.monotonic() > deadline:
+            raise SystemExit("a Dask worker has kept the trace's files for a minute after the replay")
         time.sleep(0.05)
     return results, (wall, processor, max(map(int, log.read_text().split()), default=0))
 

@@ -1,61 +1,40 @@
 """A replay on a Dask cluster: a part for every Dask worker, of its share of the cost, the same bytes as here.
 
-A part is three tasks: its Dask worker opens the trace and reads what it needs of it, finds the statistics of some (step, tensor) pairs, and with
-the statistics of all replays its items. Nothing of Dask is imported before a client is given.
+Nothing of Dask is imported before a client is given.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable
+from dataclasses import replace
 from operator import itemgetter
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import numpy as np
 
 from .. import _core
-from .._traces.opening import is_url, open_trace
+from .._traces.opening import is_url
 from .._traces.trace import Trace
 from .parts import Item, parts_by_cost
+from .tasks import Job, OpenTrace, read_part, run_part
 
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["Job", "check_client", "connect", "replay_on"]
+__all__ = ["check_client", "connect", "replay_on", "work_items"]
 
 INSTALL = "install it with: pip install 'apscope[dask]'"
-REPORT_EVERY = 0.2  # seconds between two reports of a part's progress
 #: What the check of a value's SHA-256 and its statistics are taken to cost, in seconds, beside schemes whose cost is measured: a weight
 #: by which parts are made, and nothing else.
 READ_A_VALUE = 3e-9
-
-Arguments = tuple[list[str], list[str], list[int], list[int], int, int]  # specs, topologies, steps and tensors by index, workers, seed
-
-
-@dataclass(frozen=True)
-class Job:
-    """What all parts of a replay share."""
-
-    arguments: Arguments
-    shard: tuple[int, int]
-    draws: int
-    threads: int  # 0: as many as a Dask worker has
-    memory: int  # bytes; 0: half of a Dask worker's limit
-    states: Mapping[str, Any]
-    keep_states: bool
-    device: str
-    kinds: list[str]  # of files that are read
-    check: bool  # whether they are compared with their SHA-256
-
-    def options(self, threads: int = 0, memory: int = 0) -> _core.ReplayOptions:
-        return _core.ReplayOptions(*self.arguments, *self.shard, self.draws, self.threads or threads, self.memory or memory)
-
-    def options_of(self, worker: Any) -> _core.ReplayOptions:
-        """With the threads and the memory of this Dask worker."""
-        return self.options(worker.state.nthreads, (worker.memory_manager.memory_limit or 0) // 2)
+POLL = 1.0  # seconds between two looks at a cluster
+STRANDED_AFTER = 5  # looks at which workers are there and none has a part, as Dask keeps what was meant for the last one to end for it alone
+NO_WORKERS = 60.0  # seconds in which none is there
+ATTEMPTS = 3  # after the first whichever worker is there does a part
+LOST = "the connection to the Dask cluster was lost during the replay"
 
 
 def connect(address: str) -> Client:
@@ -92,85 +71,14 @@ def work_items(trace: Trace, job: Job) -> list[Item]:
     work = [Item(tensor, step, cost, values, place=i) for i, (step, tensor, values, cost) in enumerate(_core.work_costs(trace.core, job.options()))]
     own = {(item.step, item.tensor): item for item in work}
     items = [item for item in work if item.step is None]
-    sizes = [trace.manifest.tensors[k].size * workers for k in tensors]
+    recorded = list(trace.manifest.tensors)  # each access makes the whole list
+    sizes = [recorded[k].size * workers for k in tensors]
     for pair in range(len(steps) * len(tensors)):
         step, tensor = divmod(pair, len(tensors))
         item = own.get((step, tensor), Item(tensor, step, 0.0, 0))
         size = sizes[tensor]
-        items.append(replace(item, cost=item.cost + size * READ_A_VALUE, values=item.values + size, pair=pair))
+        items.append(Item(tensor, step, item.cost + size * READ_A_VALUE, item.values + size, pair, item.place))
     return items
-
-
-class OpenTrace:
-    """A trace as a Dask worker has it, with some files that are there and checked. Sent to another worker it is opened again there."""
-
-    def __init__(self, path: str, version: str, trace_hash: str, job: Job, steps: list[int]) -> None:
-        self.path, self.version, self.trace_hash, self.job, self.steps = path, version, trace_hash, job, steps
-
-    def __reduce__(self) -> tuple[type[OpenTrace], tuple]:
-        return OpenTrace, (self.path, self.version, self.trace_hash, self.job, self.steps)
-
-    @cached_property
-    def trace(self) -> Trace:
-        from distributed import get_worker
-
-        if _core.__version__ != self.version:
-            raise ValueError(f"it has apscope {_core.__version__}, the client {self.version}")
-        trace, job = open_trace(self.path), self.job
-        if trace.hash != self.trace_hash:
-            raise ValueError(f"the trace at {self.path} there has another manifest than the client's")
-        files = ([job.arguments[2][step] for step in self.steps], range(job.arguments[4]), job.kinds)
-        trace.require(*files)
-        if job.check:
-            trace.check(*files, threads=job.threads or get_worker().state.nthreads)
-        return trace
-
-    def opened(self) -> OpenTrace:
-        """Itself, once its trace is open here."""
-        _ = self.trace
-        return self
-
-
-def _telling(worker: Any, topic: str | None, part: tuple[str, int]) -> Callable[[int, int], None] | None:
-    """What tells the client how far a part is; None where nobody listens."""
-    reported = 0.0
-
-    def update(done: int, total: int) -> None:
-        nonlocal reported
-        if time.monotonic() - reported >= REPORT_EVERY or done == total:
-            reported = time.monotonic()
-            worker.log_event(topic, (part, done))
-
-    return None if topic is None else update
-
-
-Statistics = tuple[np.ndarray, np.ndarray]  # pairs, and what pass 1 found of each
-
-
-def read_part(opened: OpenTrace, part: int, pairs: list[int], topic: str | None) -> tuple[Statistics, dict]:
-    """Pass 1 of one Dask worker: the statistics of pairs, and the columns of their histograms."""
-    from distributed import get_worker
-
-    worker = get_worker()
-    told = _telling(worker, topic, ("read", part))
-    agreed, histograms = _core.read_statistics(opened.trace.core, opened.job.options_of(worker), pairs, told)
-    return (np.array(pairs, np.intp), agreed), histograms
-
-
-def run_part(opened: OpenTrace, part: int, items: list[int], statistics: list[Statistics], states: dict, topic: str | None) -> tuple[dict, dict]:
-    """Pass 2 of one Dask worker: the columns of some items' rows, and the states after them."""
-    from distributed import get_worker
-
-    job, worker, on_device = opened.job, get_worker(), None
-    if job.device == "cuda":
-        from .._arrays.gpu import row_device
-
-        on_device = row_device()
-    told = _telling(worker, topic, ("run", part))
-    pairs, agreed = (np.concatenate(found) for found in zip(*statistics))
-    agreed[pairs] = agreed.copy()
-    columns, _, after = _core.replay(opened.trace.core, job.options_of(worker), items, agreed, states, job.keep_states, told, on_device)
-    return columns, after
 
 
 class _Progress:
@@ -181,77 +89,175 @@ class _Progress:
         self.topic = None if update is None else f"apscope-{uuid4()}"
         self.done: dict[tuple[str, int], int] = {}
         self.most = 0  # a part begins again where its worker ended
+        self.lock = Lock()  # what parts tell comes in a thread of Dask's
         if self.topic is not None:
             client.subscribe_topic(self.topic, self._heard)
 
     def _heard(self, event: tuple[float, tuple[tuple[str, int], int]]) -> None:
         part, done = event[1]
-        self.done[part] = done
-        self.tell(sum(self.done.values()))
+        with self.lock:
+            self.done[part] = done
+            self._tell(sum(self.done.values()))
 
-    def tell(self, done: int) -> None:
-        self.most = max(self.most, done)
+    def _tell(self, done: int) -> None:
+        self.most = max(self.most, min(done, self.total))
         if self.update is not None:
             self.update(self.most, self.total)
+
+    def begin_again(self) -> None:
+        with self.lock:
+            self.done.clear()
+
+    def end(self) -> None:
+        with self.lock:
+            self._tell(self.total)
 
     def close(self) -> None:
         if self.topic is not None:
             self.client.unsubscribe_topic(self.topic)
 
 
+class _StrandedError(Exception):
+    """Workers ended, and with them what nobody else does or has."""
+
+
 def replay_on(client: Client, trace: Trace, job: Job, update: Callable[[int, int], None] | None) -> tuple[list[dict], list[dict], dict]:
     """Columns of the rows of all parts of a shard, those of its histograms, and the states after the last step where they are kept."""
     check_client(client)
-    workers = client.nthreads()  # by address
-    if not workers:
+    if not client.nthreads():
         raise ValueError("the Dask cluster has no workers; start at least one")
-    addresses = sorted(workers)
     items = work_items(trace, job)
+    progress = _Progress(client, sum(item.values for item in items), update)
+    try:
+        for attempt in range(ATTEMPTS):
+            try:
+                found = _on_workers(client, trace, job, items, progress.topic, anywhere=attempt > 0)
+                progress.end()
+                return found
+            except _StrandedError:
+                progress.begin_again()
+                _wait_for_workers(client)
+    finally:
+        progress.close()
+    raise ChildProcessError(LOST)
+
+
+def _look(client: Client) -> tuple[dict[str, int], set[str]]:
+    """The threads of the workers that are there, and the keys of what they have to do."""
+    try:
+        return client.nthreads(), {key for keys in client.processing().values() for key in keys}
+    except OSError:
+        raise ChildProcessError(LOST) from None
+
+
+def _wait_for_workers(client: Client) -> None:
+    if client.status != "running":
+        raise ChildProcessError(LOST)
+    begun = time.monotonic()
+    while not _look(client)[0]:
+        if time.monotonic() - begun >= NO_WORKERS:
+            raise ChildProcessError(f"the Dask cluster has had no workers for {NO_WORKERS:.0f} seconds")
+        time.sleep(POLL)
+
+
+def _on_workers(client: Client, trace: Trace, job: Job, items: list[Item], topic: str | None, anywhere: bool) -> tuple[list[dict], list[dict], dict]:
+    """A part for every worker that is there; `anywhere`: whichever worker takes it."""
+    workers, _ = _look(client)
+    if not workers:
+        raise _StrandedError
+    addresses = sorted(workers)
     shares = parts_by_cost(items, [job.threads or max(1, workers[address]) for address in addresses])
     parts = [(address, share) for address, share in zip(addresses, shares) if share.items]
     path = trace.source if is_url(trace.source) else str(trace.path.absolute())
-    states = client.scatter(dict(job.states), broadcast=True, hash=False) if job.states else {}
+    # In a list: what a dict holds would become keys of the cluster, which other replays have too.
+    states = client.scatter([dict(job.states)], broadcast=True, hash=False) if job.states else [{}]
     shared, futures = replace(job, states={}), list[Any]()
 
     def submit(address: str, *call: Any) -> Any:
-        futures.append(client.submit(*call, workers=[address], allow_other_workers=True, pure=False))
+        placed = {} if anywhere else {"workers": [address], "allow_other_workers": True}
+        futures.append(client.submit(*call, **placed, pure=False))
         return futures[-1]
 
-    progress = _Progress(client, sum(item.values for item in items), update)
     try:
+        reads, statistics, runs = [], [], []
         opened = [
             submit(address, OpenTrace.opened, OpenTrace(path, _core.__version__, trace.hash, shared, share.steps(len(job.arguments[2]))))
             for address, share in parts
         ]
-        reads = [submit(address, read_part, opened[i], i, share.pairs, progress.topic) for i, (address, share) in enumerate(parts)]
-        statistics = [submit(address, itemgetter(0), read) for read, (address, _) in zip(reads, parts)]
-        runs = [submit(address, run_part, opened[i], i, share.places, statistics, states, progress.topic) for i, (address, share) in enumerate(parts)]
-        histograms = [_result(read, address)[1] for read, (address, _) in zip(reads, parts)]
-        found = [_result(run, address) for run, (address, _) in zip(runs, parts)]
-        progress.tell(progress.total)
+        for i, (address, share) in enumerate(parts):
+            reads.append(submit(address, read_part, opened[i], i, np.array(share.pairs, np.intp), topic))
+            statistics.append(submit(address, itemgetter(0), reads[-1]))
+        for i, (address, share) in enumerate(parts):
+            runs.append(submit(address, run_part, opened[i], i, np.array(share.places, np.intp), statistics, states[0], topic))
+        found = [_result(client, run, futures, anywhere) for run in runs]
+        histograms = [_result(client, read, futures, anywhere)[1] for read in reads]
     finally:
-        client.cancel(futures)
-        progress.close()
+        client.cancel([*futures, *states] if job.states else futures)
     after = {name: state for _, part_states in found for name, state in part_states.items()}
     return [columns for columns, _ in found], histograms, dict(sorted(after.items()))
 
 
-def _result(future: Any, address: str) -> Any:
-    """A part's result; a failure in one sentence, of the kind it would be here."""
+def _wait_for(client: Client, futures: list[Any], anywhere: bool) -> None:
+    """Until all are done; raises what the first one failed with."""
+    from concurrent.futures import CancelledError
+
+    from distributed import wait
+
+    idle = 0
+    while pending := [future for future in futures if future.status in ("pending", "lost")]:  # lost: to be computed again
+        for future in futures:
+            if future.status in ("error", "cancelled"):
+                _value(future, POLL)
+        try:
+            wait(pending, timeout=POLL, return_when="FIRST_COMPLETED")
+            idle = 0
+        except CancelledError:
+            continue
+        except TimeoutError:
+            _wait_for_workers(client)
+            taken = _look(client)[1]
+            idle = 0 if any(future.key in taken for future in pending) else idle + 1
+            if idle >= STRANDED_AFTER and not anywhere:
+                raise _StrandedError from None
+
+
+def _result(client: Client, future: Any, futures: list[Any], anywhere: bool) -> Any:
+    """A part's result, waited for with all the others."""
+    patience = 32 * POLL
+    while True:
+        _wait_for(client, futures, anywhere)
+        try:
+            return _value(future, patience)
+        except _AwayError:
+            patience *= 2
+
+
+class _AwayError(Exception):
+    """A result did not come in time: it is large, or who had it ended."""
+
+
+def _value(future: Any, patience: float) -> Any:
+    """What a future that is done has; a failure in one sentence, of the kind it would be here."""
     from concurrent.futures import CancelledError
 
     from distributed import KilledWorker
     from distributed.comm.core import CommClosedError
 
     try:
-        return future.result()
+        return future.result(timeout=patience)
     except KilledWorker as error:
-        last = getattr(error.last_worker, "address", address)
-        raise ChildProcessError(f"the Dask worker {last} ended while it replayed, and so did those that tried again; they may lack memory") from None
+        last = getattr(error.last_worker, "address", "")
+        raise ChildProcessError(
+            f"the Dask worker {last}".rstrip() + " ended while it replayed, and so did those that tried again; they may lack memory"
+        ) from None
     except (CommClosedError, CancelledError):
-        raise ChildProcessError("the connection to the Dask cluster was lost during the replay") from None
+        raise _StrandedError from None
     except Exception as error:  # noqa: BLE001  # whatever a worker raised, told in one sentence
+        if isinstance(error, TimeoutError) and future.status != "error":
+            raise _AwayError from None
+        notes = getattr(error, "__notes__", [])  # the address, where a part failed
+        where, what = f"on a Dask worker ({notes[0]})" if notes else "on the Dask cluster", " ".join(str(error).split())
         for kind in (ValueError, TypeError, OSError):
             if isinstance(error, kind):
-                raise kind(f"on a Dask worker ({address}): {error}") from None
-        raise ChildProcessError(f"on a Dask worker ({address}): {type(error).__name__}: {' '.join(str(error).split())}") from None
+                raise kind(f"{where}: {what}") from None
+        raise ChildProcessError(f"{where}: {type(error).__name__}: {what}") from None

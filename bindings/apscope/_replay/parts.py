@@ -60,7 +60,8 @@ def parts_by_cost(items: Sequence[Item], threads: Sequence[int]) -> list[Part]:
     """Shares items out to machines, so that all end at about the same time.
 
     First what goes through all steps, the dearest first, each to who would end it first. Then steps, whole where a machine has
-    time for one before all could have ended; of the others each item by itself, again the dearest first.
+    time for one before all could have ended; of the others machine after machine what still fits, step by step. What fits nowhere is given
+    out item by item, again the dearest first.
 
     Parameters
     ----------
@@ -82,7 +83,7 @@ def parts_by_cost(items: Sequence[Item], threads: Sequence[int]) -> list[Part]:
 
     one_by_one([item for item in items if item.step is None])
     left: list[Item] = []
-    by_step = sorted((item for item in items if item.step is not None), key=lambda item: item.step or 0)
+    by_step = sorted((item for item in items if item.step is not None), key=lambda item: (item.step, -item.cost))
     for _, group in groupby(by_step, key=lambda item: item.step):
         whole = list(group)
         cost = sum(item.cost for item in whole)
@@ -91,5 +92,20 @@ def parts_by_cost(items: Sequence[Item], threads: Sequence[int]) -> list[Part]:
             part.add(*whole)
         else:
             left += whole
+    for part in sorted(parts, key=lambda part: part.end(0.0)):
+        left = _filled(part, left, end)
     one_by_one(left)
     return parts
+
+
+def _filled(part: Part, left: list[Item], end: float) -> list[Item]:
+    """Fills a machine up with items, step by step until one does not fit; the others."""
+    rest: list[Item] = []
+    for _, group in groupby(left, key=lambda item: item.step):
+        fits = not rest
+        for item in group:
+            if fits and part.end(item.cost) <= end:
+                part.add(item)
+            else:
+                rest.append(item)
+    return rest

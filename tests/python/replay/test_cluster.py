@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -211,6 +213,67 @@ _core.{what} = call
         results.save(folder)
     for name in FILES:
         assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes(), name
+
+
+#: Replays never end: their process says that they have begun.
+HELD = """
+import os, pathlib, time
+from apscope import _core
+def held(*arguments):
+    pathlib.Path({mark!r}, str(os.getpid())).touch()
+    while True:
+        time.sleep(0.1)
+_core.replay = held
+"""
+
+
+@pytest.mark.parametrize("workers, begins", [(1, ""), (2, ""), (2, "3")])
+def test_workers_that_all_end_at_once_do_the_replay_once_they_are_back(digits, tmp_path, workers, begins):
+    """Dask alone would keep the parts for workers at addresses that nobody has any more, and states of the steps before are lost with them."""
+    settings = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
+    what = {"steps": f"{begins}:", "states": replay(digits, steps=":3").states if begins else None}
+    with distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster) as client:
+        client.run(lambda: exec(HELD.format(mark=str(tmp_path)), {}))
+        with ThreadPoolExecutor(1) as pool:
+            future = pool.submit(replay, digits, client=client, **what)
+            while len(begun := list(tmp_path.iterdir())) < workers:
+                time.sleep(0.01)
+            for path in begun:
+                os.kill(int(path.name), signal.SIGKILL)
+            found = future.result(timeout=120)
+    assert found.frame.equals(replay(digits, **what).frame)
+
+
+def test_states_of_a_replay_that_failed_are_not_those_of_the_next(digits):
+    """What is sent to workers has a name of its own."""
+    some = {"topology": "ring", "keep_states": True}
+    first, second = (apscope.replay(digits, "error_feedback(sign)", steps=steps, **some) for steps in (":3", "1:3"))
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster, distributed.Client(cluster) as client:
+        rest = {"topology": "ring", "steps": "3:6", "client": client}
+        with pytest.raises(ValueError, match="memory 2K is too little") as kept:  # holds on to what was sent
+            apscope.replay(digits, "error_feedback(sign)", states=first.states, memory="2K", **rest)
+        found = apscope.replay(digits, "error_feedback(sign)", states=second.states, **rest)
+    wanted = apscope.replay(digits, "error_feedback(sign)", states=second.states, topology="ring", steps="3:6")
+    assert kept.value and found.frame.equals(wanted.frame)
+    assert not found.frame.equals(apscope.replay(digits, "error_feedback(sign)", states=first.states, topology="ring", steps="3:6").frame)
+
+
+def test_an_error_names_the_worker_that_had_it(digits):
+    """Whosever part it is: of two the first is busy, so that the second may take over what was meant for it."""
+    settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    code = """
+from apscope._replay import tasks
+def no(path):
+    raise OSError(f"{path} is\\nnot there")
+tasks.open_trace = no
+"""
+    with distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster) as client:
+        first, second = sorted(client.nthreads())
+        client.run(lambda: exec(code, {}), workers=[second])
+        busy = client.submit(time.sleep, 20, workers=[first], pure=False)
+        with pytest.raises(OSError, match=f"^on a Dask worker \\({second}\\): .*digits is not there$"):
+            replay(digits, client=client)
+        del busy
 
 
 def test_what_is_no_client_is_refused(digits):

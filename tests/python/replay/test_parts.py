@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import apscope
-from apscope._replay.cluster import Job, work_items
+from apscope._replay.cluster import work_items
 from apscope._replay.parts import Item, parts_by_cost
+from apscope._replay.tasks import Job
 from apscope.record import TraceWriter
 
 
@@ -43,6 +44,14 @@ def test_a_step_that_is_left_is_shared_out():
     parts = parts_by_cost([item for step in range(3) for item in at([1.0] * 4, step)], [1, 1])
     assert [cost(part) for part in parts] == [6.0, 6.0]
     assert set(parts[0].steps(3)) & set(parts[1].steps(3)) == {2}
+
+
+@pytest.mark.parametrize("steps", [5, 10, 25, 31, 100])
+def test_steps_that_are_left_go_to_few_machines_each(steps):
+    sizes = [1.0 + k % 7 for k in range(161)]
+    parts = parts_by_cost([item for step in range(steps) for item in at(sizes, step)], [1] * 16)
+    assert sum(len(part.steps(steps)) for part in parts) <= steps + 2 * len(parts)
+    assert max(map(cost, parts)) <= sum(sizes) * steps / 16 + max(sizes)
 
 
 def test_who_does_a_tensor_through_all_steps_reads_all_of_them():

@@ -1,0 +1,130 @@
+"""What Dask workers do of a replay: a part each opens the trace, finds statistics of (step, tensor) pairs, and with those of all parts replays its items."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._traces.opening import open_trace
+from .._traces.trace import Trace
+
+__all__ = ["Job", "OpenTrace", "Statistics", "read_part", "run_part"]
+
+REPORT_EVERY = 0.2  # seconds between two reports of a part's progress
+
+Statistics = tuple[np.ndarray, np.ndarray]  # pairs, and what pass 1 found of each
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all parts of a replay share."""
+
+    arguments: tuple[list[str], list[str], list[int], list[int], int, int]  # specs, topologies, steps and tensors by index, workers, seed
+    shard: tuple[int, int]
+    draws: int
+    threads: int  # 0: as many as a Dask worker has
+    memory: int  # bytes; 0: half of a Dask worker's limit
+    states: Mapping[str, Any]
+    keep_states: bool
+    device: str
+    kinds: list[str]  # of files that are read
+    check: bool  # whether they are compared with their SHA-256
+
+    def options(self, threads: int = 0, memory: int = 0) -> _core.ReplayOptions:
+        return _core.ReplayOptions(*self.arguments, *self.shard, self.draws, self.threads or threads, self.memory or memory)
+
+    def options_of(self, worker: Any) -> _core.ReplayOptions:
+        """With the threads and the memory of this Dask worker."""
+        return self.options(worker.state.nthreads, (worker.memory_manager.memory_limit or 0) // 2)
+
+    def device_here(self) -> Any:
+        """The GPU, where one is asked for."""
+        if self.device != "cuda":
+            return None
+        from .._arrays.gpu import row_device
+
+        return row_device()
+
+
+@contextmanager
+def _worker() -> Iterator[Any]:
+    """The Dask worker that runs this; an error takes its address along as a note."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    try:
+        yield worker
+    except Exception as error:
+        error.add_note(worker.address)
+        raise
+
+
+class OpenTrace:
+    """A trace as a Dask worker has it, with some files that are there and checked. Sent to another worker it is opened again there."""
+
+    def __init__(self, path: str, version: str, trace_hash: str, job: Job, steps: list[int]) -> None:
+        self.path, self.version, self.trace_hash, self.job, self.steps = path, version, trace_hash, job, steps
+
+    def __reduce__(self) -> tuple[type[OpenTrace], tuple]:
+        return OpenTrace, (self.path, self.version, self.trace_hash, self.job, self.steps)
+
+    @cached_property
+    def trace(self) -> Trace:
+        with _worker() as worker:
+            job = self.job
+            if _core.__version__ != self.version:
+                raise ValueError(f"it has apscope {_core.__version__}, the client {self.version}")
+            job.device_here()  # before anything is fetched
+            trace = open_trace(self.path)
+            if trace.hash != self.trace_hash:
+                raise ValueError(f"the trace at {self.path} there has another manifest than the client's")
+            files = ([job.arguments[2][step] for step in self.steps], range(job.arguments[4]), job.kinds)
+            trace.require(*files)
+            if job.check:
+                trace.check(*files, threads=job.threads or worker.state.nthreads)
+            return trace
+
+    def opened(self) -> OpenTrace:
+        """Itself, once its trace is open here."""
+        _ = self.trace
+        return self
+
+
+def _telling(worker: Any, topic: str | None, part: tuple[str, int]) -> Callable[[int, int], None] | None:
+    """What tells the client how far a part is; None where nobody listens."""
+    reported = 0.0
+
+    def update(done: int, total: int) -> None:
+        nonlocal reported
+        if time.monotonic() - reported >= REPORT_EVERY or done == total:
+            reported = time.monotonic()
+            worker.log_event(topic, (part, done))
+
+    return None if topic is None else update
+
+
+def read_part(opened: OpenTrace, part: int, pairs: np.ndarray, topic: str | None) -> tuple[Statistics, dict]:
+    """Pass 1 of one part: the statistics of pairs, and the columns of their histograms."""
+    core = opened.trace.core
+    with _worker() as worker:
+        told = _telling(worker, topic, ("read", part))
+        agreed, histograms = _core.read_statistics(core, opened.job.options_of(worker), pairs.tolist(), told)
+        return (pairs, agreed), histograms
+
+
+def run_part(opened: OpenTrace, part: int, items: np.ndarray, statistics: list[Statistics], states: dict, topic: str | None) -> tuple[dict, dict]:
+    """Pass 2 of one part: the columns of some items' rows, and the states after them."""
+    job, core = opened.job, opened.trace.core
+    with _worker() as worker:
+        told = _telling(worker, topic, ("run", part))
+        pairs, agreed = (np.concatenate(found) for found in zip(*statistics))
+        agreed[pairs] = agreed.copy()
+        columns, _, after = _core.replay(core, job.options_of(worker), items.tolist(), agreed, states, job.keep_states, told, job.device_here())
+        return columns, after
