@@ -196,10 +196,11 @@ def replay(
         Replay on this Dask cluster, local or remote: a part for every Dask worker, on `threads` threads (0:
         as many as the worker has) and within `memory` (by default half of the worker's own limit). Parts cost as much as
         their workers have threads, by the time that the schemes take on small tensors here. A worker that ends leaves its
-        part to another; where all end, the replay begins again with those that come within a minute. The rows are the same, byte for byte. Every worker, and the scheduler, must have this version of apscope,
-        and every worker read the traces under the same absolute path, or URL, as here. It reads the steps of its part: whole ones where
-        they are enough, all with a scheme that remembers elements; of a URL it fetches their files into its temporary
-        folder, until the replay is done. Needs ``apscope[dask]``.
+        part to another; where all end, the replay begins again with those that come within a minute. The rows are the same,
+        byte for byte. Workers and scheduler must have this version of apscope, and the workers must read the traces under the
+        same absolute path, or URL, as here. Each reads the steps of its part: whole ones where they are enough, all with a
+        scheme that remembers elements; of a URL it fetches their files into its temporary folder, until the replay is done.
+        Needs ``apscope[dask]``.
 
     Returns
     -------
