@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <functional>
 #include <iterator>
 #include <numeric>
@@ -10,11 +9,12 @@
 #include <tuple>
 #include <utility>
 
+#include "analysis/replay/first_pass.h"
 #include "analysis/replay/item_queue.h"
 #include "analysis/replay/item_rows.h"
+#include "analysis/replay/item_views.h"
 #include "analysis/replay/resolved_schemes.h"
 #include "analysis/replay/work_list.h"
-#include "core/fixed_shape_sum.h"
 #include "core/float_environment.h"
 #include "emulation/machine/memory.h"
 #include "emulation/machine/parallel.h"
@@ -22,36 +22,6 @@
 namespace apscope::detail {
 
 namespace {
-
-// The local gradients of one item; the views keep the files mapped.
-struct ItemViews {
-    std::vector<TensorView> views;
-    std::vector<std::span<const float>> rows;
-
-    ItemViews(const Trace& trace, std::size_t step, std::size_t tensor, int workers) {
-        for (int w = 0; w < workers; ++w) views.push_back(trace.gradient(step, tensor, w));
-        for (const TensorView& view : views) rows.push_back(view.values);
-    }
-};
-
-// Pass 1 on one item.
-AgreedStatistics read_item(const ItemViews& item, ExponentHistogram& histogram, bool with_sums) {
-    AgreedStatistics agreed;
-    agreed.elements = item.rows[0].size();
-    for (const std::span<const float> row : item.rows) {
-        histogram.add(row);
-        for (std::size_t b = 0; with_sums && b < row.size(); b += sum_block) {
-            const auto finite = [&](std::size_t i) { return std::isfinite(row[b + i]) ? static_cast<double>(row[b + i]) : 0.0; };
-            const std::size_t count = std::min(sum_block, row.size() - b);
-            agreed.sum += block_sum(count, finite);
-            agreed.sum_absolute += block_sum(count, [&](std::size_t i) { return std::abs(finite(i)); });
-            agreed.sum_squares += block_sum(count, [&](std::size_t i) { return finite(i) * finite(i); });
-        }
-    }
-    agreed.nonfinite = histogram.nan + histogram.infinite;
-    agreed.amax = histogram.amax;
-    return agreed;
-}
 
 // One replay in the making: what its items share.
 class Replay {
@@ -72,12 +42,6 @@ public:
     SelectionStatistics statistics(const std::vector<std::size_t>& pairs);
 
 private:
-    // What pass 1 finds of pairs, in their order.
-    struct Read {
-        std::vector<AgreedStatistics> agreed;
-        std::vector<ExponentHistogram> histograms;
-    };
-
     // What becomes of an item of pass 2.
     struct Made {
         std::vector<ResultRow> rows;
@@ -96,7 +60,7 @@ private:
     std::vector<WorkItem> wanted_items() const;
     std::vector<std::size_t> all_pairs() const;
     ItemHistogram histogram_of(std::size_t pair, const ExponentHistogram& histogram) const;
-    Read read(const std::vector<std::size_t>& pairs);
+    FirstPass read(const std::vector<std::size_t>& pairs);
     void select(std::vector<AgreedStatistics> statistics);
     Made do_item(const WorkItem& item, Workspace& workspace);
     std::vector<ResultRow> stream(std::size_t t, std::size_t k, const ItemViews& item, const std::vector<std::size_t>& streaming,
@@ -251,29 +215,14 @@ ItemHistogram Replay::histogram_of(std::size_t pair, const ExponentHistogram& hi
     return {options_.steps[pair / tensors()], options_.tensors[pair % tensors()], histogram};
 }
 
-Replay::Read Replay::read(const std::vector<std::size_t>& pairs) {
-    std::vector<std::size_t> order;  // places in `pairs`, as the work list would go through them
-    std::vector<std::size_t> needs;
-    for (const std::size_t pair : work_.order()) {
-        const auto found = std::lower_bound(pairs.begin(), pairs.end(), pair);
-        if (found == pairs.end() || *found != pair) continue;
-        order.push_back(static_cast<std::size_t>(found - pairs.begin()));
-        needs.push_back(values_of(pair % tensors()) * sizeof(float));
-    }
-    Read read{std::vector<AgreedStatistics>(pairs.size()), std::vector<ExponentHistogram>(pairs.size())};
-    ItemQueue queue(std::move(needs), options_.memory);
-    const auto read_one = [&](std::size_t j, Workspace&) {
-        const std::size_t place = order[j], step = pairs[place] / tensors(), k = pairs[place] % tensors();
-        read.agreed[place] = read_item(views(step, k), read.histograms[place], wants_sums_);
-        done_.fetch_add(values_of(k), std::memory_order_relaxed);
-    };
-    parallel_for(order.size(), options_.threads, [&](std::size_t) { queue.do_one(read_one); }, [&](std::size_t) { report(); });
-    return read;
+FirstPass Replay::read(const std::vector<std::size_t>& pairs) {
+    const auto visited = [&](std::size_t values) { done_.fetch_add(values, std::memory_order_relaxed); };
+    return first_pass(trace_, options_, work_, wants_sums_, pairs, visited, [&] { report(); });
 }
 
 SelectionStatistics Replay::statistics(const std::vector<std::size_t>& pairs) {
     for (const std::size_t pair : pairs) total_ += values_of(pair % tensors());
-    Read found = read(pairs);
+    FirstPass found = read(pairs);
     report();  // what the other threads did last
     SelectionStatistics statistics{std::move(found.agreed), {}};
     for (std::size_t i = 0; i < pairs.size(); ++i) {
@@ -289,7 +238,7 @@ ReplayResult Replay::run() {
     for (const WorkItem& item : items) total_ += work_.visits(item);
 
     // The whole selection in every shard, so that a shard never changes a number.
-    Read found = options_.statistics ? Read{std::move(*options_.statistics), {}} : read(all_pairs());
+    FirstPass found = options_.statistics ? FirstPass{std::move(*options_.statistics), {}} : read(all_pairs());
     select(std::move(found.agreed));
 
     std::vector<Made> made(items.size());
