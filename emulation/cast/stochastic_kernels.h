@@ -16,10 +16,10 @@
 namespace apscope::detail {
 
 // The rule with random integers that are left-aligned in their words once these are shifted by `left`.
-template <RoundingMode M, class Real, bool Plain>
+template <RoundingMode M, class Real>
 struct DrawByRule {
     static APSCOPE_INLINE void run(const Real* in, Real* out, std::size_t count, const Cast<Real>* given, const std::uint64_t* words, int left) {
-        const Cast<Real> cast = assume_plain<Plain>(*given);
+        const Cast<Real> cast = *given;
         for (std::size_t i = 0; i < count; ++i) out[i] = round_to_format<M, Real>(in[i], cast, words[i] << left);
     }
 };

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "emulation/cast/quantize_job.h"
+#include "emulation/cast/stochastic_digits.h"
 #include "emulation/cast/stochastic_kernels.h"
 
 namespace apscope::detail {
@@ -30,6 +31,20 @@ void draw_in_bulk(const QuantizeJob<float>& job, const float* in, float* out, st
     }
 }
 
+template <RoundingMode M, class Real>
+void draw_by_digits(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin, std::size_t count) {
+    const auto draw = [&]<class Word>() {
+        using Kernel = DrawByDigits<M, Real, Word>;
+        const Cast<Real>* cast = &job.plan.cast;
+        if (job.random.words) simd::run<Kernel>(in, out, count, cast, job.random.words->data() + begin);
+        else simd::run<Kernel>(in, out, count, cast, &job.stream, job.random.first_element + begin);
+    };
+    if constexpr (std::is_same_v<Real, float>) {
+        if (digits_serve<M, std::uint32_t>(job.plan.cast.random_bits)) return draw.template operator()<std::uint32_t>();
+    }
+    draw.template operator()<std::uint64_t>();
+}
+
 template <class Real>
 void stochastic_piece_loop(const QuantizeJob<Real>& job, const Real* in, Real* out, std::size_t begin, std::size_t count) {
     const std::uint64_t first = job.random.first_element + begin;
@@ -39,16 +54,16 @@ void stochastic_piece_loop(const QuantizeJob<Real>& job, const Real* in, Real* o
                 out[i] = round_to_format<M, Real>(in[i], job.plan.cast, StreamWord{&job.stream, first + i});
             }
         } else if constexpr (is_stochastic(M)) {
-            if (job.random.words) {
-                return simd::run<DrawByRule<M, Real, false>>(in, out, count, &job.plan.cast, job.random.words->data() + begin,
-                                                             64 - job.plan.cast.random_bits);
-            }
             if constexpr (std::is_same_v<Real, float> && is_narrow_draw<M, Word32>) {
-                if (job.plan.words_in_bulk) return draw_in_bulk<M>(job, in, out, count, first);
+                if (job.plan.words_in_bulk && !job.random.words) return draw_in_bulk<M>(job, in, out, count, first);
+            }
+            if (is_plain(job.plan.cast)) return draw_by_digits<M>(job, in, out, begin, count);
+            if (job.random.words) {
+                return simd::run<DrawByRule<M, Real>>(in, out, count, &job.plan.cast, job.random.words->data() + begin,
+                                                      64 - job.plan.cast.random_bits);
             }
             for_random_words(true, job.stream, first, count, [&](std::size_t at, std::size_t n, const std::uint64_t* words) {
-                is_plain(job.plan.cast) ? simd::run<DrawByRule<M, Real, true>>(in + at, out + at, n, &job.plan.cast, words, 0)
-                                        : simd::run<DrawByRule<M, Real, false>>(in + at, out + at, n, &job.plan.cast, words, 0);
+                simd::run<DrawByRule<M, Real>>(in + at, out + at, n, &job.plan.cast, words, 0);
             });
         }
     });
