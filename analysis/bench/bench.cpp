@@ -108,15 +108,17 @@ void add_array_jobs(Jobs& jobs, const std::string& where, std::size_t count, int
     }
     for (const RoundingMode mode : {RoundingMode::stochastic_b, RoundingMode::stochastic_c, RoundingMode::stochastic_equal})
         quantize_job("e4m3", rounding(mode, 16));
-    quantize_job("e4m3", rounding(RoundingMode::stochastic, 32));
+    for (const int bits : {32, 64}) quantize_job("e4m3", rounding(RoundingMode::stochastic, bits));
     const FloatFormat e4m3 = parse_format("e4m3");
     job("quantize e4m3 with error statistics", 8, [a, e4m3, threads] { cast_statistics(a->in, a->out, e4m3, {}, 0, threads); });
     job("error statistics of e4m3", 4, [a, e4m3, threads] { cast_statistics(a->in, {}, e4m3, {}, 0, threads); });
     job("encode e4m3", 5,
         [a, e4m3, threads] { encode(std::span<const float>(a->in), std::span<std::uint8_t>(a->codes), e4m3, {}, std::nullopt, {}, threads); });
     job("decode e4m3", 5, [a, e4m3, threads] { decode(std::span<const std::uint8_t>(a->codes), std::span<float>(a->out), e4m3, false, threads); });
-    job("quantize fp64 e4m3 ties_to_even", 16,
-        [a, e4m3, threads] { quantize(std::span<const double>(a->in64), std::span<double>(a->out64), e4m3, {}, {}, threads); });
+    for (const Projection& p : {Projection{}, rounding(RoundingMode::stochastic, 16)}) {
+        job("quantize fp64 e4m3 " + std::string(to_string(p.rounding)) + (is_stochastic(p.rounding) ? " 16 bits" : ""), 16,
+            [a, e4m3, p, threads] { quantize(std::span<const double>(a->in64), std::span<double>(a->out64), e4m3, p, {}, threads); });
+    }
     // Lines of 1024 elements; "columns": blocks along the other axis of the same array.
     const std::size_t rows = count / 1024;
     const auto block_job = [&](const char* name, Projection p, bool columns = false) {

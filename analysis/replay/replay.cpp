@@ -38,6 +38,7 @@ public:
         if (options_.memory == 0) options_.memory = machine_memory() / 2;
     }
     ReplayResult run();
+    void check_memory() { work_.needs(work_.items(), options_.memory); }
     // Pass 1 alone.
     SelectionStatistics statistics(const std::vector<std::size_t>& pairs);
 
@@ -300,6 +301,12 @@ ReplayResult replay(const Trace& trace, ReplayOptions options) {
     const FloatEnvironment environment;
     check(trace, options);
     return Replay(trace, std::move(options)).run();
+}
+
+void check_memory(const Trace& trace, ReplayOptions options) {
+    const FloatEnvironment environment;
+    check(trace, options);
+    Replay(trace, std::move(options)).check_memory();
 }
 
 SelectionStatistics read_statistics(const Trace& trace, ReplayOptions options, const std::vector<std::size_t>& pairs) {

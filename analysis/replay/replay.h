@@ -60,6 +60,9 @@ struct ReplayResult {
 // Throws std::invalid_argument for options that the trace or the memory does not bear.
 ReplayResult replay(const Trace& trace, ReplayOptions options);
 
+// Throws what replay() would, before anything is read: std::invalid_argument where the memory does not do for one item.
+void check_memory(const Trace& trace, ReplayOptions options);
+
 // Pass 1 alone, of some (step, tensor) pairs of the selection, step * tensors + tensor, ascending.
 struct SelectionStatistics {
     std::vector<AgreedStatistics> agreed;   // of each of them

@@ -132,6 +132,10 @@ void bind_replay(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>&
         for (const WorkCost& cost : found) costs.append(py::make_tuple(cost.step, cost.tensor, cost.values, cost.seconds));
         return costs;
     }, py::arg("trace"), py::arg("options"));
+    m.def("check_memory", [](const Trace& trace, const ReplayOptions& options) {
+        const py::gil_scoped_release release;
+        check_memory(trace, options);
+    }, py::arg("trace"), py::arg("options"));
     m.def("read_statistics", [](const Trace& trace, ReplayOptions options, const std::vector<std::size_t>& pairs, const py::object& progress) {
         options.progress = telling(progress);
         SelectionStatistics found;

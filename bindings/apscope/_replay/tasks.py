@@ -81,10 +81,11 @@ class OpenTrace:
             job = self.job
             if _core.__version__ != self.version:
                 raise ValueError(f"it has apscope {_core.__version__}, the client {self.version}")
-            job.device_here()  # before anything is fetched
+            job.device_here()
             trace = open_trace(self.path)
             if trace.hash != self.trace_hash:
                 raise ValueError(f"the trace at {self.path} there has another manifest than the client's")
+            _core.check_memory(trace.core, job.options_of(worker))  # before any of its files is fetched
             files = ([job.arguments[2][step] for step in self.steps], range(job.arguments[4]), job.kinds)
             trace.require(*files)
             if job.check:

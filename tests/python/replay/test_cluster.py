@@ -246,12 +246,21 @@ def test_workers_that_all_end_at_once_do_the_replay_once_they_are_back(digits, t
 
 def test_states_of_a_replay_that_failed_are_not_those_of_the_next(digits):
     """What is sent to workers has a name of its own."""
+    code = """
+from apscope import _core
+real = _core.replay
+def once(*arguments):
+    _core.replay = real
+    raise ValueError("not this time")
+_core.replay = once
+"""
     some = {"topology": "ring", "keep_states": True}
     first, second = (apscope.replay(digits, "error_feedback(sign)", steps=steps, **some) for steps in (":3", "1:3"))
     with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster, distributed.Client(cluster) as client:
         rest = {"topology": "ring", "steps": "3:6", "client": client}
-        with pytest.raises(ValueError, match="memory 2K is too little") as kept:  # holds on to what was sent
-            apscope.replay(digits, "error_feedback(sign)", states=first.states, memory="2K", **rest)
+        client.run(lambda: exec(code, {}))
+        with pytest.raises(ValueError, match="not this time") as kept:  # holds on to what was sent
+            apscope.replay(digits, "error_feedback(sign)", states=first.states, **rest)
         found = apscope.replay(digits, "error_feedback(sign)", states=second.states, **rest)
     wanted = apscope.replay(digits, "error_feedback(sign)", states=second.states, topology="ring", steps="3:6")
     assert kept.value and found.frame.equals(wanted.frame)
@@ -274,6 +283,19 @@ tasks.open_trace = no
         with pytest.raises(OSError, match=f"^on a Dask worker \\({second}\\): .*digits is not there$"):
             replay(digits, client=client)
         del busy
+
+
+def test_too_little_memory_is_told_before_a_file_is_fetched(digits, tmp_path):
+    """There are none here to fetch. By what the caller gives, and by half of a worker's own limit."""
+    place = tmp_path / "digits"
+    place.mkdir()
+    shutil.copy(f"{digits}/manifest.json", place)
+    with distributed.Client(n_workers=1, processes=False, dashboard_address=None) as client:
+        for memory in ("2K", None):
+            with pytest.raises(ValueError, match=r"^on a Dask worker \(.*\): memory 2K is too little: tensor .* give at least"):
+                apscope.replay(place.as_uri(), "error_feedback(sign)", client=client, memory=memory)
+            manager = client.cluster.workers[0].memory_manager
+            manager.memory_limit, manager.memory_pause_fraction, manager.memory_spill_fraction = 4096, False, False
 
 
 def test_what_is_no_client_is_refused(digits):
