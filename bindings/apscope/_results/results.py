@@ -265,7 +265,14 @@ class Results:
 def _arrow(table: pd.DataFrame | Columns) -> pa.Table:
     import pyarrow as pa
 
-    return arrow_table(table) if isinstance(table, Mapping) else pa.Table.from_pandas(table, preserve_index=False)
+    if isinstance(table, Mapping):
+        return arrow_table(table)
+    if len(table):
+        return pa.Table.from_pandas(table, preserve_index=False)
+    # Of no text pyarrow cannot tell that it is text.
+    return arrow_table(
+        {name: (np.zeros(0, np.int64), np.zeros(0, bool)) if str(kind) == "Int64" else np.zeros(0, kind) for name, kind in table.dtypes.items()}
+    )
 
 
 def in_order(frame: pd.DataFrame, provenance: dict[str, Any]) -> pd.DataFrame:

@@ -114,8 +114,9 @@ def test_csv_of_a_table_from_columns_and_of_a_part_of_one(rows):
     assert lines[0] == list(columns()) and lines[1:] == [list(row) for row in zip(*want)][rows]
 
 
-def test_results_of_a_replay_are_saved_alike_before_and_after_their_frame_was_looked_at(tmp_path):
-    results = apscope.replay("notebooks/data/digits", ["aps:e4m3", "qsgd"], topology="ring", steps="0:2")
+@pytest.mark.parametrize("shard, rows", [((0, 1), 2 * 6 * 3 * 2), ((50, 51), 0)], ids=["whole", "empty"])
+def test_results_of_a_replay_are_saved_alike_before_and_after_their_frame_was_looked_at(tmp_path, shard, rows):
+    results = apscope.replay("notebooks/data/digits", ["aps:e4m3", "qsgd"], topology="ring", steps="0:2", shard=shard)
     first = {path.name: path.read_bytes() for path in results.save(tmp_path / "first").iterdir()}
-    assert len(results) == len(results.frame) == 2 * 6 * 3 * 2
+    assert len(results) == len(results.frame) == rows and results.histograms is not None
     assert {path.name: path.read_bytes() for path in results.save(tmp_path / "second").iterdir()} == first
