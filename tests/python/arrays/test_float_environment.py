@@ -142,7 +142,9 @@ def replays() -> list:
     frames = [apscope.replay(apscope.open_trace(DATA / "digits"), REPLAYED, steps="0:2", tensors="conv1|bias", draws=3, threads=2)]
     frames[0].save(FOLDER / "results")
     options = _core.ReplayOptions(REPLAYED, ["ring"], [0, 2], [0, 1], 8)
-    frames.append(_core.read_statistics(apscope.open_trace(DATA / "digits").core, options, [0, 3]))
+    trace = apscope.open_trace(DATA / "digits").core
+    frames.append(_core.read_statistics(trace, options, [0, 3]))
+    _core.check_memory(trace, options)
     return [*frames[1], (FOLDER / "results" / "results.csv").read_bytes(), frames[0].frame, frames[0].histograms]
 
 
