@@ -38,8 +38,8 @@ bool digits_serve(int random_bits) {
     return random_bits <= static_cast<int>(sizeof(Word) * 8) - (rounded ? 2 : 0);
 }
 
-// What the rule asks a random number: whether it lies below bits / 2^shift. Here it is 1 less the second number, and may
-// equal it. A rest has fewer digits than a word has.
+// The rule's question to a random number, whether it lies below eta = bits / 2^shift; for these, whether the sum carries.
+// The bits are fewer than a word has.
 template <RoundingMode M, class Bits, class Word>
 APSCOPE_HD bool drawn_below(Bits bits, int shift, const AddedDigits<M, Word>& random) {
     constexpr int width = static_cast<int>(sizeof(Word) * 8);
