@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "emulation/cast/quantize_job.h"
 #include "emulation/machine/simd.h"
@@ -47,8 +48,14 @@ void streamed_piece(const QuantizeJob<Real>& job, const Real* in, Real* out, std
     const std::size_t before = reinterpret_cast<std::uintptr_t>(out) / sizeof(Real) % line;  // places of out's first line that are not its own
     const std::size_t first = before > 0 ? line - before : 0;  // elements in that line
     std::size_t held = before, skipped = before + first;
+    // Random words, and long sums of digits, keep a core from running ahead to the next step's numbers. Words in bulk fetch
+    // theirs (random_words.h); fp64 numbers come in time.
+    const bool fetches = std::is_same_v<Real, float> && is_stochastic(job.plan.cast.rounding) && !job.plan.words_in_bulk;
     for (std::size_t i = 0; i < count;) {
         const std::size_t n = std::min(step, count - i), filled = held + n, whole = filled - filled % line;
+        if (fetches) {
+            for (std::size_t next = i + n; next < std::min(i + n + step, count); next += line) __builtin_prefetch(in + next);
+        }
         quantize_piece<Real>(job, in + i, rounded + held, begin + i, n);
         if (i == 0) std::memcpy(out, rounded + before, first * sizeof(Real));
         stream_lines(rounded + skipped, out + (i + skipped - held), (whole - skipped) * sizeof(Real));
