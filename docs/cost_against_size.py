@@ -56,7 +56,7 @@ def write_trace(folder: Path, steps: int, workers: int, elements: int) -> None:
 
 
 def largest_resident_set() -> int:
-    """Bytes; of Linux's /proc."""
+    """Bytes; of Linux's /proc, which counts pages per processor and adds the counts up in batches: true to some hundred KiB."""
     with open("/proc/self/status") as lines:
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
 
@@ -79,7 +79,7 @@ def measure(folder: str, schemes: list[str], seconds: float) -> dict:
         "seconds": statistics.median(times),
         "wall_seconds": statistics.median(wall),
         "runs": len(times),
-        "memory": largest_resident_set() - before,
+        "memory": max(0, largest_resident_set() - before),  # a later reading can be less than an earlier one
     }
 
 
