@@ -95,8 +95,8 @@ def test_startup_measures_and_writes(docs, tmp_path):
     script["main"]([str(tmp_path / "performance.md"), "--rounds", "1"])
     table = (tmp_path / "performance.md").read_text().split(script["BEGIN"])[1].split(script["END"])[0]
     rows = {line.split("|")[1].strip(" `"): [float(cell) for cell in line.split("|")[2:5]] for line in table.splitlines() if line.startswith("| `")}
-    replay = next(seconds for name, seconds in rows.items() if name.startswith("apscope replay"))
-    assert len(rows) == 7 and replay[0] >= rows["import apscope"][1] > 0
+    assert len(rows) == 7 and any(name.startswith("apscope replay") for name in rows)
+    assert all(wall == shortest for wall, shortest, _ in rows.values()) and rows["import apscope"][1] > 0  # of one round
 
 
 def test_check_cost_measures_and_writes(docs, tmp_path):
