@@ -60,6 +60,7 @@ def measure(source: str, schemes: list[str], client: Any, log: Path) -> tuple[ap
 
 
 def main(arguments: list[str] | None = None) -> None:
+    import dask
     from distributed import Client, LocalCluster
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -75,6 +76,7 @@ def main(arguments: list[str] | None = None) -> None:
         size = write_trace(trace, args.elements, args.steps)
         write_trace(small, 10, args.steps)
         jobs: list[tuple[str, str, str, Any]] = [("here", "folder", str(trace), None)]
+        stack.enter_context(dask.config.set({"distributed.scheduler.work-stealing": False}))  # a part each, however late a worker begins
         for count in CLUSTERS:
             cluster = stack.enter_context(LocalCluster(n_workers=count, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0"))
             client, name = stack.enter_context(Client(cluster)), f"{count} Dask worker{'s' * (count > 1)}"

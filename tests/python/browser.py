@@ -51,11 +51,19 @@ class Browser:
         self.messages: list[str] = []
         self.requests: list[str] = []
         self.events: list[dict[str, Any]] = []
-        target = next(t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page")
-        self._session = self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Network", "Log"):
-            self.call(f"{domain}.enable")
+        self._attach("page", ("Page", "Runtime", "Network", "Log"))
         self.resize(width, height)
+
+    def _attach(self, kind: str, domains: tuple[str, ...]) -> None:
+        """Speaks to the first target of a kind from now on, once there is one."""
+        end = time.monotonic() + 60
+        while not (found := [t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == kind]):
+            if time.monotonic() > end:
+                raise TimeoutError(f"Chromium has no {kind}")
+            time.sleep(0.02)
+        self._session = self.call("Target.attachToTarget", targetId=found[0]["targetId"], flatten=True)["sessionId"]
+        for domain in domains:
+            self.call(f"{domain}.enable")
 
     def call(self, method: str, timeout: float = 60, **parameters: Any) -> dict[str, Any]:
         """A command and its answer."""
@@ -123,10 +131,7 @@ class Browser:
     def enter_frame(self) -> None:
         """From now on `run` and `wait` speak of the page's sandboxed frame, which is a process of its own."""
         self._session = None
-        frame = next(t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "iframe")
-        self._session = self.call("Target.attachToTarget", targetId=frame["targetId"], flatten=True)["sessionId"]
-        for domain in ("Runtime", "Network", "Log"):
-            self.call(f"{domain}.enable")
+        self._attach("iframe", ("Runtime", "Network", "Log"))
 
     def resize(self, width: int, height: int) -> None:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
@@ -164,9 +169,10 @@ class Browser:
         try:
             self._session = None
             self.call("Browser.close", timeout=10)
-        except (RuntimeError, TimeoutError, OSError):
+            self.process.wait(20)
+        except (RuntimeError, TimeoutError, OSError, subprocess.TimeoutExpired):
             self.process.kill()
-        self.process.wait(20)
+            self.process.wait()
         os.close(self._send)
         os.close(self._receive)
         shutil.rmtree(self.profile, ignore_errors=True)

@@ -9,6 +9,7 @@
 
 #include "emulation/machine/buffers.h"
 #include "emulation/machine/memory.h"
+#include "tests/support/trace_files.h"
 
 using namespace apscope::detail;
 
@@ -108,13 +109,12 @@ TEST(Buffers, TooLongAnArrayIsNoMemory) {
 
 class ControlGroups : public ::testing::Test {
 protected:
-    void SetUp() override { std::filesystem::remove_all(place); }
-    void TearDown() override { std::filesystem::remove_all(place); }
     void limit(const std::string& file, const std::string& text) const {
         std::filesystem::create_directories((place / file).parent_path());
         std::ofstream(place / file) << text << "\n";
     }
-    const std::filesystem::path place = std::filesystem::path(::testing::TempDir()) / "apscope_control_groups";
+    const test::TemporaryFolder folder;  // of this process alone: tests of this program run side by side
+    const std::filesystem::path place = folder.path();
     const std::size_t none = std::numeric_limits<std::size_t>::max();
 };
 

@@ -80,7 +80,10 @@ def an_ordinary_user():
     """Root reads what nobody may."""
     root = os.geteuid() == 0
     if root:
-        os.seteuid(65534)
+        try:
+            os.seteuid(65534)
+        except OSError as error:
+            pytest.skip(f"there is no other user here: {error}")
     try:
         yield
     finally:

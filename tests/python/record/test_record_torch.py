@@ -184,7 +184,7 @@ def test_the_ddp_hook_records_local_gradients_of_every_process(tmp_path):
     folder = str(tmp_path / "run")
     processes = [subprocess.Popen([sys.executable, "-c", DDP, folder, str(rank)]) for rank in range(2)]
     try:
-        assert [process.wait(timeout=120) for process in processes] == [0, 0]
+        assert [process.wait(timeout=600) for process in processes] == [0, 0]
     finally:
         for process in processes:
             process.kill()

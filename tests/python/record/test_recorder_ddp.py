@@ -38,7 +38,7 @@ def processes(program, folder, world=2, codes=None):
         for rank in range(world)
     ]
     try:
-        said = [process.communicate(timeout=150)[1] for process in running]
+        said = [process.communicate(timeout=600)[1] for process in running]
         assert [process.returncode for process in running] == (codes or [0] * world), "\n".join(said)
         return said
     finally:

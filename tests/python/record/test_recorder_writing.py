@@ -210,10 +210,15 @@ def test_an_exception_of_the_loop_keeps_what_was_recorded(tmp_path):
 
 LOOP = """
 import logging, sys, time, numpy as np
+from pathlib import Path
 from apscope.record import Recorder
 logging.basicConfig(format="%(message)s")
 folder, process, processes, keys = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), eval(sys.argv[4])
 count = keys.pop("count", 10**6)
+if keys.pop("together", False):  # imports take as long as they take
+    Path(f"{folder}.ready{process}").touch()
+    while not all(Path(f"{folder}.ready{other}").exists() for other in range(processes)):
+        time.sleep(0.002)
 def gradients(step, worker):
     return {"layers": [{"weight": np.full((30, 5), step + worker / 8, np.float32)}, {"weight": np.full(4, -step, np.float16)}], "bias": np.float32([step])}
 with Recorder(folder, every=1, process=process, processes=processes, **keys) as rec:
@@ -261,7 +266,7 @@ def test_three_processes_record_one_trace(tmp_path):
 
 @pytest.mark.parametrize("dead", [0, 1])
 def test_a_process_that_dies_ends_the_recording_of_the_other_with_one_warning(tmp_path, dead):
-    running = [start(tmp_path / "run", process, 2, patience=5.0) for process in range(2)]
+    running = [start(tmp_path / "run", process, 2, patience=10.0, together=True) for process in range(2)]
     wait_for(lambda: committed(tmp_path / "run") >= 3)
     running[dead].send_signal(signal.SIGKILL)
     out, err = running[1 - dead].communicate(timeout=300)
@@ -297,7 +302,7 @@ def test_a_recording_without_a_step_says_so(tmp_path, caplog, capsys):
 
 
 def test_a_process_that_stops_tells_the_others(tmp_path):
-    running = [start(tmp_path / "run", 0, 2, patience=20.0), start(tmp_path / "run", 1, 2, patience=20.0, tensors="bias")]
+    running = [start(tmp_path / "run", p, 2, patience=20.0, together=True, **tensors) for p, tensors in enumerate(({}, {"tensors": "bias"}))]
     said = [process.communicate(timeout=300) for process in running]
     assert "process 1 at step 0 lacks the tensor 'layers.0.weight'" in said[0][1]
     assert "process 0 stopped: process 1 at step 0 lacks" in said[1][1]

@@ -146,7 +146,7 @@ shutil.rmtree = rmtree
     stateless = [spec for spec in SCHEMES if "feedback" not in spec]
     trace = apscope.open_trace(digits)
     all_files = len(trace.steps) * trace.workers
-    settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0}  # what is paused gets no part
     alone = dask.config.set({"distributed.scheduler.work-stealing": False})
     with alone, distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster) as client:
         client.run(lambda: exec(code, {}))
@@ -232,15 +232,18 @@ def test_workers_that_all_end_at_once_do_the_replay_once_they_are_back(digits, t
     """Dask alone would keep the parts for workers at addresses that nobody has any more, and states of the steps before are lost with them."""
     settings = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
     what = {"steps": f"{begins}:", "states": replay(digits, steps=":3").states if begins else None}
-    with distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster) as client:
+    alone = dask.config.set({"distributed.scheduler.work-stealing": False})  # each worker begins its own part
+    with alone, distributed.LocalCluster(**settings) as cluster, distributed.Client(cluster) as client:
         client.run(lambda: exec(HELD.format(mark=str(tmp_path)), {}))
         with ThreadPoolExecutor(1) as pool:
             future = pool.submit(replay, digits, client=client, **what)
-            while len(begun := list(tmp_path.iterdir())) < workers:
+            deadline = time.monotonic() + 300
+            while len(begun := list(tmp_path.iterdir())) < workers and not future.done() and time.monotonic() < deadline:
                 time.sleep(0.01)
             for path in begun:
                 os.kill(int(path.name), signal.SIGKILL)
-            found = future.result(timeout=120)
+            found = future.result(timeout=600)
+    assert len(begun) == workers
     assert found.frame.equals(replay(digits, **what).frame)
 
 

@@ -24,7 +24,7 @@ def cell(folder):
     nbformat = pytest.importorskip("nbformat")
     nbclient = pytest.importorskip("nbclient")
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(f"import apscope\napscope.explore(apscope.Results.open({str(folder)!r}))")])
-    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    nbclient.NotebookClient(notebook, timeout=300, startup_timeout=300, kernel_name="python3").execute()
     (output,) = [o for o in notebook.cells[0].outputs if o["output_type"] == "execute_result"]
     return output["data"]
 

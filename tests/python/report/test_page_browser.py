@@ -225,10 +225,15 @@ def test_without_scripts_tables_and_figures_stand(browser, text, tmp_path):
     browser.call("Emulation.setScriptExecutionDisabled", value=True)
     try:
         browser.call("Page.navigate", url=path.as_uri())
-        time.sleep(1)
-        root = browser.call("DOM.getDocument")["root"]["nodeId"]
-        count = {s: len(browser.call("DOM.querySelectorAll", nodeId=root, selector=s)["nodeIds"]) for s in ("noscript svg", "#answer table")}
-        assert count["noscript svg"] == 2 and count["#answer table"] >= 4
+
+        def count(selector):
+            root = browser.call("DOM.getDocument")["root"]["nodeId"]
+            return len(browser.call("DOM.querySelectorAll", nodeId=root, selector=selector)["nodeIds"])
+
+        end = time.monotonic() + 60
+        while count("script[type=module]") != 1 and time.monotonic() < end:  # the page's last element
+            time.sleep(0.02)
+        assert count("noscript svg") == 2 and count("#answer table") >= 4
     finally:
         browser.call("Emulation.setScriptExecutionDisabled", value=False)
 

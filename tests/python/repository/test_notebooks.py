@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -71,7 +72,8 @@ def test_it_runs(path, tmp_path, monkeypatch):
     monkeypatch.setattr(OutputWidget, "sync_state", lambda self: None)  # a front end's echo, which can stall the next reply
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     notebook = nbformat.read(path, 4)
-    NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(FOLDER)}}).execute()
+    monkeypatch.setenv("PET_LOCAL_ADDR", "127.0.0.1")  # torchrun's: a machine's own name need not be one that it can reach
+    NotebookClient(notebook, timeout=300, startup_timeout=300, kernel_name="python3", resources={"metadata": {"path": str(FOLDER)}}).execute()
 
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     outputs = [output for cell in cells for output in cell.outputs]
@@ -80,7 +82,9 @@ def test_it_runs(path, tmp_path, monkeypatch):
     assert not [o for o in outputs if o["output_type"] == "error" or o.get("name") == "stderr"]
     assert any("image/png" in o.get("data", {}) or "text/html" in o.get("data", {}) for o in outputs)
     texts = [o.get("text", "") + "".join(str(v) for kind, v in o.get("data", {}).items() if not kind.startswith("image/")) for o in outputs]
-    for place in (str(FOLDER.parent), str(tmp_path), str(Path.home()) + "/"):
+    for place in (str(FOLDER.parent), str(tmp_path), os.path.expanduser("~/")):
+        if len(Path(place).parts) == 1:
+            continue  # every path begins so
         assert not [text for text in texts if place in text], place
     answer = cells[-1].outputs[-1]["data"]["text/markdown"]
     assert re.search(r"\d", answer) and "nan" not in answer.lower().split()

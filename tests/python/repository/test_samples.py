@@ -66,6 +66,7 @@ def run_program(code: str, names: dict, where: str) -> None:
 def test_the_samples_of(page, tmp_path, monkeypatch):
     (tmp_path / "notebooks").symlink_to(ROOT / "notebooks")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PET_LOCAL_ADDR", "127.0.0.1")  # torchrun's: a machine's own name need not be one that it can reach
     names: dict = {"__name__": "__main__"}
     for language, remark, text, line in samples(page):
         where = f"{page.name}, line {line}"
