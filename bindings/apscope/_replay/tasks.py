@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import _core
 from .._traces.opening import open_trace
+from .._traces.remote import RemoteTrace
 from .._traces.trace import Trace
 
 __all__ = ["Job", "OpenTrace", "Statistics", "read_part", "run_part"]
@@ -85,11 +86,16 @@ class OpenTrace:
             trace = open_trace(self.path)
             if trace.hash != self.trace_hash:
                 raise ValueError(f"the trace at {self.path} there has another manifest than the client's")
-            _core.check_memory(trace.core, job.options_of(worker))  # before any of its files is fetched
-            files = ([job.arguments[2][step] for step in self.steps], range(job.arguments[4]), job.kinds)
-            trace.require(*files)
-            if job.check:
-                trace.check(*files, threads=job.threads or worker.state.nthreads)
+            try:
+                _core.check_memory(trace.core, job.options_of(worker))  # before any of its files is fetched
+                files = ([job.arguments[2][step] for step in self.steps], range(job.arguments[4]), job.kinds)
+                trace.require(*files)
+                if job.check:
+                    trace.check(*files, threads=job.threads or worker.state.nthreads)
+            except BaseException:
+                if isinstance(trace, RemoteTrace):
+                    trace.remove_files()
+                raise
             return trace
 
     def opened(self) -> OpenTrace:

@@ -49,7 +49,11 @@ class RemoteTrace(Trace):
         super().__init__(core)
         self.source = url
         self._fetch, self._here = fetch, set[str]()
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self._remove = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+
+    def remove_files(self) -> None:
+        """Those that were fetched go now, though an exception's frames still hold the trace."""
+        self._remove()
 
     def require(self, steps: Iterable[int] | None = None, ranks: Iterable[int] | None = None, kinds: Iterable[str] = KINDS) -> None:
         missing = {}
@@ -83,7 +87,10 @@ class RemoteTrace(Trace):
 
     def check(self, steps: Iterable[int] | None = None, ranks: Iterable[int] | None = None, kinds: Iterable[str] = KINDS, **keys: Any) -> None:
         self.require(steps, ranks, kinds)
-        super().check(steps, ranks, kinds, **keys)
+        try:
+            super().check(steps, ranks, kinds, **keys)
+        except ValueError as error:
+            raise ValueError(str(error).replace(str(self.path), self.source)) from None
 
 
 def open_remote(url: str) -> RemoteTrace:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -286,6 +289,25 @@ tasks.open_trace = no
         with pytest.raises(OSError, match=f"^on a Dask worker \\({second}\\): .*digits is not there$"):
             replay(digits, client=client)
         del busy
+
+
+def test_files_of_a_trace_that_is_damaged_stay_on_no_worker(digits, tmp_path):
+    """They go before the error is told, not when its traceback, which holds the trace, is collected."""
+    pytest.importorskip("fsspec", reason="fsspec is not installed (apscope[remote])")
+    damaged = Path(shutil.copytree(digits, tmp_path / "digits"))
+    file = min(damaged.glob("step_*/worker_*"))
+    file.write_bytes(file.read_bytes()[:-1] + b"\x7f")
+    (tmp_path / "there").mkdir()
+
+    def collect_nothing(folder):
+        gc.disable()
+        tempfile.tempdir = folder
+
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster, distributed.Client(cluster) as client:
+        client.run(collect_nothing, str(tmp_path / "there"))
+        with pytest.raises(ValueError, match=rf"^on a Dask worker \(.*\): {re.escape(file.as_uri())}: its SHA-256"):
+            replay(damaged.as_uri(), client=client)
+        assert not list((tmp_path / "there").iterdir())
 
 
 def test_too_little_memory_is_told_before_a_file_is_fetched(digits, tmp_path):

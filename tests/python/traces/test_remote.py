@@ -107,6 +107,9 @@ def test_what_is_wrong_is_one_sentence(url):
     memory = fsspec.filesystem("memory")
     assert refused("memory://bucket/other") == "memory://bucket/other is no trace: it has no manifest.json"
     assert refused("nonsense://x/y").startswith("nonsense://x/y is no URL of a trace: Protocol not known: nonsense")
+    whole = memory.cat_file("/bucket/run/step_00000001/worker_0002.safetensors")
+    memory.pipe_file("/bucket/run/step_00000001/worker_0002.safetensors", whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert refused(url).startswith(f"{url}/step_00000001/worker_0002.safetensors: its SHA-256 is ")
     memory.pipe_file("/bucket/run/step_00000001/worker_0002.safetensors", b"short")
     size = next(f.bytes for f in apscope.open_trace(url).manifest.steps[1].files if f.name == "worker_0002.safetensors")
     assert refused(url) == f"{url}/step_00000001/worker_0002.safetensors has 5 bytes, but the manifest says {size}"
