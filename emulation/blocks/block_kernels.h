@@ -281,26 +281,29 @@ struct DecodeIntegers {
     }
 };
 
-// element * scale / tensor scale: see combine_block_value(). The product's one rounding is fp32's own.
-APSCOPE_HD float block_value(float element, float scale, float tensor_scale) {
-    const float product = element * scale, value = product / tensor_scale;
+// element * scale / tensor scale: see combine_block_value(). The product's one rounding is fp32's own; a division by 1 is none.
+template <bool divides>
+APSCOPE_INLINE float block_value(float element, float scale, float tensor_scale) {
+    const float product = element * scale, value = divides ? product / tensor_scale : product;
     return product == product ? value : bits_cast<float>(nan_bits<float>);
 }
+template <bool divides>
 struct ScaleBlocksInSteps {
     static APSCOPE_INLINE void run(const float* __restrict in, float* __restrict out, std::size_t blocks, std::size_t steps,
                                    const float* __restrict scales, float tensor_scale) {
         for (std::size_t b = 0; b < blocks; ++b) {
             const float scale = scales[b];
             for (std::size_t step = 0; step < steps; ++step, in += block_step, out += block_step) {
-                for (std::size_t j = 0; j < block_step; ++j) out[j] = block_value(in[j], scale, tensor_scale);
+                for (std::size_t j = 0; j < block_step; ++j) out[j] = block_value<divides>(in[j], scale, tensor_scale);
             }
         }
     }
 };
+template <bool divides>
 struct ScaleBlockElements {
     static APSCOPE_INLINE void run(const float* __restrict in, float* __restrict out, std::size_t count, const float* __restrict scales,
                                    float tensor_scale) {
-        for (std::size_t i = 0; i < count; ++i) out[i] = block_value(in[i], scales[i], tensor_scale);
+        for (std::size_t i = 0; i < count; ++i) out[i] = block_value<divides>(in[i], scales[i], tensor_scale);
     }
 };
 

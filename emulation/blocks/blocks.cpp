@@ -94,6 +94,7 @@ float encode_array(std::span<const Real> in, std::span<std::uint8_t> codes, std:
 
 // `count` is a power of two.
 void check_width(std::span<const std::uint8_t> codes, std::size_t count, const char* what) {
+    if (count > 255) return;  // of 8 bits: there are no others
     std::uint8_t all = 0;
     for (const std::uint8_t code : codes) all |= code;
     if (all < count) return;
@@ -125,6 +126,13 @@ private:
     std::optional<CodeMap> map_;
     float unit_;
 };
+
+// Elements times their blocks' scales: one scale for `steps` steps of elements, or one for each element where steps is 0.
+template <bool divides>
+void scale_elements(const float* elements, float* out, std::size_t count, std::size_t steps, const float* scales, float divisor) {
+    steps > 0 ? simd::run<ScaleBlocksInSteps<divides>>(elements, out, count / (steps * block_step), steps, scales, divisor)
+              : simd::run<ScaleBlockElements<divides>>(elements, out, count, scales, divisor);
+}
 
 void check_decoding(std::span<const std::uint8_t> codes, std::span<const std::uint8_t> scales, std::span<float> out, BlockShape shape,
                     const BlockFormat& format) {
@@ -189,14 +197,16 @@ void decode_blocks(std::span<const std::uint8_t> codes, std::span<const std::uin
     const ElementDecoder decode(format);
     const std::vector<double> values = scale_values(format);
     const float divisor = format.tensor_scale ? tensor_scale : 1.0f;
+    const auto scale_run = divisor == 1.0f ? scale_elements<false> : scale_elements<true>;
+    const bool streams = out.size_bytes() >= streaming_bytes;
     for_batches(shape, format, threads, [&](const BlockBatch& batch) {
         float elements[batch_elements], spread[batch_elements], scale[batch_blocks];
+        alignas(64) float results[batch_elements];
         for (std::size_t b = 0; b < batch.blocks; ++b) scale[b] = static_cast<float>(values[scales[batch.scale + b]]);
         const auto run = [&](std::size_t first, std::size_t count, std::size_t steps, const float* of) {
-            const float* from = elements;
             decode(codes.data() + first, elements, count);
-            steps > 0 ? simd::run<ScaleBlocksInSteps>(from, out.data() + first, count / (steps * block_step), steps, of, divisor)
-                      : simd::run<ScaleBlockElements>(from, out.data() + first, count, of, divisor);
+            scale_run(elements, streams ? results : out.data() + first, count, steps, of, divisor);
+            if (streams) copy_streaming(results, out.data() + first, count * sizeof(float));
         };
         const std::size_t count = batch.counts[0];
         if (batch.columns) {
@@ -215,7 +225,9 @@ void decode_blocks(std::span<const std::uint8_t> codes, std::span<const std::uin
             }
             run(batch.first, batch.elements, 0, spread);
         }
-    }, [] {});
+    }, [&] {
+        if (streams) finish_streaming();
+    });
 }
 
 void decode_blocks_by_rule(std::span<const std::uint8_t> codes, std::span<const std::uint8_t> scales, float tensor_scale, std::span<float> out,

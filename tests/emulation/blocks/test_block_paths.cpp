@@ -5,6 +5,7 @@
 #include <bit>
 #include <cfloat>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -264,6 +265,24 @@ TEST(BlockPaths, StreamedResultsAreThoseOfSmallOnes) {
         quantize_blocks(std::span<const float>(in).subspan(row * length, length), line, {1, length, 1}, f, {});
         for (std::size_t i = 0; i < length; ++i) {
             ASSERT_EQ(std::bit_cast<std::uint32_t>(out[row * length + i]), std::bit_cast<std::uint32_t>(line[i])) << row << " " << i;
+        }
+    }
+}
+
+TEST(BlockPaths, StreamedDecodingEqualsTheRule) {
+    const std::size_t rows = 3000, length = streaming_bytes / sizeof(float) / rows + 3;
+    std::vector<std::uint8_t> codes(rows * length);
+    std::vector<float> out(codes.size()), wanted(codes.size());
+    for (const char* name : {"mxfp8_e4m3", "nvfp4"}) {
+        const BlockFormat f = parse_block_format(name);
+        for (const BlockShape shape : {BlockShape{rows, length, 1}, BlockShape{1, rows, length}, BlockShape{1, 1, rows * length}}) {
+            std::vector<std::uint8_t> scales(shape.scales(f));
+            for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::uint8_t>(i % 251 % (1u << f.element.storage_bits()));
+            for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = static_cast<std::uint8_t>(i % 255 % (1u << f.scale.storage_bits()));
+            const float tensor_scale = f.tensor_scale ? 3.0f : 1.0f;
+            decode_blocks(codes, scales, tensor_scale, out, shape, f, 2);
+            decode_blocks_by_rule(codes, scales, tensor_scale, wanted, shape, f);
+            ASSERT_EQ(std::memcmp(out.data(), wanted.data(), out.size() * sizeof(float)), 0) << name << " " << shape.inner;
         }
     }
 }
