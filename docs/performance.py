@@ -5,18 +5,23 @@ Runs `apscope.machine.bench` three times and takes, for every job, the run with 
 
 from __future__ import annotations
 
-import re
-import sys
+import argparse
 from pathlib import Path
+
+import page
 
 import apscope
 
 BEGIN, END = "<!-- bench: written by docs/performance.py -->", "<!-- end of bench -->"
 
 
-def main() -> None:
-    page = Path(sys.argv[1])
-    runs = [apscope.machine.bench() for _ in range(3)]
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("page", type=Path, help="docs/performance.md")
+    parser.add_argument("--rounds", type=int, default=9, help="visits to each job in one run")
+    parser.add_argument("--elements", type=int, default=2**25, help="numbers of the arrays that stand for main memory")
+    args = parser.parse_args(arguments)
+    runs = [apscope.machine.bench(rounds=args.rounds, elements=args.elements) for _ in range(3)]
     by_job: dict[tuple, list[dict]] = {}
     for run in runs:
         for row in run.rows:
@@ -33,11 +38,7 @@ def main() -> None:
         rate = f"{r['gb_per_s']:.1f}" if r["gb_per_s"] else f"{r['ns_per_operation']:.2f} ns an operation"
         ratio = "" if r["ratio"] is None else f"{r['ratio']:.2f}" if r["ratio"] >= 0.1 else f"1/{1 / r['ratio']:.0f}"
         lines.append(f"| {name} | {where} | {threads} | {r['ns']:.3f} | {rate} | {ratio} | {r['floor']} |")
-    text = page.read_text()
-    new, count = re.subn(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: f"{BEGIN}\n\n" + "\n".join(lines) + f"\n\n{END}", text, flags=re.DOTALL)
-    if count != 1:
-        raise SystemExit(f"{page} has {count} places marked for the table; one is needed")
-    page.write_text(new)
+    page.replace_between(args.page, BEGIN, END, lines)
 
 
 if __name__ == "__main__":

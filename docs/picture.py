@@ -6,7 +6,7 @@ Replays APS and one loss scale, the largest that fits in hindsight, on the bundl
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 import matplotlib
@@ -87,7 +87,10 @@ def draw_orders(ax: Axes, summary: pd.DataFrame) -> None:
     ax.set_title("Adding 64 workers, by the order")
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("picture", type=Path, help="docs/picture.png")
+    args = parser.parse_args(arguments)
     results = replay()
     with matplotlib.rc_context(STYLE | {"font.size": 10, "axes.titlesize": 11, "legend.fontsize": 9.5}):
         figure = Figure(figsize=(9, 4), layout="constrained")
@@ -95,7 +98,7 @@ def main() -> None:
         left, right = figure.subplots(1, 2, width_ratios=[1.1, 1])
         draw_ratios(left, ratios(results))
         draw_orders(right, results.summary())
-        figure.savefig(sys.argv[1], dpi=140)
+        figure.savefig(args.picture, dpi=140)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ Needs Chromium, as the tests of the report do.
 
 from __future__ import annotations
 
+import argparse
 import io
 import sys
 from pathlib import Path
@@ -18,12 +19,15 @@ HERE = Path(__file__).parent
 SIZES = {1400: 1000, 420: 900}
 
 
-def main(report: str) -> None:
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("report", type=Path, help="the page")
+    address = parser.parse_args(arguments).report.resolve(strict=True).as_uri()
     browser = Browser()
     try:
         for width, height in SIZES.items():
             browser.resize(width, height)
-            browser.open(Path(report).resolve().as_uri(), "document.documentElement?.classList.contains('ready')")
+            browser.open(address, "document.documentElement?.classList.contains('ready')")
             picture = Image.open(io.BytesIO(browser.picture())).convert("RGB")
             # A palette, for a third of the bytes; by coverage, so that the small coloured dots keep their colours.
             picture.quantize(96, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(HERE / f"report_{width}.png", optimize=True)
@@ -32,4 +36,4 @@ def main(report: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

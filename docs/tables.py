@@ -6,7 +6,7 @@ APS, loss scaling and stochastic quantization in each format. docs/schemes.md: e
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 import page
@@ -79,11 +79,14 @@ def counts(results: apscope.Results, other: str) -> list[int]:
     return [layers[name].sum() for name in ("wins", "losses", "steps")]
 
 
-def main() -> None:
-    readme, schemes = map(Path, sys.argv[1:])
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("readme", type=Path, help="README.md")
+    parser.add_argument("schemes", type=Path, help="docs/schemes.md")
+    args = parser.parse_args(arguments)
     results = apscope.replay(TRACE, "main", topology="ring")
-    page.replace_between(readme, *MARKERS["answer"], [verdict(results), "", *markdown(chosen(rows_of(results)))])
-    page.replace_between(schemes, *MARKERS["all schemes"], markdown(rows_of(apscope.replay(TRACE, "all", topology="ring"))))
+    page.replace_between(args.readme, *MARKERS["answer"], [verdict(results), "", *markdown(chosen(rows_of(results)))])
+    page.replace_between(args.schemes, *MARKERS["all schemes"], markdown(rows_of(apscope.replay(TRACE, "all", topology="ring"))))
 
 
 if __name__ == "__main__":

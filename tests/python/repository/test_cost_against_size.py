@@ -60,6 +60,24 @@ def test_a_peak_read_lower_than_before_is_no_memory(docs, tmp_path, monkeypatch)
     assert script["measure"](tmp_path / "t", ["aps:e4m3"], 0.0)["memory"] == 0
 
 
+@pytest.mark.parametrize("name", ["performance", "picture", "report_picture", "tables"])
+def test_help_does_no_work(docs, name, capsys):
+    if name == "report_picture":
+        pytest.importorskip("PIL")
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(docs / f"{name}.py"))["main"](["--help"])
+    assert ended.value.code == 0 and "usage:" in capsys.readouterr().out
+
+
+def test_the_table_of_the_bench_is_written(docs, tmp_path):
+    script = runpy.run_path(str(docs / "performance.py"))
+    script["main"]([str(tmp_path / "performance.md"), "--rounds", "1", "--elements", "4096"])
+    table = (tmp_path / "performance.md").read_text().split(script["BEGIN"])[1].split(script["END"])[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("| ")][1:]
+    assert ["memcpy", "L2", "1"] in [row[:3] for row in rows] and len(rows) > 100
+    assert all(float(row[3]) >= 0 for row in rows)
+
+
 def test_its_traces_are_what_they_say(docs, tmp_path):
     script = runpy.run_path(str(docs / "cost_against_size.py"))
     script["write_trace"](tmp_path / "t", 3, 2, 10)

@@ -80,7 +80,6 @@ def test_the_picture_shows_what_stands_below_it(picture, tmp_path, monkeypatch):
     errors = results.summary().query("trace == 'digits_w64'").set_index(["scheme", "topology"])["step_nmse"]
     aps, scaled = (errors[scheme.format("e4m3")] for scheme in (picture.APS, picture.LOSS_SCALING))
     assert aps["ring"] / aps["tree"] > 4 > max(scaled["exact"] / aps["exact"], scaled["tree"] / aps["tree"])
-    monkeypatch.setattr("sys.argv", ["picture.py", str(tmp_path / "picture.png")])
     monkeypatch.setattr(picture, "replay", lambda: results)
-    picture.main()
+    picture.main([str(tmp_path / "picture.png")])
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
