@@ -50,7 +50,7 @@ void chains_portable(float* sink, int count) {
 
 }  // namespace
 
-void copy_in_pieces(const std::vector<float>& in, std::vector<float>& out, int threads, bool streaming) {
+void copy_in_pieces(std::span<const float> in, std::span<float> out, int threads, bool streaming) {
     const std::size_t pieces = (in.size() + piece - 1) / piece;
     const auto copy = [&](std::size_t p) {
         const std::size_t begin = p * piece, count = std::min(piece, in.size() - begin);
@@ -65,7 +65,7 @@ void copy_in_pieces(const std::vector<float>& in, std::vector<float>& out, int t
     parallel_for(pieces, threads, copy);
 }
 
-void multiply_add_peak(std::vector<float>& sink, int count) {
+void multiply_add_peak(std::span<float> sink, int count) {
 #if defined(__x86_64__)
     if (simd_level() == SimdLevel::avx512) return chains_avx512(sink.data(), count);
     if (simd_level() == SimdLevel::avx2 && __builtin_cpu_supports("fma")) return chains_avx2(sink.data(), count);

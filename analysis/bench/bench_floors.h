@@ -2,15 +2,14 @@
 #pragma once
 
 #include <span>
-#include <vector>
 
 namespace apscope::detail {
 
 // memcpy in pieces handed to threads, or the same with stores that bypass the caches.
-void copy_in_pieces(const std::vector<float>& in, std::vector<float>& out, int threads, bool streaming);
+void copy_in_pieces(std::span<const float> in, std::span<float> out, int threads, bool streaming);
 
 // `count` fp32 fused multiply-adds in registers, as many independent chains as hide their latency; the
 // instruction set in use, AVX2 and up with FMA. `sink` keeps the compiler from leaving them out.
-void multiply_add_peak(std::vector<float>& sink, int count);
+void multiply_add_peak(std::span<float> sink, int count);
 
 }  // namespace apscope::detail
