@@ -16,6 +16,7 @@ struct alignas(64) BufferPool::Block {
 namespace {
 
 constexpr std::size_t shortest = std::size_t{1} << 14;  // that a pool takes care of
+constexpr std::size_t kept = std::size_t{1} << 21;  // what may be held whatever was in use
 constexpr std::size_t page = std::size_t{1} << 12, huge_page = std::size_t{1} << 21;
 
 thread_local BufferPool* current = nullptr;
@@ -65,7 +66,7 @@ BufferPool::Block* BufferPool::take(std::size_t size) {
         idle_bytes_ -= block->size;
         idle_.erase(fits);
     } else {
-        const std::size_t most = std::max(most_in_blocks_, in_blocks_ + size);
+        const std::size_t most = std::max({most_in_blocks_, in_blocks_ + size, kept});
         trim(most - size);
         block = map(size);
     }

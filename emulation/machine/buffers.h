@@ -12,8 +12,8 @@
 
 namespace apscope::detail {
 
-// The blocks of one thread at a time. It never holds more than what was in use at once, and huge pages where the system
-// gives them.
+// The blocks of one thread at a time. It holds no more than what was in use at once, or 2 MiB: of small tensors, blocks of
+// many lengths stay. Huge pages where the system gives them.
 class BufferPool {
 public:
     BufferPool() = default;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <thread>
 
@@ -49,6 +50,20 @@ TEST(Buffers, HoldNoMoreThanWasInUseAtOnce) {
     }
     pool.trim(0);
     EXPECT_EQ(pool.held(), 0u);
+}
+
+TEST(Buffers, SmallOnesOfManyLengthsStay) {
+    BufferPool pool;
+    const UsesBuffers uses(pool);
+    const std::size_t lengths[] = {1 << 16, 10000, 40000};  // one at a time: together 0.9 MiB
+    const double* first[std::size(lengths)] = {};
+    for (int round = 0; round < 3; ++round) {
+        for (std::size_t i = 0; i < std::size(lengths); ++i) {
+            const Numbers a(lengths[i]);
+            if (round == 0) first[i] = a.data();
+            EXPECT_EQ(a.data(), first[i]) << round << " " << lengths[i];
+        }
+    }
 }
 
 TEST(Buffers, CountWhatIsAskedFor) {
