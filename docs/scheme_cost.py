@@ -3,7 +3,7 @@
 Each scheme of the list `all` replays a trace of one tensor of 10^4, 10^6 and 10^8 elements (--elements), four workers (--workers), on one thread, each
 in a process of its own. Small tensors have as many steps as make a million values. Writes scheme_cost.json and scheme_cost.png into the folder, and
 the lines between the markers of its performance.md. A scheme that would hold more than half of the machine's free memory, by what it holds at the size
-before or by the budget of a replay, is left out at that size. For a machine with nothing else to do: an hour or so.
+before or by the budget of a replay, is left out at that size. For a machine with nothing else to do: some ten minutes.
 """
 
 from __future__ import annotations
