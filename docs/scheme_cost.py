@@ -70,6 +70,7 @@ def draw(found: dict[int, dict[str, dict[str, float]]], path: Path) -> None:
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     order = sorted(next(iter(found.values())), key=lambda spec: [costs[spec]["ns"] for costs in found.values() if spec in costs][-1])
     figure, axes = pyplot.subplots(1, 2, figsize=(13, 2 + 0.19 * len(order)), layout="constrained", sharey=True)
@@ -78,6 +79,9 @@ def draw(found: dict[int, dict[str, dict[str, float]]], path: Path) -> None:
             held = [(costs[spec][key], place) for place, spec in enumerate(order) if key in costs.get(spec, {})]
             axis.plot([v for v, _ in held], [place for _, place in held], "o", ms=4, label=f"{n:.0e} elements")
         axis.set(xscale="log", xlabel=label, ylim=(-1, len(order)))
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.xaxis.set_minor_formatter(NullFormatter())
         axis.grid(alpha=0.3)
     axes[0].set_yticks(range(len(order)), order, fontsize=7, parse_math=False)
     axes[0].axvline(SLOW, color="grey", lw=0.8)
