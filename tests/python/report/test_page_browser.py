@@ -224,17 +224,21 @@ def test_without_scripts_tables_and_figures_stand(browser, text, tmp_path):
     path.write_text(text, encoding="utf-8")
     browser.call("Emulation.setScriptExecutionDisabled", value=True)
     try:
-        browser.call("Page.navigate", url=path.as_uri())
+        browser.call("Page.setLifecycleEventsEnabled", enabled=True)
+        loader, end = browser.call("Page.navigate", url=path.as_uri())["loaderId"], time.monotonic() + 60
 
-        def count(selector):
-            root = browser.call("DOM.getDocument")["root"]["nodeId"]
-            return len(browser.call("DOM.querySelectorAll", nodeId=root, selector=selector)["nodeIds"])
+        def loaded():  # no script of the page can say so
+            return any((p := e.get("params", {})).get("loaderId") == loader and p.get("name") == "load" for e in browser.events)
 
-        end = time.monotonic() + 60
-        while count("script[type=module]") != 1 and time.monotonic() < end:  # the page's last element
+        while not loaded() and time.monotonic() < end:
+            browser.call("Page.getFrameTree")  # events come with answers
             time.sleep(0.02)
-        assert count("noscript svg") == 2 and count("#answer table") >= 4
+        assert loaded()
+        root = browser.call("DOM.getDocument")["root"]["nodeId"]
+        count = {s: len(browser.call("DOM.querySelectorAll", nodeId=root, selector=s)["nodeIds"]) for s in ("noscript svg", "#answer table")}
+        assert count["noscript svg"] == 2 and count["#answer table"] >= 4
     finally:
+        browser.call("Page.setLifecycleEventsEnabled", enabled=False)
         browser.call("Emulation.setScriptExecutionDisabled", value=False)
 
 
