@@ -24,8 +24,9 @@ public:
     // memory: how much an item may take at a time, in bytes; one block's is taken in any case.
     DeviceRows(MakeQueue make_queue, std::uint64_t memory) : make_queue_(std::move(make_queue)), memory_(memory) {}
 
-    std::vector<RowTotals> run(std::span<const std::span<const float>> gradients, double divisor, std::span<const RowTask> tasks) override {
-        const RowPlan plan(tasks, static_cast<int>(gradients.size()), divisor);
+    std::vector<RowTotals> run(std::span<const std::span<const float>> gradients, double divisor, std::span<const double> noise,
+                               std::span<const RowTask> tasks) override {
+        const RowPlan plan(tasks, static_cast<int>(gradients.size()), divisor, !noise.empty());
         const std::uint64_t elements = gradients[0].size();
         std::vector<RowTotals> totals = plan.no_totals(elements);
         if (elements == 0 || tasks.empty()) return totals;
@@ -46,6 +47,7 @@ public:
             for (std::size_t w = 0; w < gradients.size(); ++w) {
                 queue.copy(gradients[w].data() + first, piece.count, buffers->rows.get() + w * piece.count);
             }
+            if (plan.has_noise()) queue.copy(noise.data() + first / noise_block, noise_blocks_of(piece.count), buffers->noise.get());
             queue.launch(ReferenceStep{buffers->rows.get(), piece, plan.workers(), divisor, buffers->reference.get()});
             for (std::size_t t = 0; t < tasks.size(); ++t) run_task(queue, *buffers, plan, t, piece);
             plan.add(queue.read(buffers->results.get(), plan.result_doubles() * piece.blocks()), piece.blocks(), totals);
@@ -62,7 +64,7 @@ private:
         Memory<HopInstruction> instructions;
         Memory<ReducedRow> reduced_rows;
         Memory<float> rows, kept;
-        Memory<double> reference, split, moments, lanes, draws, results;
+        Memory<double> reference, split, moments, lanes, draws, results, noise, squares, errors;
         Memory<HopSlot> slots;
 
         Buffers(Queue& queue, const RowPlan& plan, std::uint64_t blocks)
@@ -74,6 +76,9 @@ private:
               lanes(queue.template allocate<double>(blocks * plan.lane_doubles())),
               draws(queue.template allocate<double>(blocks * plan.draw_doubles())),
               results(queue.template allocate<double>(blocks * plan.result_doubles())),
+              noise(queue.template allocate<double>(blocks * plan.noise_doubles())),
+              squares(queue.template allocate<double>(blocks * plan.square_doubles())),
+              errors(queue.template allocate<double>(blocks * plan.error_doubles())),
               slots(queue.template allocate<HopSlot>(blocks * plan.slots())) {
             queue.copy(plan.instructions().data(), plan.instructions().size(), instructions.get());
             queue.copy(plan.rows().data(), plan.rows().size(), reduced_rows.get());
@@ -121,9 +126,15 @@ private:
                                      b.slots.get(),
                                      task.row_count * places};
         queue.launch(ReducedStep<Adder>{reducer, task.row_count, b.reference.get(), bias, variance, split, task.scale,
-                                        b.lanes.get() + static_cast<std::uint64_t>(workers) * places, row_places});
+                                        b.lanes.get() + static_cast<std::uint64_t>(workers) * places, row_places,
+                                        plan.has_noise() ? b.squares.get() : nullptr});
         double* results = b.results.get() + task.first_quantity * piece.blocks();
         queue.launch(JoinStep{b.lanes.get(), results, RowQuantities::size, task.all_rows(workers) * piece.blocks(), RowQuantities::max_ulp});
+        if (plan.has_noise()) {
+            queue.launch(NoiseErrorStep{b.squares.get(), piece, task.row_count, b.errors.get()});
+            queue.launch(NoiseRatioStep{b.errors.get(), b.noise.get(), piece, task.row_count,
+                                        results + (task.row_quantities(workers) + task.draw_quantities()) * piece.blocks()});
+        }
         if (task.draws == 0) return;
 
         wire.lanes = nullptr;

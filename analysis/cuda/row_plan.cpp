@@ -58,7 +58,8 @@ void add_block(ErrorStatistics& s, const double* quantities, std::uint64_t pitch
 
 }  // namespace
 
-RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, double divisor) : tasks_(tasks), workers_(workers), divisor_(divisor) {
+RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, double divisor, bool has_noise)
+    : tasks_(tasks), workers_(workers), divisor_(divisor), has_noise_(has_noise) {
     Programs programs(workers, instructions_);
     const std::uint64_t place = sum_lanes;
     for (const RowTask& task : tasks) {
@@ -86,7 +87,8 @@ RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, double divisor) : 
 
         const std::uint64_t quantities = plan.row_quantities(workers), of_draws = plan.draw_quantities();
         plan.first_quantity = result_doubles_;
-        result_doubles_ += quantities + of_draws;
+        result_doubles_ += quantities + of_draws + (has_noise ? plan.noise_quantities() : 0);
+        most_rows_ = std::max(most_rows_, plan.row_count);
         lane_doubles_ = std::max({lane_doubles_, quantities * place, of_draws * place});
         slots_ = std::max(slots_, slots * plan.row_count * place);
         draw_doubles_ = std::max(draw_doubles_, plan.draws * plan.sampled_count * sum_block);
@@ -96,7 +98,8 @@ RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, double divisor) : 
 }
 
 std::uint64_t RowPlan::bytes() const {
-    const std::uint64_t doubles = sum_block + split_doubles() + moment_doubles() + lane_doubles_ + draw_doubles_ + result_doubles_;
+    const std::uint64_t doubles = sum_block + split_doubles() + moment_doubles() + lane_doubles_ + draw_doubles_ + result_doubles_ + square_doubles() +
+                                  error_doubles() + noise_doubles();
     return 2 * row_floats() * sizeof(float) + doubles * sizeof(double) + slots_ * sizeof(HopSlot);
 }
 
@@ -136,6 +139,12 @@ void RowPlan::add(const std::vector<double>& results, std::uint64_t blocks, std:
         for (std::uint64_t r = 0; r < plan.row_count; ++r) {
             RowTotals::Reduced& reduced = totals[t].reduced[r];
             add_row(reduced.statistics, w + r);
+            for (std::uint64_t b = 0; b < blocks && has_noise_; ++b) {
+                const double* product = drawn + plan.draw_quantities() * blocks + r * blocks + b;
+                const std::uint64_t lines = plan.row_count * blocks;
+                reduced.statistics.over_noise.add({product[lines], static_cast<std::int64_t>(product[0]),
+                                                   static_cast<std::uint64_t>(product[2 * lines])});
+            }
             if (reduced.draw_error.empty()) continue;
             for (std::uint64_t b = 0; b < blocks; ++b) {
                 const double* at = drawn + sampled * blocks + b;

@@ -13,7 +13,7 @@ namespace apscope::detail {
 
 class RowPlan {
 public:
-    RowPlan(std::span<const RowTask> tasks, int workers, double divisor);
+    RowPlan(std::span<const RowTask> tasks, int workers, double divisor, bool has_noise);
 
     struct Task {
         WireCast cast;
@@ -25,6 +25,7 @@ public:
 
         std::uint64_t all_rows(int workers) const { return row_count + static_cast<std::uint64_t>(workers); }
         std::uint64_t row_quantities(int workers) const { return RowQuantities::size * all_rows(workers); }
+        std::uint64_t noise_quantities() const { return 3 * row_count; }  // of RatioProduct, where noise is known
         std::uint64_t draw_quantities() const { return draws == 0 ? 0 : (2 * draws + 1) * sampled_count; }
     };
     const std::vector<Task>& tasks() const { return plans_; }
@@ -33,11 +34,15 @@ public:
     const RowTask& intended(std::size_t task) const { return tasks_[task]; }
     int workers() const { return workers_; }
     double divisor() const { return divisor_; }
+    bool has_noise() const { return has_noise_; }
 
     // Per block of elements, the most that any task needs at a time.
     std::uint64_t lane_doubles() const { return lane_doubles_; }
     std::uint64_t slots() const { return slots_; }
     std::uint64_t draw_doubles() const { return draw_doubles_; }
+    std::uint64_t square_doubles() const { return has_noise_ ? sum_block / 2 * most_rows_ : 0; }
+    std::uint64_t error_doubles() const { return has_noise_ ? noise_blocks_a_sum * most_rows_ : 0; }
+    std::uint64_t noise_doubles() const { return has_noise_ ? noise_blocks_a_sum : 0; }
     static std::uint64_t split_doubles() { return 3 * sum_block; }
     std::uint64_t moment_doubles() const { return wants_moments_ ? 2 * sum_block : 0; }
     std::uint64_t result_doubles() const { return result_doubles_; }  // of all tasks
@@ -52,10 +57,11 @@ private:
     std::span<const RowTask> tasks_;
     int workers_;
     double divisor_;
+    bool has_noise_;
     std::vector<Task> plans_;
     std::vector<ReducedRow> rows_;
     std::vector<HopInstruction> instructions_;
-    std::uint64_t lane_doubles_ = 0, slots_ = 0, draw_doubles_ = 0, result_doubles_ = 0;
+    std::uint64_t lane_doubles_ = 0, slots_ = 0, draw_doubles_ = 0, result_doubles_ = 0, most_rows_ = 0;
     bool wants_moments_ = false;
 };
 

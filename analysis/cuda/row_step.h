@@ -6,6 +6,8 @@
 //      moments     an element    bias and variance of the workers' roundings, added up
 //      split       an element    the exact sum of what was sent, and the parts of its error that underflow and saturation are
 //      reduced     a lane        a topology's hops, decoded and compared with the reference
+//      errors      a noise block the squared errors of a result, joined from the lanes'
+//      ratios      a block       their ratios to the noise, multiplied (analysis/statistics/batch_noise.h)
 //      draws       a lane        the same hops, the result kept; then what all K draws say together
 //      join        a quantity    the 16 lanes of a block
 //
@@ -17,6 +19,7 @@
 #include <type_traits>
 
 #include "analysis/cuda/error_step.h"
+#include "analysis/statistics/batch_noise.h"
 #include "emulation/cuda/allreduce/hop_program.h"
 
 namespace apscope::detail {
@@ -254,6 +257,23 @@ struct Reducer {
     }
 };
 
+// A lane's part of the squared errors of its noise blocks: of each two elements, the last perhaps one. They lie a pitch apart.
+struct NoiseLane {
+    double* out;
+    std::uint64_t pitch;
+    bool second = false;
+
+    APSCOPE_HD void add(double error) {
+        const double kept = error - error == 0.0 ? error : 0.0;
+        if (!second) *out = kept * kept;
+        else {
+            *out += kept * kept;
+            out += pitch;
+        }
+        second = !second;
+    }
+};
+
 template <class Adder>
 struct ReducedStep {
     Reducer<Adder> reducer;
@@ -263,14 +283,17 @@ struct ReducedStep {
     FloatScale scale;  // of results: its units are the divisor
     double* lanes;     // row r's place p at r * places + p
     std::uint64_t pitch;
+    double* squares;   // null, or of noise block b of a place, after one another: the lane's part of its squared errors
 
     APSCOPE_HD std::uint64_t count() const { return row_count * reducer.piece.places(); }
     APSCOPE_HD void operator()(std::uint64_t item) const {
         const std::uint64_t places = reducer.piece.places();
         const ReducedRow row = reducer.rows[item / places];
         RowLane lane;
+        NoiseLane noise{squares + item, count()};
         reducer.each(row, item % places, item, row.closed_form != 0, [&](std::uint64_t i, double y, const HopSumMoments& hops) {
             const double x = reference[i];
+            if (squares != nullptr) noise.add(y - x);
             lane.pairs.add_pair(x, y, scale);
             update_reduced_split(x, split.exact[i], y, split.lost[i], split.clipped[i], [&](int k) -> double& { return lane.split[k]; });
             if (row.closed_form == 0) return;
@@ -280,6 +303,43 @@ struct ReducedStep {
             lane.moments.add(x, y, {bias, variance, hops.defined});
         });
         lane.store(lanes + item, pitch);
+    }
+};
+
+// The squared errors of every noise block of a piece: block b of row r at (r * blocks + b / 128) * 128 + b % 128.
+struct NoiseErrorStep {
+    const double* squares;
+    Piece piece;
+    std::uint64_t row_count;
+    double* out;
+
+    APSCOPE_HD std::uint64_t count() const { return row_count * piece.blocks() * noise_blocks_a_sum; }
+    APSCOPE_HD void operator()(std::uint64_t item) const {
+        const std::uint64_t lines = row_count * piece.blocks(), line = item % lines, b = item / lines;
+        const std::uint64_t first = line % piece.blocks() * sum_block + b * noise_block;
+        if (first >= piece.count) return;
+        double lane[sum_lanes];
+        for (std::uint64_t j = 0; j < sum_lanes; ++j) lane[j] = first + j < piece.count ? squares[(b * lines + line) * sum_lanes + j] : 0.0;
+        out[line * noise_blocks_a_sum + b] = join_lanes(lane);
+    }
+};
+
+// The product of a block's ratios: quantities exponent, significand, blocks, of line l at q * lines + l.
+struct NoiseRatioStep {
+    const double *errors, *noise;
+    Piece piece;
+    std::uint64_t row_count;
+    double* out;
+
+    APSCOPE_HD std::uint64_t count() const { return row_count * piece.blocks(); }
+    APSCOPE_HD void operator()(std::uint64_t line) const {
+        const std::uint64_t block = line % piece.blocks(), left = piece.count - block * sum_block;
+        const std::uint64_t elements = left < sum_block ? left : sum_block;
+        const RatioProduct product = product_of_ratios(errors + line * noise_blocks_a_sum, noise + block * noise_blocks_a_sum,
+                                                       noise_blocks_of(elements));
+        out[line] = static_cast<double>(product.exponent);
+        out[count() + line] = product.significand;
+        out[2 * count() + line] = static_cast<double>(product.blocks);
     }
 };
 

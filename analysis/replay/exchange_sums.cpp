@@ -148,14 +148,16 @@ void ExchangeSums::add_block(const Exchange& e, std::size_t at, std::size_t firs
     if (!context_.reduces) return;
     for (Row* row : {&reference_, &own_reference_, &sum_bias_, &lost_, &clipped_}) simd::run<DivideRow>(row->data(), divisor_, row->size());
     simd::run<DivideRow>(sum_variance_.data(), divisor_ * divisor_, sum_variance_.size());
-    add_reduced(e, at, count);
+    add_reduced(e, at, first, count);
 }
 
-void ExchangeSums::add_reduced(const Exchange& e, std::size_t at, std::size_t count) {
+void ExchangeSums::add_reduced(const Exchange& e, std::size_t at, std::size_t first, std::size_t count) {
+    const std::span<const double> noise = noise_of(context_.noise, first, count);
     for (std::size_t r = 0; r < reduced_.size(); ++r) {
         Reduced& row = reduced_[r];
         if (e.skipped) {
             add_pairs(row.statistics, reference_, reference_);
+            if (!noise.empty()) row.statistics.over_noise.add_lost(reference_, noise);
             continue;
         }
         if (r > 0) {
@@ -167,6 +169,7 @@ void ExchangeSums::add_reduced(const Exchange& e, std::size_t at, std::size_t co
         simd::run<DivideRow>(y_.data(), divisor_, count);
         add_pairs(row.statistics, reference_, y_, row.adds_moments ? std::span<const double>(sum_bias_) : none,
                   row.adds_moments ? std::span<const double>(sum_variance_) : none);
+        if (!noise.empty()) row.statistics.over_noise.add(reference_, y_, noise);
         if (splits_) {
             if (r == 0) exact_ = y_;
             simd::run<SplitReduced<true>>(reference_.data(), exact_.data(), y_.data(), lost_.data(), clipped_.data(), count, &row.statistics.split);
@@ -222,7 +225,8 @@ std::vector<ResultRow> ExchangeSums::rows(std::optional<int> scale_exponent, boo
                         mean_up(payload_bits_),
                         mean_up(side_bits_),
                         scale_exponent,
-                        skipped};
+                        skipped,
+                        context_.noise};
     return make_rows(sent, sums);
 }
 

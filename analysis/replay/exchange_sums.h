@@ -33,7 +33,7 @@ private:
     void add_block(const Exchange& e, std::size_t at, std::size_t first, std::size_t count);
     void add_wire(const Exchange& e, std::size_t w, std::size_t at, std::size_t first, std::size_t count);
     void split_sent(ErrorStatistics& sent, std::span<const double> values, const std::uint8_t* marks);
-    void add_reduced(const Exchange& e, std::size_t at, std::size_t count);
+    void add_reduced(const Exchange& e, std::size_t at, std::size_t first, std::size_t count);
 
     const TensorScheme& scheme_;
     std::span<const std::span<const float>> gradients_;

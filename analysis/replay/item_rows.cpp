@@ -20,7 +20,7 @@ std::vector<SchemeRun*> run_on_device(std::vector<SchemeRun>& runs, const ItemCo
         if (serves) tasks.push_back(run.task());
     }
     if (there.empty()) return here;
-    std::vector<RowTotals> totals = device->run(item.gradients, item.divide ? item.workers : 1.0, tasks);
+    std::vector<RowTotals> totals = device->run(item.gradients, item.divide ? item.workers : 1.0, item.noise_of(0, item.elements), tasks);
     for (std::size_t r = 0; r < there.size(); ++r) there[r]->take(std::move(totals[r]));
     return here;
 }

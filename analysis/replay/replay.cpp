@@ -46,6 +46,7 @@ private:
     // What becomes of an item of pass 2.
     struct Made {
         std::vector<ResultRow> rows;
+        std::optional<ItemNoise> noise;  // of an item of one step
         std::map<std::string, State> states;
     };
 
@@ -64,9 +65,10 @@ private:
     FirstPass read(const std::vector<std::size_t>& pairs);
     void select(std::vector<AgreedStatistics> statistics);
     Made do_item(const WorkItem& item, Workspace& workspace);
-    std::vector<ResultRow> stream(std::size_t t, std::size_t k, const ItemViews& item, const std::vector<std::size_t>& streaming,
-                                  Workspace& workspace);
-    std::vector<ResultRow> whole(std::size_t t, std::size_t k, const ItemViews& item, const ResolvedScheme& resolved, State& state);
+    std::vector<ResultRow> stream(std::size_t t, std::size_t k, const ItemViews& item, const BatchNoise& noise,
+                                  const std::vector<std::size_t>& streaming, Workspace& workspace);
+    std::vector<ResultRow> whole(std::size_t t, std::size_t k, const ItemViews& item, const BatchNoise& noise,
+                                 const ResolvedScheme& resolved, State& state);
     State& state_of(const ResolvedScheme& resolved, std::size_t k, std::map<std::string, State>& states);
     void name(std::vector<ResultRow>& rows, std::size_t t, std::size_t k, const ResolvedScheme& resolved) const;
 
@@ -94,8 +96,8 @@ void Replay::name(std::vector<ResultRow>& rows, std::size_t t, std::size_t k, co
 }
 
 // Schemes that scale and round, block by block, all at once.
-std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemViews& item, const std::vector<std::size_t>& streaming,
-                                      Workspace& workspace) {
+std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemViews& item, const BatchNoise& noise,
+                                      const std::vector<std::size_t>& streaming, Workspace& workspace) {
     ItemContext context;
     context.tensor = tensor(k).name;
     context.step_number = manifest_.steps[options_.steps[t]].number;
@@ -106,6 +108,7 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemVi
     context.seed = options_.seed;
     context.draws = options_.draws;
     context.gradients = item.rows;
+    context.noise = &noise;
 
     std::vector<Streamed> schemes;
     for (const std::size_t s : streaming) schemes.push_back({schemes_[s].streaming(), &decisions_[s][t * tensors() + k]});
@@ -120,11 +123,12 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemVi
 }
 
 // A scheme of a whole tensor at one step: block by block where it has a block part.
-std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemViews& item, const ResolvedScheme& resolved, State& state) {
+std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemViews& item, const BatchNoise& noise,
+                                     const ResolvedScheme& resolved, State& state) {
     const StepInfo& info = manifest_.steps[options_.steps[t]];
     const bool reduces = manifest_.stage == "local";
     const std::span<const Topology> wanted = reduces ? std::span<const Topology>(topologies_) : std::span<const Topology>{};
-    const ExchangeContext context{manifest_.reduction == "mean", reduces, wanted, options_.draws};
+    const ExchangeContext context{manifest_.reduction == "mean", reduces, wanted, options_.draws, &noise};
     const TensorScheme& scheme = *resolved.whole();
     const std::string missing = missing_at(scheme, trace_, options_.steps[t]);
     if (!missing.empty()) {
@@ -170,15 +174,21 @@ Replay::Made Replay::do_item(const WorkItem& item, Workspace& workspace) {
     const std::size_t k = item.tensor;
     for (std::size_t t = item.step.value_or(0); t < (item.step ? *item.step + 1 : steps()); ++t) {
         const ItemViews read = views(t, k);
+        BatchNoise noise;
+        if (manifest_.stage == "local") noise = batch_noise(read.rows, manifest_.reduction == "mean");
         std::vector<std::size_t> streaming;
         for (std::size_t s = 0; s < schemes_.size(); ++s) {
             const ResolvedScheme& resolved = schemes_[s];
             if (!work_.includes(item, resolved, t)) continue;
             State none;
             if (resolved.streaming() != nullptr) streaming.push_back(s);
-            else add(whole(t, k, read, resolved, item.step ? none : state_of(resolved, k, made.states)));
+            else add(whole(t, k, read, noise, resolved, item.step ? none : state_of(resolved, k, made.states)));
         }
-        if (!streaming.empty()) add(stream(t, k, read, streaming, workspace));
+        if (!streaming.empty()) add(stream(t, k, read, noise, streaming, workspace));
+        if (item.step && !noise.blocks.empty()) {
+            noise.blocks = {};
+            made.noise = {options_.steps[t], options_.tensors[k], std::move(noise)};
+        }
     }
     if (!options_.keeps_states) made.states.clear();
     return made;
@@ -257,6 +267,7 @@ ReplayResult Replay::run() {
     result.rows.reserve(count);
     for (Made& part : made) {
         std::move(part.rows.begin(), part.rows.end(), std::back_inserter(result.rows));
+        if (part.noise) result.noise.push_back(std::move(*part.noise));
         states_.merge(part.states);
     }
     const auto comes_first = [](const ResultRow& a, const ResultRow& b) {
@@ -265,6 +276,9 @@ ReplayResult Replay::run() {
     if (!std::is_sorted(result.rows.begin(), result.rows.end(), comes_first)) {
         std::stable_sort(result.rows.begin(), result.rows.end(), comes_first);
     }
+    std::sort(result.noise.begin(), result.noise.end(), [](const ItemNoise& a, const ItemNoise& b) {
+        return std::tie(a.step_index, a.tensor_index) < std::tie(b.step_index, b.tensor_index);
+    });
     std::vector<std::size_t> here;  // whose histograms are this shard's to tell
     for (const WorkItem& item : items) {
         if (item.step && !found.histograms.empty()) here.push_back(*item.step * tensors() + item.tensor);

@@ -49,8 +49,15 @@ struct ItemHistogram {
     ExponentHistogram histogram;
 };
 
+// What the workers' gradients of a tensor at a step say of the batch's noise.
+struct ItemNoise {
+    std::size_t step_index, tensor_index;
+    BatchNoise noise;
+};
+
 struct ReplayResult {
     std::vector<ResultRow> rows;  // by step, tensor, scheme, stage, topology
+    std::vector<ItemNoise> noise;  // by step, tensor; of local traces with two workers or more
     std::vector<ItemHistogram> histograms;
     // After the last step, if they are kept: by scheme; by scheme and tensor where elements are remembered. Of a policy's
     // branches each has its own.

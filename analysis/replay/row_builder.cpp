@@ -32,14 +32,17 @@ std::vector<ResultRow> make_rows(const SentItem& item, std::span<const RowSums> 
         row.intra_volume = volume.intra;
         row.scale_exponent = item.scale_exponent;
         row.skipped = item.skipped;
+        const bool has_noise = !row.wire && item.noise != nullptr && !item.noise->blocks.empty();
         if (item.skipped) {
             fill_skipped(row, s.statistics);
+            if (has_noise) fill_noise(row, s.statistics.over_noise, item.noise->sum);
             continue;
         }
         fill_columns(row, s.statistics, s.moments, s.float_grid);
         if (s.has_split) fill_split(row, s.statistics);
         if (s.blocks) fill_blocks(row, *s.blocks);
         if (s.own) fill_own(row, *s.own);
+        if (has_noise) fill_noise(row, s.statistics.over_noise, item.noise->sum);
         s.samples.fill(row);
     }
     return rows;

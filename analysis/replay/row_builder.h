@@ -26,6 +26,7 @@ struct SentItem {
     std::uint64_t wire_bits = 0, side_bits = 0;
     std::optional<int> scale_exponent;
     bool skipped = false;  // statistics are then of a reference with itself
+    const BatchNoise* noise = nullptr;  // of the item; none, or without blocks: nothing is known of it
 };
 
 // What one row is made of.

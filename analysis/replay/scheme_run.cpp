@@ -228,6 +228,7 @@ void SchemeRun::add_reduced(Reduced& r, std::size_t first, std::span<const doubl
                                  closed_form ? std::span<const double>(buffers_.hop_variance) : none, &known_);
     if (r.exact && !classed_) statistics.split.sums[ErrorSplit::rounding] = statistics.sums[ErrorStatistics::squared_error];
     else split_reduced(statistics, y, reference);
+    if (const std::span<const double> noise = item_.noise_of(first, count); !noise.empty()) statistics.over_noise.add(reference, y, noise);
     r.sums.statistics.merge(statistics);
 }
 
@@ -256,7 +257,10 @@ void SchemeRun::add_skipped(std::size_t first, std::span<const double> reference
         const std::span<const float> x = item_.gradients[w].subspan(first, reference.size());
         wire_[w].add_block<float>(x, x, nullptr, none, none);
     }
-    if (!reduced_.empty()) reduced_[0].sums.statistics.add_block<double>(reference, reference, nullptr, none, none);
+    if (reduced_.empty()) return;
+    ErrorStatistics& lost = reduced_[0].sums.statistics;
+    lost.add_block<double>(reference, reference, nullptr, none, none);
+    if (const std::span<const double> noise = item_.noise_of(first, reference.size()); !noise.empty()) lost.over_noise.add_lost(reference, noise);
 }
 
 void SchemeRun::block(std::size_t first, std::span<const double> reference) {
@@ -300,7 +304,7 @@ std::vector<ResultRow> SchemeRun::rows() const {
         if (decision_.skipped) sums.back().statistics = reduced_[0].sums.statistics;
     }
     const SentItem sent{scheme_.transport, item_.elements,     item_.workers,    payload_bits(scheme_.grid, item_.elements),
-                        scheme_.side_bits, decision_.exponent, decision_.skipped};
+                        scheme_.side_bits, decision_.exponent, decision_.skipped, item_.noise};
     return make_rows(sent, sums);
 }
 

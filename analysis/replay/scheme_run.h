@@ -28,6 +28,10 @@ struct ItemContext {
     std::uint64_t seed = 0;
     int draws = 1;
     std::span<const std::span<const float>> gradients;  // one row a worker
+    const BatchNoise* noise = nullptr;                  // of these gradients, where the rows are to have it
+
+    // That of elements first .. first + count - 1, which begin a block; empty without.
+    std::span<const double> noise_of(std::size_t first, std::size_t count) const { return detail::noise_of(noise, first, count); }
 };
 
 // What a block is worked on in. All schemes and items of a thread share it, one after another: nothing here outlives a call

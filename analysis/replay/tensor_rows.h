@@ -20,6 +20,7 @@ struct ExchangeContext {
     bool reduces = true;   // false where the trace holds reduced gradients: the wire's row only
     std::span<const Topology> topologies;  // those that the exchange was asked for, exact left out
     int draws = 1;                         // K >= 3: sample what has no closed form
+    const BatchNoise* noise = nullptr;     // of the gradients, where the rows are to have it
 };
 
 // gradients: as recorded, special values included. redraw: the same exchange from the same state with the words of draw

@@ -104,7 +104,7 @@ WorkList::Needs WorkList::needs(std::span<const WorkItem> items, std::size_t bud
         const TensorScheme* whole = schemes_[s].whole();
         const std::size_t rows = static_cast<std::size_t>(options_.workers) + (whole != nullptr ? whole->needs.size() : 0);
         const std::size_t most = costs_[s].most.of(n, options_.workers) + (whole != nullptr && whole->tables ? whole->tables(n) : 0);
-        return rows * n * sizeof(float) + most + most / 4;
+        return rows * n * sizeof(float) + noise_blocks_of(n) * sizeof(double) + most + most / 4;
     };
     std::size_t most = 0, worst = 0, worst_scheme = 0;
     for (std::size_t i = 0; i < items.size(); ++i) {

@@ -130,6 +130,7 @@ void ErrorStatistics::merge(const ErrorStatistics& next) {
     infinite += next.infinite;
     for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += next.sums[k];
     split.merge(next.split);
+    over_noise.merge(next.over_noise);
     max_ulp = std::max(max_ulp, next.max_ulp);
     moments_defined = moments_defined && next.moments_defined;
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "analysis/statistics/batch_noise.h"
 #include "analysis/statistics/error_split.h"
 #include "core/rounding.h"
 
@@ -47,6 +48,7 @@ struct ErrorStatistics {
     std::uint64_t count = 0, counted = 0, nonzero = 0, underflow = 0, subnormal = 0, saturated = 0, overflow = 0, nan = 0, infinite = 0;
     std::array<double, sum_count> sums{};
     ErrorSplit split;  // of float grids: split_kernels.h fills it in
+    OverNoise over_noise;  // of reduced rows, where there are several workers: their caller adds it
     double max_ulp = 0.0;
     bool moments_defined = true;  // expected_* hold; false once a draw could have overflowed
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "analysis/statistics/decibel.h"
+#include "core/fixed_exp2.h"
 
 namespace apscope::detail {
 
@@ -51,6 +52,10 @@ ResultRow::ResultRow() {
                            &sum_squared_reference,
                            &sum_signed_error,
                            &sum_absolute_reference,
+                           &sum_noise,
+                           &sum_log2_error_over_noise,
+                           &error_over_noise,
+                           &pooled_error_over_noise,
                            &split_underflow,
                            &split_rounding,
                            &split_saturation,
@@ -126,6 +131,18 @@ void fill_split(ResultRow& row, const ErrorStatistics& s) {
     row.split_saturation = s.split.sums[P::saturation];
     row.split_accumulation = s.split.sums[P::accumulation];
     row.split_interaction = s.split.sums[P::interaction];
+}
+
+void fill_noise(ResultRow& row, const OverNoise& over_noise, double noise) {
+    const bool overflows = row.overflow.value_or(0) > 0;
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    const double lost = row.skipped ? row.sum_squared_reference : row.sum_squared_error;
+    row.noise_blocks = static_cast<std::int64_t>(over_noise.blocks);
+    row.sum_noise = noise;
+    row.sum_log2_error_over_noise = overflows ? infinity : over_noise.sum_log2;
+    if (over_noise.blocks == 0) return;
+    row.error_over_noise = fixed_exp2(row.sum_log2_error_over_noise / static_cast<double>(over_noise.blocks));
+    row.pooled_error_over_noise = overflows ? infinity : quotient(lost, noise);
 }
 
 void fill_own(ResultRow& row, const ErrorStatistics& s) {

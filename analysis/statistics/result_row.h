@@ -22,6 +22,8 @@ struct ResultRow {
     // Missing is NaN: no column can be NaN otherwise.
     double underflow_rate, bias, relative_bias, variance, expected_bias, expected_variance, expected_bias_error, expected_variance_error, mse, nmse,
         sqnr_db, cosine, rescaled_nmse, max_ulp, sum_error, sum_squared_error, sum_squared_reference, sum_signed_error, sum_absolute_reference;
+    Count noise_blocks;
+    double sum_noise, sum_log2_error_over_noise, error_over_noise, pooled_error_over_noise;
     double split_underflow, split_rounding, split_saturation, split_accumulation, split_interaction;
     Count block_count, block_saturated, block_scale_spread, block_range_max;
     double block_range;
@@ -50,6 +52,9 @@ void fill_skipped(ResultRow& row, const ErrorStatistics& reference);
 
 // Where the squared error comes from, of a row whose statistics hold it; empty where that is not known in numbers.
 void fill_split(ResultRow& row, const ErrorStatistics& statistics);
+
+// The error in units of the batch's noise, of a reduced row whose other columns are filled in. noise: the sum of it.
+void fill_noise(ResultRow& row, const OverNoise& over_noise, double noise);
 
 // The columns of a comparison with the scheme's own truth.
 void fill_own(ResultRow& row, const ErrorStatistics& statistics);

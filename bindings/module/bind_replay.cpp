@@ -82,6 +82,38 @@ py::dict histogram_columns(const Trace& trace, const std::vector<ItemHistogram>&
     return c.take();
 }
 
+// The noise of every step and tensor: a row with all workers, then one without each of them (docs/definitions.md, section 16).
+py::dict noise_columns(const Trace& trace, int workers, const std::vector<ItemNoise>& items) {
+    struct Line {
+        const ItemNoise* item;
+        std::optional<std::int64_t> without;
+        double sum, log2;
+    };
+    const Manifest& manifest = trace.manifest();
+    std::vector<Line> lines;
+    for (const ItemNoise& item : items) {
+        lines.push_back({&item, {}, item.noise.sum, 0.0});
+        for (std::size_t w = 0; w < item.noise.sum_without.size(); ++w) {
+            lines.push_back({&item, static_cast<std::int64_t>(w), item.noise.sum_without[w], item.noise.log2_without[w]});
+        }
+    }
+    const python::Texts names(manifest.tensors, name_of), roles(manifest.tensors, role_of);
+    const auto elements = [&](const Line& l) { return static_cast<std::int64_t>(manifest.tensors[l.item->tensor_index].size()); };
+    python::Columns<Line> c(lines);
+    c.plain<std::int64_t>("step", [&](const Line& l) { return manifest.steps[l.item->step_index].number; });
+    c.texts("tensor", [&](const Line& l) { return names[l.item->tensor_index]; });
+    c.texts("role", [&](const Line& l) { return roles[l.item->tensor_index]; });
+    c.plain<std::int64_t>("workers", [&](const Line&) { return static_cast<std::int64_t>(workers); });
+    c.integers("without", [](const Line& l) { return l.without; });
+    c.plain<std::int64_t>("elements", elements);
+    c.plain<std::int64_t>("blocks", [&](const Line& l) { return static_cast<std::int64_t>(noise_blocks_of(static_cast<std::size_t>(elements(l)))); });
+    c.plain<std::int64_t>("noise_blocks", [](const Line& l) { return static_cast<std::int64_t>(l.item->noise.noisy_blocks); });
+    c.plain<double>("sum_squared_reference", [](const Line& l) { return l.item->noise.squared_reference; });
+    c.plain<double>("sum_noise", [](const Line& l) { return l.sum; });
+    c.plain<double>("sum_log2_ratio", [](const Line& l) { return l.log2; });
+    return c.take();
+}
+
 // Tells Python how far a replay is, and lets Ctrl-C end it; not at every item, for Python takes longer over it than small ones do.
 auto telling(const py::object& progress) {
     return [&progress, next = std::chrono::steady_clock::time_point{}](std::size_t done, std::size_t total) mutable {
@@ -167,7 +199,8 @@ void bind_replay(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>&
         }
         py::dict after;
         for (auto& [key, state] : result.states) after[py::str(key)] = python::to_dict(std::move(state).rows());
-        return py::make_tuple(columns(trace, asked, workers, result.rows), histogram_columns(trace, result.histograms), after);
+        return py::make_tuple(columns(trace, asked, workers, result.rows), histogram_columns(trace, result.histograms), noise_columns(trace, workers, result.noise),
+                              after);
     },
           py::arg("trace"), py::arg("options"), py::arg("items") = py::none(), py::arg("statistics") = py::none(), py::arg("states") = py::dict(),
           py::arg("keep_states") = false, py::arg("progress") = py::none(), py::arg("device") = py::none());

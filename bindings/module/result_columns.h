@@ -13,6 +13,8 @@
 #define APSCOPE_NUMBER_COLUMNS(COUNT, REAL)                                                                          \
     APSCOPE_STATISTICS_COLUMNS(COUNT, REAL) REAL(split_underflow) REAL(split_rounding) REAL(split_saturation)          \
     REAL(split_accumulation) REAL(split_interaction) COUNT(block_count) COUNT(block_saturated)                       \
-    COUNT(block_scale_spread) REAL(block_range) COUNT(block_range_max) REAL(own_nmse) REAL(own_cosine) COUNT(wire_bits) COUNT(side_bits)  \
+    COUNT(block_scale_spread) REAL(block_range) COUNT(block_range_max) REAL(own_nmse) REAL(own_cosine)               \
+    REAL(error_over_noise) REAL(pooled_error_over_noise) COUNT(noise_blocks) REAL(sum_noise)                         \
+    REAL(sum_log2_error_over_noise) COUNT(wire_bits) COUNT(side_bits)                                                \
     REAL(volume) REAL(intra_volume) COUNT(scale_exponent)
 // clang-format on

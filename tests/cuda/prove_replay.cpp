@@ -57,6 +57,8 @@ std::vector<double> numbers(const std::vector<RowTotals>& totals) {
         for (const std::uint64_t count : {s.count, s.counted, s.nonzero, s.underflow, s.subnormal, s.saturated, s.overflow, s.nan, s.infinite}) {
             add(static_cast<double>(count));
         }
+        add(s.over_noise.sum_log2);
+        add(static_cast<double>(s.over_noise.blocks));
         add(s.max_ulp);
         add(s.moments_defined);
     };
@@ -107,10 +109,11 @@ bool prove_replay() {
                     for (std::size_t i = 0; with_edges && i < n; i += 5) rows[w][i] = edges[(i * 131 + w * 4099) % edges.size()];
                 }
                 const std::vector<std::span<const float>> given(rows.begin(), rows.end());
+                const std::vector<double> noise = batch_noise(given, workers != 3).blocks;
                 const double divisor = workers == 3 ? 1.0 : static_cast<double>(workers);
                 right =
                     report("replay of " + std::to_string(workers) + " workers, " + std::to_string(n) + (with_edges ? " edge numbers" : " numbers"),
-                           numbers(host.run(given, divisor, tasks)), numbers(device->run(given, divisor, tasks))) &&
+                           numbers(host.run(given, divisor, noise, tasks)), numbers(device->run(given, divisor, noise, tasks))) &&
                     right;
             }
         }

@@ -9,6 +9,7 @@ import numpy as np
 from .allreduce import Adder
 from .casts import Limits, as_float
 from .formats import FORMATS
+from .noise import COLUMNS, noise_of, over_noise
 from .random_words import replay_key
 from .rounding import Format
 from .schemes import Scheme, encode_floats, qsgd_decoded, scales
@@ -67,8 +68,10 @@ def replay(gradients, spec: str, topologies: list[str], reduction: str = "mean",
             reference = rank_order_sum(x)[None] / (len(x) if reduction == "mean" else 1)
             for row in tensor_rows(g, scheme, scale, replay_key(seed, name, step), topologies, reduction):
                 row = with_volumes(row, scheme, *g.shape)
+                if skipped and row["stage"] == "reduced":  # nothing arrived
+                    row |= over_noise(noise_of(g, reduction), reference[0], np.zeros_like(reference[0]))
                 kept = (
-                    {k: v for k, v in row.items() if k in UNTOUCHED} | of_the_reference(x if row["stage"] == "wire" else reference)
+                    {k: v for k, v in row.items() if k in UNTOUCHED or k.removesuffix("_tolerance") in COLUMNS} | of_the_reference(x if row["stage"] == "wire" else reference)
                     if skipped
                     else row
                 )
@@ -105,7 +108,12 @@ def tensor_rows(g, scheme: Scheme, scale: float, key, topologies: list[str], red
             row["expected_bias"] = row["expected_variance"] = None
 
     saturated = saturates(x, codes, scale, scheme)
-    rows = [{"stage": "wire", "topology": ""} | statistics(x, decoded) | extras(x, decoded, codes, scale, scheme)]
+    noise = noise_of(g, reduction)
+
+    def reduced_row(topology, y):
+        return reduced_row(topology, y) | over_noise(noise, reference, y)
+
+    rows = [{"stage": "wire", "topology": ""} | dict.fromkeys(COLUMNS) | statistics(x, decoded) | extras(x, decoded, codes, scale, scheme)]
     rows[0] |= dict.fromkeys(SPLIT) if saturated is None else wire_split(x, decoded, saturated)
     counted = np.isfinite(x) & np.isfinite(decoded)
     expected(rows[0], flat(bias), flat(variance), counted, not risky and finite_x, drawn)
@@ -114,21 +122,21 @@ def tensor_rows(g, scheme: Scheme, scale: float, key, topologies: list[str], red
         return dict.fromkeys(SPLIT) if saturated is None else reduced_split(x, decoded, saturated, reference, exact, y, divisor)
 
     y = exact = rank_order_sum(decoded) / divisor
-    exact_row = {"stage": "reduced", "topology": "exact"} | reduced(reference, y, scale, scheme, divisor) | split(y)
+    exact_row = reduced_row("exact", y)
     counted = np.isfinite(reference) & np.isfinite(y)
     expected(exact_row, summed(bias, divisor), summed(variance, divisor**2), counted, not risky and finite_x, drawn)
     rows.append(exact_row)
 
     if scheme.gathers:
         y = rank_order_sum(decoded, np.float32) / divisor
-        row = {"stage": "reduced", "topology": "gather"} | reduced(reference, y, scale, scheme, divisor) | split(y)
+        row = reduced_row("gather", y)
         expected(row, [], [], counted, False, True)
         return rows + [row]
 
     for topology in topologies:
         total, adder = reduce_codes(codes, topology, scheme, key)
         y = total / scale / divisor
-        row = {"stage": "reduced", "topology": topology} | reduced(reference, y, scale, scheme, divisor) | split(y)
+        row = reduced_row(topology, y)
         counted = np.isfinite(reference) & np.isfinite(y)
         rounds = workers > 1 and scheme.keys["accumulate"] != "exact"
         hops = rounds and scheme.hop_rounding.is_stochastic

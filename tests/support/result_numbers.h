@@ -18,7 +18,7 @@ inline std::vector<std::uint64_t> numbers(const ResultRow& r) {
                                       static_cast<std::uint64_t>(r.wire_bits),
                                       static_cast<std::uint64_t>(r.side_bits)};
     for (const auto& count : {r.count, r.counted, r.nonzero, r.underflow, r.subnormal, r.saturated, r.overflow, r.nan, r.infinite, r.scale_exponent,
-                              r.block_count, r.block_saturated, r.block_scale_spread, r.block_range_max}) {
+                              r.block_count, r.block_saturated, r.block_scale_spread, r.block_range_max, r.noise_blocks}) {
         all.push_back(count ? static_cast<std::uint64_t>(*count) : ~std::uint64_t{0});
     }
     for (const double v : {r.underflow_rate,
@@ -40,6 +40,10 @@ inline std::vector<std::uint64_t> numbers(const ResultRow& r) {
                            r.sum_squared_reference,
                            r.sum_signed_error,
                            r.sum_absolute_reference,
+                           r.sum_noise,
+                           r.sum_log2_error_over_noise,
+                           r.error_over_noise,
+                           r.pooled_error_over_noise,
                            r.split_underflow,
                            r.split_rounding,
                            r.split_saturation,

@@ -121,8 +121,8 @@ class _StrandedError(Exception):
     """Workers ended, and with them what nobody else does or has."""
 
 
-def replay_on(client: Client, trace: Trace, job: Job, update: Callable[[int, int], None] | None) -> tuple[list[dict], list[dict], dict]:
-    """Columns of the rows of all parts of a shard, those of its histograms, and the states after the last step where they are kept."""
+def replay_on(client: Client, trace: Trace, job: Job, update: Callable[[int, int], None] | None) -> tuple[list[dict], list[dict], list[dict], dict]:
+    """Columns of the rows of all parts of a shard, those of its histograms and of its noise, and the states after the last step where they are kept."""
     check_client(client)
     if not client.nthreads():
         raise ValueError("the Dask cluster has no workers; start at least one")
@@ -160,7 +160,7 @@ def _wait_for_workers(client: Client) -> None:
         time.sleep(POLL)
 
 
-def _on_workers(client: Client, trace: Trace, job: Job, items: list[Item], topic: str | None, anywhere: bool) -> tuple[list[dict], list[dict], dict]:
+def _on_workers(client: Client, trace: Trace, job: Job, items: list[Item], topic: str | None, anywhere: bool) -> tuple[list[dict], list[dict], list[dict], dict]:
     """A part for every worker that is there; `anywhere`: whichever worker takes it."""
     workers, _ = _look(client)
     if not workers:
@@ -193,8 +193,8 @@ def _on_workers(client: Client, trace: Trace, job: Job, items: list[Item], topic
         histograms = [_result(client, read, futures, anywhere)[1] for read in reads]
     finally:
         client.cancel([*futures, *states] if job.states else futures)
-    after = {name: state for _, part_states in found for name, state in part_states.items()}
-    return [columns for columns, _ in found], histograms, dict(sorted(after.items()))
+    after = {name: state for *_, part_states in found for name, state in part_states.items()}
+    return [columns for columns, *_ in found], histograms, [noise for _, noise, _ in found], dict(sorted(after.items()))
 
 
 def _wait_for(client: Client, futures: list[Any], anywhere: bool) -> None:

@@ -273,7 +273,7 @@ def replay(
         options += ["--draws", str(draws)]
     whole = _command(opened, chosen, topologies, options)
 
-    parts, histogram_parts, described, states_after = [], [], [], {}  # parts: trace name, columns
+    parts, histogram_parts, noise_parts, described, states_after = [], [], [], [], {}  # parts: trace name, columns
     for trace in opened:
         warn_of_guessed_order(trace, specs)
         step_indices = _select_steps(trace, steps)
@@ -289,15 +289,16 @@ def replay(
         with Bar(trace.name, progress) as update:
             if client is None:
                 core_options = _core.ReplayOptions(*arguments, index, count, draws, threads, memory)
-                columns, histogram, after = _core.replay(trace.core, core_options, None, None, before, keep_states, update, on_device)
-                made, counted = [columns], [histogram]
+                columns, histogram, noise, after = _core.replay(trace.core, core_options, None, None, before, keep_states, update, on_device)
+                made, counted, noises = [columns], [histogram], [noise]
             else:
                 job = Job(arguments, (index, count), draws, threads, memory, before, keep_states, device, kinds, check)
-                made, counted, after = replay_on(client, trace, job, update)
+                made, counted, noises, after = replay_on(client, trace, job, update)
         states_after[trace.name] = after
         described.append(_describe(trace, step_indices, tensor_indices, used))
         parts += [(trace.name, columns) for columns in made]
         histogram_parts += [(trace.name, columns) for columns in counted]
+        noise_parts += [(trace.name, columns) for columns in noises]
     provenance = {
         "command": whole + (f" --shard {index}/{count}" if count > 1 else ""),
         "command_of_whole": whole,
@@ -310,11 +311,11 @@ def replay(
         "shard": [index, count],
         "traces": described,
     }
-    rows, histograms = joined(parts), joined(histogram_parts)
+    tables: list[Any] = [joined(parts), joined(histogram_parts), joined(noise_parts)]
     if client is not None:  # each of its parts is a shard
-        results = Results(in_order(frame_of(rows), provenance), in_order(frame_of(histograms), provenance), provenance)
-    else:
-        results = Results(rows, histograms, provenance)
+        tables = [in_order(frame_of(table), provenance) for table in tables]
+    rows, histograms, noise_table = tables
+    results = Results(rows, histograms, provenance, noise_table)
     if keep_states:
         results.states = states_after
     return results

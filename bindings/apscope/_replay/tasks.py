@@ -126,12 +126,14 @@ def read_part(opened: OpenTrace, part: int, pairs: np.ndarray, topic: str | None
         return (pairs, agreed), histograms
 
 
-def run_part(opened: OpenTrace, part: int, items: np.ndarray, statistics: list[Statistics], states: dict, topic: str | None) -> tuple[dict, dict]:
-    """Pass 2 of one part: the columns of some items' rows, and the states after them."""
+def run_part(opened: OpenTrace, part: int, items: np.ndarray, statistics: list[Statistics], states: dict, topic: str | None) -> tuple[dict, dict, dict]:
+    """Pass 2 of one part: the columns of some items' rows and of their noise, and the states after them."""
     job, core = opened.job, opened.trace.core
     with _worker() as worker:
         told = _telling(worker, topic, ("run", part))
         pairs, agreed = (np.concatenate(found) for found in zip(*statistics))
         agreed[pairs] = agreed.copy()
-        columns, _, after = _core.replay(core, job.options_of(worker), items.tolist(), agreed, states, job.keep_states, told, job.device_here())
-        return columns, after
+        columns, _, noise, after = _core.replay(
+            core, job.options_of(worker), items.tolist(), agreed, states, job.keep_states, told, job.device_here()
+        )
+        return columns, noise, after

@@ -11,7 +11,7 @@ from pathlib import Path
 __all__ = ["FILES", "check_readable", "check_results_folder", "what_is"]
 
 #: Of a RESULTS folder.
-FILES = ["results.parquet", "results.csv", "histograms.parquet", "provenance.json"]
+FILES = ["results.parquet", "results.csv", "histograms.parquet", "noise.parquet", "provenance.json"]
 
 
 #: Endings of files, and names of those in stores, that a dump of gradients has.

@@ -103,8 +103,9 @@ def losses(table: pd.DataFrame) -> dict[str, np.ndarray]:
     -------
     dict of float64 arrays
         ``skipped`` (bool), ``overflow``, ``reference`` and ``absolute`` (sums of x x and abs(x)), ``error`` (sum of e e; of
-        a skipped row that of x x) and ``signed_error`` (sum of sign(x) e; of a skipped row minus that of abs(x)). A row
-        without numbers, because the trace lacks an input of the scheme, has NaN.
+        a skipped row that of x x) and ``signed_error`` (sum of sign(x) e; of a skipped row minus that of abs(x)); ``noise``,
+        ``log2_over_noise`` and ``noise_blocks``, the columns ``sum_noise``, ``sum_log2_error_over_noise`` and ``noise_blocks``. A row
+        without numbers, because the trace lacks an input of the scheme, has NaN, and so has one whose noise is not known.
     """
     skipped = table["skipped"].to_numpy(bool)
     reference, absolute = numbers(table, "sum_squared_reference"), numbers(table, "sum_absolute_reference")
@@ -115,6 +116,9 @@ def losses(table: pd.DataFrame) -> dict[str, np.ndarray]:
         "absolute": absolute,
         "error": np.where(skipped, reference, numbers(table, "sum_squared_error")),
         "signed_error": np.where(skipped, -absolute, numbers(table, "sum_signed_error")),
+        "noise": numbers(table, "sum_noise"),
+        "log2_over_noise": numbers(table, "sum_log2_error_over_noise"),
+        "noise_blocks": numbers(table, "noise_blocks"),
     }
 
 
@@ -138,7 +142,8 @@ def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         elements, NaN where a row has none; sums (float64, NaN where no row has the number) of the counts and
         ``sum_error`` over the rows that were sent; of the `PARTS` over the same, NaN where one of them has none; and of ``sum_signed_error``, ``sum_absolute_reference``,
         ``sum_squared_error``, ``sum_squared_reference`` over all rows, y = 0 in skipped ones; from these
-        ``nmse``, ``sqnr_db`` (``inf`` for no error), ``relative_bias``; and ``underflow_rate``, ``bias``,
+        ``nmse``, ``sqnr_db`` (``inf`` for no error), ``relative_bias``; ``sum_noise`` and ``error_over_noise``, the geometric
+        mean over the blocks of the group (docs/definitions.md, section 16), NaN where the noise is not known; and ``underflow_rate``, ``bias``,
         ``mse``, ``variance`` of the rows that were sent, for a row that was skipped has no sum of errors. NaN
         where a denominator is 0.
 
@@ -184,7 +189,19 @@ def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     out["variance"] = (out["mse"] - out["bias"] ** 2).clip(lower=0.0)
     out["nmse"] = quotient(out["sum_squared_error"], out["sum_squared_reference"])
     out["sqnr_db"] = decibels(out["nmse"])
+    out["sum_noise"] = total_of_present(lost["noise"], codes, count)
+    out["error_over_noise"] = over_noise(lost, codes, count)
     return out
+
+
+def over_noise(lost: dict[str, np.ndarray], codes: np.ndarray, count: int) -> np.ndarray:
+    """Of groups of `losses`: the geometric mean over their noise blocks of the squared error over the noise; NaN where that is not known."""
+    return np.exp2(quotient(total(lost["log2_over_noise"], codes, count), total(lost["noise_blocks"], codes, count)))
+
+
+def pooled_over_noise(lost: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Of each entry of `losses` or of sums of them: the squared error over the noise, infinite with overflow; and which have noise."""
+    return np.where(lost["overflow"] > 0, np.inf, quotient(lost["error"], lost["noise"])), lost["noise"] != 0
 
 
 def distinct(codes: np.ndarray, values: np.ndarray, count: int) -> np.ndarray:

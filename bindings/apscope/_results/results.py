@@ -25,6 +25,14 @@ __all__ = ["Results", "merge"]
 
 TEXT_COLUMNS = ["trace", "tensor", "role", "scheme", "format", "topology", "stage", "note"]
 
+#: The table of noise where nothing is known of it.
+NO_NOISE: Columns = {
+    **{name: np.zeros(0, object) for name in ("trace", "tensor", "role")},
+    **{name: np.zeros(0, np.int64) for name in ("step", "workers", "elements", "blocks", "noise_blocks")},
+    "without": (np.zeros(0, np.int64), np.zeros(0, bool)),
+    **{name: np.zeros(0) for name in ("sum_squared_reference", "sum_noise", "sum_log2_ratio")},
+}
+
 
 class Results:
     """What a replay found.
@@ -35,8 +43,14 @@ class Results:
         Command, seed, version, schemes, topologies, traces with their hashes, shard.
     """
 
-    def __init__(self, frame: pd.DataFrame | Columns, histograms: pd.DataFrame | Columns, provenance: dict[str, Any]) -> None:
-        self._tables: dict[str, pd.DataFrame | Columns] = {"frame": frame, "histograms": histograms}
+    def __init__(
+        self,
+        frame: pd.DataFrame | Columns,
+        histograms: pd.DataFrame | Columns,
+        provenance: dict[str, Any],
+        noise: pd.DataFrame | Columns | None = None,
+    ) -> None:
+        self._tables: dict[str, pd.DataFrame | Columns] = {"frame": frame, "histograms": histograms, "noise": NO_NOISE if noise is None else noise}
         self.provenance = provenance
         self._states: dict[str, dict[str, dict[str, Any]]] | None = None
 
@@ -67,7 +81,7 @@ class Results:
         return table
 
     def as_columns(self, name: str) -> Columns:
-        """A table, ``frame`` or ``histograms``, as arrays; of results that were replayed here and of which pandas was not asked yet, without it."""
+        """A table, ``frame``, ``histograms`` or ``noise``, as arrays; of results that were replayed here and of which pandas was not asked yet, without it."""
         table = self._tables[name]
         return table if isinstance(table, Mapping) else {column: table[column].to_numpy() for column in table.columns}
 
@@ -91,6 +105,18 @@ class Results:
     @histograms.setter
     def histograms(self, histograms: pd.DataFrame) -> None:
         self._tables["histograms"] = histograms
+
+    @property
+    def noise(self) -> pd.DataFrame:
+        """The noise of the batch: per trace, step and tensor a row of all workers, then one without each; docs/definitions.md, section 16.
+
+        Without rows where gradients are not local or of one worker.
+        """
+        return self._as_frame("noise")
+
+    @noise.setter
+    def noise(self, noise: pd.DataFrame) -> None:
+        self._tables["noise"] = noise
 
     def __len__(self) -> int:
         """How many rows `frame` has."""
@@ -130,11 +156,11 @@ class Results:
             "a step is charged with it."
         )
 
-    def summary(self, *, network: Network | None = None, elements: float | None = 25.6e6) -> pd.DataFrame:
+    def summary(self, *, network: Network | None = None, elements: float | None = 25.6e6, batch_factor: float = 1.0) -> pd.DataFrame:
         """Which scheme lost least: one row a trace, scheme and topology, ranked."""
         from .summary import summary
 
-        return summary(self, network=network, elements=elements)
+        return summary(self, network=network, elements=elements, batch_factor=batch_factor)
 
     def compare(self, a: Scheme | str, b: Scheme | str, topology: str | None = None, layers: bool = True) -> pd.DataFrame:
         """Scheme `a` against `b`, as a whole and layer by layer."""
@@ -183,7 +209,7 @@ class Results:
         return read_csv(path)
 
     def save(self, folder: str | os.PathLike[str], *, force: bool = False) -> Path:
-        """Write the RESULTS folder: results.parquet, results.csv, histograms.parquet, provenance.json.
+        """Write the RESULTS folder: results.parquet, results.csv, histograms.parquet, noise.parquet, provenance.json.
 
         Every file is written under another name first; all are renamed at the end, so an error
         leaves nothing half-written. Other files in the folder stay, earlier results are replaced.
@@ -213,7 +239,8 @@ class Results:
             pq.write_table(table, parts["results.parquet"])
             with parts["results.csv"].open("wb") as file:
                 write_csv(table, file)
-            pq.write_table(_arrow(self._tables["histograms"]), parts["histograms.parquet"])
+            for name in ("histograms", "noise"):
+                pq.write_table(_arrow(self._tables[name]), parts[f"{name}.parquet"])
             parts["provenance.json"].write_text(json.dumps(self.provenance, indent=1, allow_nan=False) + "\n")
             for name in FILES:
                 parts[name].rename(folder / name)
@@ -245,21 +272,20 @@ class Results:
                 raise ValueError(f"{folder} is no RESULTS folder: {what_is(folder, name)}")
         try:
             # As codes of a few texts, of which every cell then is one: an object a cell would take gigabytes of a large table, and time to compare.
-            frame, histograms = (
-                pd.read_parquet(folder / name, read_dictionary=[*TEXT_COLUMNS, "kind"]) for name in ("results.parquet", "histograms.parquet")
-            )
+            tables = [pd.read_parquet(folder / f"{name}.parquet", read_dictionary=[*TEXT_COLUMNS, "kind"]) for name in ("results", "histograms", "noise")]
             provenance = json.loads((folder / "provenance.json").read_text())
         except PermissionError:
             raise ValueError(f"a file of {folder} cannot be read: permission denied") from None
         except Exception as error:  # noqa: BLE001  # whatever the readers of damaged files raise
             raise ValueError(f"{folder} holds a damaged file: {str(error).splitlines()[0]}") from None
-        if lacking := [c for c in ("sum_signed_error", "volume") if c not in frame]:
+        if lacking := [c for c in ("sum_signed_error", "volume", "sum_noise") if c not in tables[0]]:
             raise ValueError(f"{folder} was written by an older apscope, without the column {lacking[0]}; replay the trace again")
         # Parquet gives text a dtype of its own; in memory it is object, read back or not.
-        for table in (frame, histograms):
+        for table in tables:
             for name in [c for c in TEXT_COLUMNS + ["kind"] if c in table]:
                 table[name] = table[name].astype(object)
-        return Results(frame, histograms, provenance)
+        frame, histograms, noise = tables
+        return Results(frame, histograms, provenance, noise)
 
 
 def _arrow(table: pd.DataFrame | Columns) -> pa.Table:
@@ -276,7 +302,7 @@ def _arrow(table: pd.DataFrame | Columns) -> pa.Table:
 
 
 def in_order(frame: pd.DataFrame, provenance: dict[str, Any]) -> pd.DataFrame:
-    """Rows of a table of results or histograms in the order in which one whole run writes them."""
+    """Rows of a table of results, histograms or noise in the order in which one whole run writes them."""
     tensor = np.empty(len(frame), np.int64)
     for trace in provenance["traces"]:
         rows = (frame["trace"] == trace["name"]).to_numpy()
@@ -296,9 +322,10 @@ def _concatenate(parts: list[Results], provenance: dict[str, Any]) -> Results:
     """Rows of several results, in the order in which one run would have written them."""
     import pandas as pd
 
-    frame = pd.concat([p.frame for p in parts], ignore_index=True)
-    histograms = pd.concat([p.histograms for p in parts], ignore_index=True)
-    return Results(in_order(frame, provenance), in_order(histograms, provenance), provenance)
+    frame, histograms, noise = (
+        in_order(pd.concat([getattr(p, name) for p in parts], ignore_index=True), provenance) for name in ("frame", "histograms", "noise")
+    )
+    return Results(frame, histograms, provenance, noise)
 
 
 def merge(results: list[Results | str | os.PathLike[str]]) -> Results:

@@ -1,7 +1,8 @@
 """Which scheme loses least on recorded gradients: one row a scheme and topology, ranked.
 
-What ranks is the mean over the steps of the step's NMSE: pooled over everything, the largest layers and
-steps would hide what happens to all others. docs/definitions.md, section 14.
+What ranks is the typical block's error over the noise of the batch, and where that is not known (one worker) the mean
+over the steps of the step's NMSE: pooled over everything, the largest layers and steps would hide what happens to all
+others. docs/definitions.md, sections 14 and 16.
 """
 
 from __future__ import annotations
@@ -14,19 +15,35 @@ import pandas as pd
 from .._arrays.float_environment import guarded
 from .._schemes.scheme import as_scheme
 from ..cost import Network, step_time
-from .pooling import coded, compared_rows, frame_of, groups, headline_topology, is_own, losses, numbers, pool, quotient, total
+from .pooling import (
+    coded,
+    compared_rows,
+    frame_of,
+    groups,
+    headline_topology,
+    is_own,
+    losses,
+    numbers,
+    over_noise,
+    pool,
+    pooled_over_noise,
+    quotient,
+    total,
+)
 
 __all__ = ["COLUMNS", "family_of", "headline", "ranked", "summary"]
 
 #: Of `summary`, in this order.
 COLUMNS = (
-    "trace", "scheme", "family", "format", "topology", "step_nmse", "layer_cosine", "worst_nmse", "worst_layer", "worst_step", "nmse",
+    "trace", "scheme", "family", "format", "topology", "error_over_noise", "pooled_error_over_noise", "step_nmse", "layer_cosine", "worst_nmse", "worst_layer", "worst_step", "nmse",
     "relative_bias", "expected_variance", "underflow_wire", "underflow_reduced", "volume", "time", "speedup", "skipped", "overflowed",
 )  # fmt: skip
 
 
 @guarded
-def summary(results: Any, *, network: Network | None = None, elements: float | None = 25.6e6) -> pd.DataFrame:
+def summary(
+    results: Any, *, network: Network | None = None, elements: float | None = 25.6e6, batch_factor: float = 1.0
+) -> pd.DataFrame:
     """One row a trace, scheme and topology, the scheme that lost least first.
 
     Parameters
@@ -38,14 +55,20 @@ def summary(results: Any, *, network: Network | None = None, elements: float | N
     elements : float, optional
         Parameters of the model that they are for, its tensors those of the trace but all larger by one factor;
         None: as recorded.
+    batch_factor : float
+        The noise is that of a batch so many times as large as the recorded one: it falls by this factor.
 
     Returns
     -------
     DataFrame
-        `COLUMNS`; sorted by trace, then schemes without overflow first, then by ``step_nmse``. Topologies as
+        `COLUMNS`; sorted by trace, then schemes without overflow first, then by ``error_over_noise``, then by
+        ``step_nmse``. Topologies as
         replayed, ``exact`` (no sum is rounded: what the wire alone loses) among them, a reduction of the scheme's
         own, or "" (the wire) for traces without reduced rows.
 
+        - ``error_over_noise``: the typical block's squared error over the noise of the batch: the geometric mean over
+          blocks of 32 elements, layers and steps. ``inf`` with overflow, NaN where the noise is not known.
+        - ``pooled_error_over_noise``: mean over the steps of the step's squared error over its noise.
         - ``step_nmse``: mean over the steps of the step's NMSE, its squared errors over its squared references, all
           layers. 1 where a scheme skipped the step, at least 1 where something overflowed. Steps whose reference is
           zero everywhere are left out.
@@ -64,8 +87,10 @@ def summary(results: Any, *, network: Network | None = None, elements: float | N
     Raises
     ------
     ValueError
-        No parameters.
+        No parameters; `batch_factor` is not a positive number.
     """
+    if not 0 < batch_factor < float("inf"):
+        raise ValueError(f"batch_factor={batch_factor} is not a positive number, such as 4")
     frame = coded(frame_of(results).reset_index(drop=True))
     rows = compared_rows(frame)
     key = ["trace", "scheme", "topology"]
@@ -74,7 +99,9 @@ def summary(results: Any, *, network: Network | None = None, elements: float | N
     lost, owner, count = losses(rows), group[step_first], len(first)
     out = rows[key].iloc[first].astype(object).reset_index(drop=True)
 
-    of_step = {name: total(lost[name], step, len(owner)) for name in ("error", "reference", "overflow", "skipped")}
+    of_step = {name: total(lost[name], step, len(owner)) for name in ("error", "reference", "overflow", "skipped", "noise")}
+    out["error_over_noise"] = over_noise(lost, group, count) * batch_factor
+    out["pooled_error_over_noise"] = _mean(*pooled_over_noise(of_step), owner, count) * batch_factor
     out["step_nmse"] = _mean(*step_losses(of_step), owner, count)
     out["layer_cosine"] = _mean(*cosines(rows, lost), group, count)
     worst, at = _largest(*step_losses(lost), group, count)
@@ -101,7 +128,7 @@ def summary(results: Any, *, network: Network | None = None, elements: float | N
     families = {spec: family_of(spec) for spec in out["scheme"].unique()}
     out["family"] = [families[spec] for spec in out["scheme"]]
     out["format"] = _formats(rows, group, first)
-    order = np.lexsort([out["step_nmse"], out["overflowed"] > 0, pd.factorize(out["trace"])[0]])
+    order = np.lexsort([out["step_nmse"], out["error_over_noise"], out["overflowed"] > 0, pd.factorize(out["trace"])[0]])
     return out.iloc[order].reset_index(drop=True)[list(COLUMNS)]
 
 

@@ -38,7 +38,9 @@ struct ReplayOptions {
 /// One scheme with one reduction order: docs/definitions.md, section 14. NaN where a scheme needs what the trace lacks.
 struct SummaryRow {
     std::string scheme, family, format, topology;
-    double step_nmse = 0;       ///< mean over the steps of the step's NMSE: what ranks
+    double error_over_noise = 0;  ///< typical block's squared error over the noise of the batch: what ranks; NaN for one worker
+    double pooled_error_over_noise = 0;  ///< mean over the steps of the step's squared error over its noise
+    double step_nmse = 0;       ///< mean over the steps of the step's NMSE: what ranks where the noise is not known
     double layer_cosine = 0;    ///< mean over layers and steps
     double worst_nmse = 0;      ///< the largest NMSE of one layer at one step
     std::string worst_layer;    ///< where that is, and when; empty without one
@@ -87,7 +89,8 @@ public:
     std::vector<std::string> schemes() const;      ///< canonical specs, in the order of the request
     std::vector<std::string> topologies() const;
 
-    /// Which scheme lost least: one row a scheme and topology, ranked: those without overflow first, then by `step_nmse`.
+    /// Which scheme lost least: one row a scheme and topology, ranked: those without overflow first, then by
+    /// `error_over_noise`, then by `step_nmse`.
     std::vector<SummaryRow> summary() const;
 
     struct Data;  // of the library's own

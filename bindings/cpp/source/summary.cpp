@@ -13,6 +13,7 @@
 #include "analysis/statistics/result_row.h"
 #include "bindings/cpp/apscope/replay.h"
 #include "bindings/cpp/source/results_data.h"
+#include "core/fixed_exp2.h"
 #include "emulation/schemes/transport.h"
 
 namespace apscope {
@@ -31,15 +32,25 @@ bool is_own(std::string_view topology) { return std::ranges::find(detail::reduct
 // What a row, or the rows of a step, lost. A skipped row is a gradient of which nothing arrived: y = 0.
 struct Loss {
     double error = 0, reference = 0, overflow = 0, skipped = 0;
+    double noise = 0, log2_over_noise = 0, noise_blocks = 0;  // NaN where nothing is known of the noise
 
     static Loss of(const ResultRow& r) {
-        return {r.skipped ? r.sum_squared_reference : r.sum_squared_error, r.sum_squared_reference, or_zero(r.overflow), r.skipped ? 1.0 : 0.0};
+        return {r.skipped ? r.sum_squared_reference : r.sum_squared_error,
+                r.sum_squared_reference,
+                or_zero(r.overflow),
+                r.skipped ? 1.0 : 0.0,
+                r.sum_noise,
+                r.sum_log2_error_over_noise,
+                or_missing(r.noise_blocks)};
     }
     void add(const Loss& other) {
         error += other.error;
         reference += other.reference;
         overflow += other.overflow;
         skipped += other.skipped;
+        noise += other.noise;
+        log2_over_noise += other.log2_over_noise;
+        noise_blocks += other.noise_blocks;
     }
     bool exists() const { return overflow > 0 || reference != 0; }
     // With overflow at least 1: the sums leave out what is not finite.
@@ -47,6 +58,8 @@ struct Loss {
         const double value = quotient(error, reference);
         return overflow > 0 ? std::fmax(value, 1.0) : value;
     }
+    double pooled_over_noise() const { return overflow > 0 ? std::numeric_limits<double>::infinity() : quotient(error, noise); }
+    double over_noise() const { return detail::fixed_exp2(quotient(log2_over_noise, noise_blocks)); }
     double cosine(const ResultRow& r) const {
         if (r.skipped || overflow > 0) return 0.0;
         return std::isnan(r.cosine) && !std::isnan(error) ? 0.0 : r.cosine;
@@ -118,15 +131,21 @@ public:
     double underflow_rate() const { return quotient(underflow_, nonzero_); }
 
     void write(SummaryRow& out, const Results::Data& data) const {
-        double total = 0.0;
-        int count = 0;
+        double total = 0.0, pooled = 0.0;
+        int count = 0, noisy = 0;
         for (const Loss& step : steps_) {
             out.skipped += step.skipped > 0;
             out.overflowed += step.overflow > 0;
+            if (step.noise != 0.0) {
+                pooled += step.pooled_over_noise();
+                ++noisy;
+            }
             if (!step.exists()) continue;
             total += step.nmse();
             ++count;
         }
+        out.error_over_noise = whole_.over_noise();
+        out.pooled_error_over_noise = quotient(pooled, noisy);
         out.step_nmse = quotient(total, count);
         out.layer_cosine = quotient(cosines_, static_cast<double>(rows_));
         out.worst_nmse = missing;
@@ -188,8 +207,10 @@ std::vector<SummaryRow> summarize(const Results::Data& data) {
     for (std::size_t i = 0; i < sums.size(); ++i) sums[i].write(summary[i], data);
     std::ranges::stable_sort(summary, [](const SummaryRow& a, const SummaryRow& b) {
         if ((a.overflowed > 0) != (b.overflowed > 0)) return b.overflowed > 0;
-        if (std::isnan(a.step_nmse) || std::isnan(b.step_nmse)) return !std::isnan(a.step_nmse) && std::isnan(b.step_nmse);
-        return a.step_nmse < b.step_nmse;
+        const auto before = [](double x, double y) { return x < y || (!std::isnan(x) && std::isnan(y)); };
+        if (before(a.error_over_noise, b.error_over_noise)) return true;
+        if (before(b.error_over_noise, a.error_over_noise)) return false;
+        return before(a.step_nmse, b.step_nmse);
     });
     return summary;
 }

@@ -38,9 +38,10 @@ ReplayOptions asked(const Trace& trace, const std::vector<const char*>& schemes,
 class CountedRows : public RowDevice {
 public:
     explicit CountedRows(HostRows& rows) : rows_(rows) {}
-    std::vector<RowTotals> run(std::span<const std::span<const float>> gradients, double divisor, std::span<const RowTask> tasks) override {
+    std::vector<RowTotals> run(std::span<const std::span<const float>> gradients, double divisor, std::span<const double> noise,
+                               std::span<const RowTask> tasks) override {
         tasks_ += tasks.size();
-        return rows_.run(gradients, divisor, tasks);
+        return rows_.run(gradients, divisor, noise, tasks);
     }
     std::size_t tasks() const { return tasks_; }
 
@@ -231,7 +232,7 @@ TEST_F(CudaReplay, FastRoundingsAndSumsServeWhereTheyDoOnTheCpu) {
     // Whether a task says so: e4m3 at a power of two adds in fp32, at another scale by the rule.
     class Noted : public RowDevice {
     public:
-        std::vector<RowTotals> run(std::span<const std::span<const float>>, double, std::span<const RowTask> tasks) override {
+        std::vector<RowTotals> run(std::span<const std::span<const float>>, double, std::span<const double>, std::span<const RowTask> tasks) override {
             for (const RowTask& task : tasks) found.push_back(std::to_string(task.narrow.has_value()) + std::to_string(task.step.has_value()));
             throw std::runtime_error("noted");
         }

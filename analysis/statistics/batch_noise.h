@@ -1,0 +1,93 @@
+// The noise of the batch, and errors in its unit (docs/definitions.md, section 16). Workers draw their batches by
+// themselves, so how far their gradients lie apart says how far their mean lies from that of all data.
+//
+//      noise block   32 consecutive elements, counted from the start of the tensor; the last is shorter
+//      D[w]          sum over the block of (g[w] - m)^2, m the mean of the workers, in fp64
+//      N             sum of D / (W (W - 1)): the variance of m; of a sum of gradients W^2 times that
+//      q             max(E / N, 2^-30), E the sum over the block of the squared error of a result
+//
+// Sums of a noise block: element i adds to lane i mod 16 in order of i; lanes join as in core/fixed_shape_sum.h.
+// Sums of log2 q need no libm: exponents add up as integers, and significands are multiplied.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/bits.h"
+#include "core/fixed_log2.h"
+#include "core/fixed_shape_sum.h"
+
+namespace apscope::detail {
+
+inline constexpr std::size_t noise_block = 32;
+inline constexpr std::size_t noise_blocks_a_sum = sum_block / noise_block;
+APSCOPE_HD std::size_t noise_blocks_of(std::size_t elements) { return (elements + noise_block - 1) / noise_block; }
+
+// The product of ratios, as it is before the logarithm. Significands of 128 ratios multiply to less than 2^128.
+struct RatioProduct {
+    double significand = 1.0;
+    std::int64_t exponent = 0;
+    std::uint64_t blocks = 0;
+};
+
+// Of at most 128 noise blocks with N > 0: block b multiplies lane b mod 16, in order of b; lanes join as those of sums do.
+APSCOPE_HD RatioProduct product_of_ratios(const double* errors, const double* noise, std::size_t count) {
+    double lane[sum_lanes];
+    for (double& l : lane) l = 1.0;
+    RatioProduct product;
+    for (std::size_t b = 0; b < count; ++b) {
+        if (!(noise[b] > 0.0)) continue;
+        const double ratio = errors[b] / noise[b], q = ratio > 0x1p-30 ? ratio : 0x1p-30;
+        const std::uint64_t bits = bits_cast<std::uint64_t>(q);
+        lane[b % sum_lanes] *= bits_cast<double>((bits & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1023} << 52);
+        product.exponent += static_cast<std::int64_t>(bits >> 52) - 1023;
+        ++product.blocks;
+    }
+    for (std::size_t width = sum_lanes / 2; width > 0; width /= 2) {
+        for (std::size_t j = 0; j < width; ++j) lane[j] *= lane[j + width];
+    }
+    product.significand = lane[0];
+    return product;
+}
+
+// What results add up of it, block of 4096 elements after block.
+struct OverNoise {
+    double sum_log2 = 0.0;     // of q
+    std::uint64_t blocks = 0;  // with noise
+
+    void add(const RatioProduct& product) {
+        if (product.blocks == 0) return;
+        sum_log2 += static_cast<double>(product.exponent) + fixed_log2(product.significand);
+        blocks += product.blocks;
+    }
+    // Of one block of 4096 elements. Pairs that are not both finite have no error.
+    void add(std::span<const double> reference, std::span<const double> result, std::span<const double> noise);
+    // The same of a result that is 0 everywhere.
+    void add_lost(std::span<const double> reference, std::span<const double> noise);
+    void merge(const OverNoise& next) {
+        sum_log2 += next.sum_log2;
+        blocks += next.blocks;
+    }
+};
+
+// Of one tensor at one step, in the unit of the squared reference. Elements of which a worker's gradient is not finite
+// have no noise. Empty for fewer than two workers.
+struct BatchNoise {
+    std::vector<double> blocks;     // N of every noise block
+    double sum = 0.0;               // of N
+    double squared_reference = 0.0;  // the sum of R^2, R the sum or the mean of the gradients
+    std::uint64_t noisy_blocks = 0;  // with N > 0
+    // For the jackknife: the same without worker w, N still that of a mean over all W. Empty for W = 2.
+    std::vector<double> sum_without;   // sum of N without w
+    std::vector<double> log2_without;  // sum over the noisy blocks of log2 of N without w over N, not below -30
+};
+// Of the noise blocks of elements first .. first + count - 1, which begin one; empty where nothing is known of it.
+inline std::span<const double> noise_of(const BatchNoise* noise, std::size_t first, std::size_t count) {
+    if (noise == nullptr || noise->blocks.empty()) return {};
+    return std::span(noise->blocks).subspan(first / noise_block, noise_blocks_of(count));
+}
+BatchNoise batch_noise(std::span<const std::span<const float>> gradients, bool divide);
+
+}  // namespace apscope::detail
