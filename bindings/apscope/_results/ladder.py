@@ -1,0 +1,216 @@
+"""The ladder of scales: one rule and rounding under ever finer scales, from one for all steps to one for 16 elements.
+
+What a finer scale buys is the quotient of two rungs that differ in nothing else; docs/definitions.md, section 17.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from .._arrays.float_environment import guarded
+from .._arrays.inputs import as_format
+from .._schemes.scheme import as_scheme
+from .intervals import student_t
+from .pooling import coded, compared_rows, frame_of, groups, headline_topology, losses, numbers, over_noise, quotient, total
+from .summary import COLUMNS as SUMMARY_COLUMNS
+from .summary import step_losses, summary
+
+__all__ = ["COLUMNS", "FORMATS", "RULES", "RUNGS", "Rung", "ladder", "ladder_schemes"]
+
+
+class Rung(NamedTuple):
+    """One step of the ladder."""
+
+    name: str
+    spec: str  # of its scheme, with the places format and rule
+    finer_than: str | None  # the rung that it is compared with, from which it differs in one thing
+    meaning: str
+
+
+#: From the coarsest scale to the finest.
+RUNGS = (
+    Rung("constant", "loss_scaling:{format},scale=best,rule={rule}", None, "one scale for all steps, the best in hindsight"),
+    Rung("GradScaler", "dynamic_loss_scaling:{format}", None, "torch's loss scale as it is: doubles, halves and skips by a rule of its own"),
+    Rung("step", "aps:{format},rule={rule},unit=model", "constant", "one scale a step for all layers"),
+    Rung("step, delayed", "aps:{format},rule={rule},unit=model,delay=1", "step", "the scale of the step before"),
+    Rung("bucket", "aps:{format},rule={rule},unit=bucket:25MB", "step", "one scale a bucket of DDP"),
+    Rung("layer", "aps:{format},rule={rule}", "step", "one scale a layer and step: APS"),
+    Rung("row", "aps:{format},rule={rule},unit=row", "layer", "one scale a row of a matrix"),
+    Rung("1024", "aps:{format},rule={rule},unit=1024", "layer", "one scale for 1,024 elements"),
+    Rung("32", "aps:{format},rule={rule},unit=32", "1024", "one scale for 32 elements"),
+    Rung("16", "aps:{format},rule={rule},unit=16", "32", "one scale for 16 elements"),
+)
+
+#: Of `ladder`: hardware's two, and what fewer exponent bits give.
+FORMATS = ("e5m2", "e4m3fn", "e3m4", "e2m5", "e3m0")
+
+#: Of a scale: docs/definitions.md, section 8.
+RULES = ("tight", "ceil")
+
+#: Of `ladder`, in this order.
+COLUMNS = (
+    "trace", "format", "rung", "finer_than", "factor", "factor_low", "factor_high",
+    *(c for c in SUMMARY_COLUMNS if c not in ("trace", "format", "family", "scheme", "topology")), "steps", "scheme", "topology",
+)  # fmt: skip
+
+
+def ladder_schemes(formats: Iterable[Any] = FORMATS, rule: str = "tight") -> dict[tuple[str, str], str]:
+    """The scheme of every format and rung, by (format, rung); formats as their schemes print them.
+
+    Raises
+    ------
+    ValueError
+        No such format or rule; no format.
+    """
+    if rule not in RULES:
+        raise ValueError(f"unknown rule '{rule}'; use one of {', '.join(RULES)}")
+    found = {}
+    for given in [formats] if isinstance(formats, str) else formats:
+        name = given if isinstance(given, str) else as_format(given).name
+        for rung in RUNGS:
+            scheme = as_scheme(rung.spec.format(format=name, rule=rule))
+            found[scheme.format, rung.name] = scheme.spec
+    if not found:
+        raise ValueError("there is no format to make a ladder of; give at least one, such as e3m4")
+    return found
+
+
+@guarded
+def ladder(
+    results: Any,
+    formats: Iterable[Any] | None = None,
+    *,
+    rule: str = "tight",
+    topology: str | None = None,
+    batch_factor: float = 1.0,
+    progress: bool = False,
+    threads: int = 0,
+) -> pd.DataFrame:
+    """What finer scaling buys: the error of every rung of the ladder of scales, and its quotient to a coarser one's.
+
+    Parameters
+    ----------
+    results : Results, DataFrame, Trace or path
+        A RESULTS table, of which the rungs that it holds are taken; or a trace, which is replayed through all of them.
+    formats : sequence of formats, optional
+        By default `FORMATS` of a trace, and of results all that they hold.
+    rule : {"tight", "ceil"}
+        Of every rung's scale: the largest that fits, or APS's own.
+    topology : str, optional
+        The order of the additions; by default ``ring`` of a trace, and of results the first replayed.
+    batch_factor : float
+        The noise is that of a batch so many times as large as the recorded one.
+    progress : bool
+        Whether a replay shows a bar.
+    threads : int
+        Of a replay; 0: all of the machine's.
+
+    Returns
+    -------
+    DataFrame
+        `COLUMNS`: one row a trace, format and rung, in that order, with the columns of `Results.summary`, the number of steps, and
+
+        - ``finer_than``: the rung that differs in nothing but its coarser scales, empty where there is none;
+        - ``factor``: how many times as large that rung's error is, in a typical block: the quotient of the two
+          ``error_over_noise``, in which the noise cancels. Of a trace whose noise is not known (one worker), the geometric mean over the
+          steps of the quotient of their NMSE;
+        - ``factor_low``, ``factor_high``: its interval of 95 %, the steps taken as independent draws (Student's t of the steps'
+          logarithms); NaN with one step.
+
+    Raises
+    ------
+    ValueError
+        Results that hold no rung; an unknown format, rule, topology; a `batch_factor` that is not positive.
+    """
+    from .._traces.trace import Trace
+
+    if isinstance(results, Trace):
+        from .._replay.replay import replay
+
+        specs = list(dict.fromkeys(ladder_schemes(FORMATS if formats is None else formats, rule).values()))
+        results = replay(results, specs, topology=topology or "ring", progress=progress, threads=threads)
+    frame = frame_of(results)
+    wanted = _held(frame, formats, rule)
+    topology = topology or headline_topology(frame)
+    frame = frame[frame["scheme"].isin(set(wanted.values()))]
+    kept = frame[(frame["stage"] == "wire") | frame["topology"].isin([topology])]
+    if not (kept["stage"] == "reduced").any() and (frame["stage"] == "reduced").any():
+        held = [t for t in frame["topology"].unique() if t]
+        raise ValueError(f"the results have no topology '{topology}'; use one of {', '.join(held)}")
+    table = summary(results if kept is frame else _like(results, kept), batch_factor=batch_factor).set_index(["trace", "scheme"])
+    steps = _step_logs(kept)
+    rows = []
+    for trace in dict.fromkeys(kept["trace"]):
+        for (name, rung), spec in wanted.items():
+            if (trace, spec) not in table.index:
+                continue
+            coarser = next(r.finer_than for r in RUNGS if r.name == rung)
+            logs = steps[trace, spec]
+            factor = (np.nan,) * 3
+            if coarser is not None and (trace, wanted.get((name, coarser))) in steps:
+                factor = _factor(steps[trace, wanted[name, coarser]], logs)
+            rows.append(
+                dict(table.loc[(trace, spec)])
+                | {"trace": trace, "format": name, "rung": rung, "finer_than": coarser or "", "scheme": spec, "steps": len(logs)}
+                | dict(zip(("factor", "factor_low", "factor_high"), factor))
+            )
+    return pd.DataFrame(rows)[list(COLUMNS)]
+
+
+def _like(results: Any, frame: pd.DataFrame) -> Any:
+    """The same results with these rows alone."""
+    from .results import Results
+
+    if isinstance(results, pd.DataFrame):
+        return frame
+    return Results(frame, results.histograms, results.provenance, results.noise)
+
+
+def _held(frame: pd.DataFrame, formats: Iterable[Any] | None, rule: str) -> dict[tuple[str, str], str]:
+    """The rungs that a table holds."""
+    specs = set(frame["scheme"])
+    if formats is None:
+        names = [n for n in dict.fromkeys(frame["format"]) if _is_float(str(n))]
+        formats = [n for n in names if len(specs & set(ladder_schemes([n], rule).values())) > 1]
+        if not formats:
+            raise ValueError(f"the results hold no two rungs of the ladder with rule={rule}; apscope ladder TRACE replays all of them")
+    wanted = {place: spec for place, spec in ladder_schemes(formats, rule).items() if spec in specs}
+    if not wanted:
+        raise ValueError(f"the results hold no rung of the ladder with rule={rule} in these formats; apscope ladder TRACE replays all of them")
+    return wanted
+
+
+def _is_float(name: str) -> bool:
+    try:
+        as_format(name)
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
+def _step_logs(frame: pd.DataFrame) -> dict[tuple[str, str], pd.Series]:
+    """By (trace, scheme): of every step log2 of its error, in units of the noise where that is known."""
+    rows = compared_rows(coded(frame.reset_index(drop=True)))
+    step, first = groups(rows, ["trace", "scheme", "step"])
+    lost = {name: total(values.astype(float), step, len(first)) for name, values in losses(rows).items()}
+    places = np.arange(len(first))
+    typical = quotient(lost["log2_over_noise"], lost["noise_blocks"])
+    with np.errstate(divide="ignore"):
+        nmse = np.log2(step_losses(lost)[0])
+    of = rows[["trace", "scheme", "step"]].iloc[first].assign(log2=np.where(np.isnan(typical), nmse, typical), place=places)
+    return {pair: part.set_index("step")["log2"].dropna() for pair, part in of.groupby(["trace", "scheme"], sort=False, observed=True)}
+
+
+def _factor(coarse: pd.Series, fine: pd.Series) -> tuple[float, float, float]:
+    """How many times as large the error of the coarser rung is, and its interval over the steps."""
+    with np.errstate(invalid="ignore"):
+        logs = (coarse - fine).dropna().to_numpy()
+    if not len(logs):
+        return np.nan, np.nan, np.nan
+    middle = logs.mean()
+    half = student_t(len(logs) - 1) * logs.std(ddof=1) / np.sqrt(len(logs)) if len(logs) > 1 and np.isfinite(logs).all() else np.nan
+    return float(np.exp2(middle)), float(np.exp2(middle - half)), float(np.exp2(middle + half))
