@@ -10,8 +10,8 @@ Arithmetic, one rounding each
     `add`, `subtract`, `multiply`, `divide`, `sqrt`, `fma`; in a stated order `sum`, `dot`, `matmul`; `plan` (which path serves, and why it is
     exact).
 Traces and replays
-    `open_trace` (to a `Trace`), `replay` (to `Results`: ``summary``, ``compare``, ``pool``), `merge`; `report`, `explore`; `exchange` (one step's
-    gradients through one scheme).
+    `open_trace` (to a `Trace`), `replay` (to `Results`: ``summary``, ``compare``, ``pool``), `merge`; `ladder` (what finer scaling buys);
+    `report`, `explore`; `exchange` (one step's gradients through one scheme).
 Modules
     `schemes` (one class each, lists, `schemes.define`), `hybrid` (mixtures), `cost` (what a step costs, by a model); `record` (making traces),
     `plots`, `studies` (one module a question); `p3109` (IEEE P3109's projections), `conformance` (test vectors for other implementations),
@@ -42,6 +42,7 @@ if _TYPE_CHECKING:
     from ._replay.replay import replay
     from ._report import report
     from ._report.explore import explore
+    from ._results.ladder import ladder
     from ._results.results import Results, merge
     from ._schemes.exchange import exchange
     from ._traces.opening import open_trace
@@ -55,6 +56,7 @@ _LAZY = {
     "explore": "_report.explore",
     "fingerprint": "_formats.fingerprint",
     "identify": "_formats.identify",
+    "ladder": "_results.ladder",
     "merge": "_results.results",
     "open_trace": "_traces.opening",
     "plan": "_arrays.plan",
@@ -91,6 +93,7 @@ __all__ = [
     "fma",
     "hybrid",
     "identify",
+    "ladder",
     "machine",
     "matmul",
     "merge",

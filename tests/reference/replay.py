@@ -111,7 +111,8 @@ def tensor_rows(g, scheme: Scheme, scale: float, key, topologies: list[str], red
     noise = noise_of(g, reduction)
 
     def reduced_row(topology, y):
-        return reduced_row(topology, y) | over_noise(noise, reference, y)
+        row = reduced(reference, y, scale, scheme, divisor) | split(y) | over_noise(noise, reference, y)
+        return {"stage": "reduced", "topology": topology} | row
 
     rows = [{"stage": "wire", "topology": ""} | dict.fromkeys(COLUMNS) | statistics(x, decoded) | extras(x, decoded, codes, scale, scheme)]
     rows[0] |= dict.fromkeys(SPLIT) if saturated is None else wire_split(x, decoded, saturated)

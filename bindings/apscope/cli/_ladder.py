@@ -1,0 +1,100 @@
+"""``apscope ladder TRACE|RESULTS``: what finer scaling buys, and whether it matters."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+import pandas as pd
+
+from .._results.folders import check_readable
+from .._results.ladder import FORMATS, RULES, RUNGS, ladder
+from .._results.results import Results
+from ._table import print_csv, print_table, warn
+
+_EXAMPLE = "example: apscope ladder notebooks/data/digits --formats e4m3,e3m4"
+
+
+def add_parser(verbs: argparse._SubParsersAction) -> None:
+    parser = verbs.add_parser(
+        "ladder", help="what finer scaling buys: the error by rung and format", allow_abbrev=False, epilog=_EXAMPLE,
+        description="Prints the error of every rung of the ladder of scales, from one scale for all steps to one for 16 elements, in units of the "
+        "noise of the batch (1: as large as the noise; of a trace of one worker, the NMSE of a step), and by what factor a finer scale "
+        "lowers it, with an interval of 95 % over the steps. docs/definitions.md, section 17.",
+    )  # fmt: skip
+    parser.add_argument("source", metavar="TRACE|RESULTS", help="a trace, which is replayed through all rungs, or results that hold some")
+    parser.add_argument("--formats", metavar="F,G,...", help=f"by default {','.join(FORMATS)}; of results all that they hold")
+    parser.add_argument("--rule", default="tight", choices=RULES, help="of every scale: the largest that fits (tight), or APS's own (ceil)")
+    parser.add_argument("--topology", metavar="NAME", help="the order of the additions; by default ring, of results the first replayed")
+    parser.add_argument("--steps", metavar="A:B", help="of a trace: recorded step numbers A <= step < B, or a list A,B,C")
+    parser.add_argument("--workers", type=int, metavar="N", help="of a trace: ranks 0..N-1 only")
+    parser.add_argument("--batch-factor", type=float, default=1.0, metavar="K", help="the noise of a batch K times as large")
+    parser.add_argument("--threads", type=int, default=0, metavar="N", help="of a replay; 0: all of the machine's")
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--json", action="store_true", help="print the table as JSON: a list of rows")
+    shape.add_argument("--csv", action="store_true", help="print CSV: all columns, every digit")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    formats = None if args.formats is None else [f for f in args.formats.split(",") if f]
+    options = {"rule": args.rule, "topology": args.topology, "batch_factor": args.batch_factor}
+    folder = check_readable(args.source) if "://" not in args.source else None
+    if folder is not None and (folder / "provenance.json").exists() and not (folder / "manifest.json").exists():
+        if args.steps or args.workers is not None:
+            raise ValueError("--steps and --workers select from a trace; results hold what was replayed")
+        results = Results.open(args.source)
+        warn(results)
+        table = ladder(results, formats, **options)
+    else:
+        from .._replay.replay import replay
+        from .._results.ladder import ladder_schemes
+
+        specs = list(dict.fromkeys(ladder_schemes(FORMATS if formats is None else formats, args.rule).values()))
+        replayed = replay(
+            args.source, specs, topology=args.topology or "ring", steps=args.steps, workers=args.workers, threads=args.threads,
+            progress=sys.stderr.isatty(),
+        )  # fmt: skip
+        warn(replayed)
+        table = ladder(replayed, formats, **options)
+    if args.json:
+        print(json.dumps(json.loads(table.to_json(orient="records")), indent=1))
+    elif args.csv:
+        print_csv(table)
+    else:
+        for trace, part in table.groupby("trace", sort=False):
+            _print(str(trace), part)
+    return 0
+
+
+def _print(trace: str, table: pd.DataFrame) -> None:
+    """Two tables of a trace: errors, and factors; a column a format."""
+    noisy = table["error_over_noise"].notna().any()
+    unit = "typical error over the noise of the batch" if noisy else "NMSE of a step (one worker: the noise of the batch is not known)"
+    topology = table["topology"].iloc[0]
+    formats = list(dict.fromkeys(table["format"]))
+    rungs = [rung for rung in RUNGS if (table["rung"] == rung.name).any()]
+    cell = table.set_index(["rung", "format"])
+    column = "error_over_noise" if noisy else "step_nmse"
+
+    def error(rung: str, name: str) -> str:
+        if (rung, name) not in cell.index:
+            return ""
+        row = cell.loc[(rung, name)]
+        mark = "".join(f" ({row[what]} {word})" for what, word in (("overflowed", "overflow"), ("skipped", "skipped")) if row[what])
+        return f"{row[column]:.2g}{mark}"
+
+    def factor(rung: str, name: str) -> str:
+        row = cell.loc[(rung, name)] if (rung, name) in cell.index else None
+        if row is None or pd.isna(row["factor"]):
+            return ""
+        spread = "" if pd.isna(row["factor_low"]) else f" [{row['factor_low']:.3g}, {row['factor_high']:.3g}]"
+        return f"{row['factor']:.3g}{spread}"
+
+    print(f"{trace}: {unit}, {topology}, {table['steps'].max()} steps")
+    print_table(["one scale per", *formats, ""], [[r.name, *(error(r.name, f) for f in formats), r.meaning] for r in rungs], ["one scale per", ""])
+    print(f"\n{trace}: how many times less the error is than one rung up, 95 % interval over the steps")
+    steps = [r for r in rungs if any(factor(r.name, f) for f in formats)]
+    print_table(["from -> to", *formats], [[f"{r.finer_than} -> {r.name}", *(factor(r.name, f) for f in formats)] for r in steps], ["from -> to"])
+    print()
