@@ -1,10 +1,10 @@
-"""The quantile that intervals of 95 % need."""
+"""What intervals of 95 % need: a quantile, and the bias of a logarithm."""
 
 from __future__ import annotations
 
 import math
 
-__all__ = ["student_t"]
+__all__ = ["bias_of_log_variance", "log_bias", "student_t"]
 
 #: The normal distribution's quantile at 0.975.
 _NORMAL = 1.959963984540054
@@ -34,3 +34,44 @@ def student_t(freedom: float) -> float:
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
     return z + sum(term / freedom ** (k + 1) for k, term in enumerate(g))
+
+
+def log_bias(freedom: float) -> float:
+    """E[log(v / sigma^2)] of a variance v estimated with so many degrees of freedom from normal draws: digamma(f / 2) - log(f / 2), below 0."""
+    x, shifted = freedom / 2, 0.0
+    while x < 6:
+        shifted -= 1 / x
+        x += 1
+    f = 1 / (x * x)
+    # The asymptotic series of digamma (Abramowitz and Stegun, 6.3.18), less log x.
+    return shifted + math.log(x / (freedom / 2)) - 0.5 / x - f * (1 / 12 - f * (1 / 120 - f * (1 / 252 - f * (1 / 240 - f / 132))))
+
+
+def bias_of_log_variance(change: float, workers: int) -> float:
+    """What to take off the mean log of estimated variances, from how that mean changes where one of the workers is left out.
+
+    Let d be the effective number of independent directions of a variance, estimated from W workers with (W - 1) d degrees of freedom. Then
+    `change` = log_bias((W - 2) d) - log_bias((W - 1) d), which is solved for d; the bias is log_bias((W - 1) d).
+
+    Parameters
+    ----------
+    change : float
+        Mean over the variances and the workers of the natural log of the variance without a worker over that with all.
+    workers : int
+        W, at least 3.
+
+    Returns
+    -------
+    float
+        At most 0; 0 where `change` is not below 0.
+    """
+    if not change < 0:
+        return 0.0
+    low, high = 1e-2, 1e9
+    for _ in range(80):  # bisection in log d
+        middle = math.sqrt(low * high)
+        if log_bias((workers - 2) * middle) - log_bias((workers - 1) * middle) < change:
+            low = middle
+        else:
+            high = middle
+    return log_bias((workers - 1) * low)

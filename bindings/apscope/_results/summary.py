@@ -15,6 +15,7 @@ import pandas as pd
 from .._arrays.float_environment import guarded
 from .._schemes.scheme import as_scheme
 from ..cost import Network, step_time
+from .noise import noise_of, pooled_interval, typical_interval
 from .pooling import (
     coded,
     compared_rows,
@@ -35,7 +36,9 @@ __all__ = ["COLUMNS", "family_of", "headline", "ranked", "summary"]
 
 #: Of `summary`, in this order.
 COLUMNS = (
-    "trace", "scheme", "family", "format", "topology", "error_over_noise", "pooled_error_over_noise", "step_nmse", "layer_cosine", "worst_nmse", "worst_layer", "worst_step", "nmse",
+    "trace", "scheme", "family", "format", "topology", "error_over_noise", "error_over_noise_low",
+    "error_over_noise_high", "pooled_error_over_noise", "pooled_error_over_noise_low", "pooled_error_over_noise_high", "step_nmse",
+    "layer_cosine", "worst_nmse", "worst_layer", "worst_step", "nmse",
     "relative_bias", "expected_variance", "underflow_wire", "underflow_reduced", "volume", "time", "speedup", "skipped", "overflowed",
 )  # fmt: skip
 
@@ -69,6 +72,8 @@ def summary(
         - ``error_over_noise``: the typical block's squared error over the noise of the batch: the geometric mean over
           blocks of 32 elements, layers and steps. ``inf`` with overflow, NaN where the noise is not known.
         - ``pooled_error_over_noise``: mean over the steps of the step's squared error over its noise.
+        - ``..._low``, ``..._high``: intervals of 95 % of both, for the noise is estimated from the workers; the error counts as it is. NaN
+          of fewer than three workers, and of a bare table of rows.
         - ``step_nmse``: mean over the steps of the step's NMSE, its squared errors over its squared references, all
           layers. 1 where a scheme skipped the step, at least 1 where something overflowed. Steps whose reference is
           zero everywhere are left out.
@@ -101,7 +106,10 @@ def summary(
 
     of_step = {name: total(lost[name], step, len(owner)) for name in ("error", "reference", "overflow", "skipped", "noise")}
     out["error_over_noise"] = over_noise(lost, group, count) * batch_factor
-    out["pooled_error_over_noise"] = _mean(*pooled_over_noise(of_step), owner, count) * batch_factor
+    pooled_steps, noisy = pooled_over_noise(of_step)
+    out["pooled_error_over_noise"] = _mean(pooled_steps, noisy, owner, count) * batch_factor
+    of_ratio = pd.Series(pooled_steps[noisy], numbers(rows, "step")[step_first][noisy])
+    _add_intervals(out, noise_of(results), [of_ratio[owner[noisy] == i] for i in range(count)], batch_factor)
     out["step_nmse"] = _mean(*step_losses(of_step), owner, count)
     out["layer_cosine"] = _mean(*cosines(rows, lost), group, count)
     worst, at = _largest(*step_losses(lost), group, count)
@@ -130,6 +138,16 @@ def summary(
     out["format"] = _formats(rows, group, first)
     order = np.lexsort([out["step_nmse"], out["error_over_noise"], out["overflowed"] > 0, pd.factorize(out["trace"])[0]])
     return out.iloc[order].reset_index(drop=True)[list(COLUMNS)]
+
+
+def _add_intervals(out: pd.DataFrame, noise: pd.DataFrame | None, ratios: list[pd.Series], batch_factor: float) -> None:
+    """The ends of the intervals; `ratios`: of every row of `out` the squared error over the noise, by step."""
+    of_trace = {} if noise is None else dict(list(noise.groupby("trace", sort=False)))
+    typical = {trace: typical_interval(of_trace.get(trace)) for trace in out["trace"].unique()}
+    pooled = [pooled_interval(of_trace.get(trace), ratio) for trace, ratio in zip(out["trace"], ratios)]
+    for end, name in enumerate(("low", "high")):
+        out[f"error_over_noise_{name}"] = out["error_over_noise"] * [typical[trace][end] for trace in out["trace"]]
+        out[f"pooled_error_over_noise_{name}"] = np.array([ends[end] for ends in pooled]) * batch_factor
 
 
 def headline(table: pd.DataFrame, topology: str) -> pd.DataFrame:
