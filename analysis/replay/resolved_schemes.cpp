@@ -33,6 +33,7 @@ std::vector<ResolvedScheme> resolve_policies(std::span<const Scheme> schemes, co
 
 SelectionInput seen_by(const ResolvedScheme& resolved, const SelectionInput& input) {
     SelectionInput seen = input;
+    seen.served = resolved.serves;
     for (std::size_t item = 0; item < seen.statistics.size(); ++item) {
         if (!resolved.serves_item(item)) seen.statistics[item] = {0.0, 0, input.statistics[item].elements};
     }

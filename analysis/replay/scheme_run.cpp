@@ -299,8 +299,9 @@ std::vector<ResultRow> SchemeRun::rows() const {
         sums.push_back(r.sums);
         if (decision_.skipped) sums.back().statistics = reduced_[0].sums.statistics;
     }
+    const std::uint64_t side_bits = decision_.side_bits.value_or(scheme_.side_bits);
     const SentItem sent{scheme_.transport, item_.elements,     item_.workers,    payload_bits(scheme_.grid, item_.elements),
-                        scheme_.side_bits, decision_.exponent, decision_.skipped};
+                        side_bits,         decision_.exponent, decision_.skipped};
     return make_rows(sent, sums);
 }
 

@@ -213,7 +213,7 @@ void bind_exchange(apscope::python::Module& m, const std::shared_ptr<MadeSchemes
           [made](const std::string& name, const std::string& base, const py::dict& parts, std::optional<bool> keeps_state, bool compares_intended,
                  int bits, const std::string& grid) {
         Scheme scheme = parse_scheme(base, made.get());
-        TensorScheme tensor = as_tensor_scheme(scheme);
+        TensorScheme tensor = inner_tensor_scheme(scheme);
         set_parts(tensor, parts, bits);
         if (keeps_state) tensor.keeps_state = *keeps_state;
         tensor.compares_intended = tensor.compares_intended || compares_intended;

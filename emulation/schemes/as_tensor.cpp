@@ -98,4 +98,13 @@ TensorScheme as_tensor_scheme(const Scheme& scheme) {
     return as_tensor_scheme(std::get<FloatScheme>(scheme.kind));
 }
 
+TensorScheme inner_tensor_scheme(const Scheme& scheme) {
+    if (const auto* f = std::get_if<FloatScheme>(&scheme.kind); f != nullptr && f->joins_tensors) {
+        throw std::invalid_argument("scheme '" + scheme.spec +
+                                    "' has one scale for several tensors of a step, of which a scheme around it "
+                                    "sees one at a time; use a scheme that scales each tensor by itself");
+    }
+    return as_tensor_scheme(scheme);
+}
+
 }  // namespace apscope::detail

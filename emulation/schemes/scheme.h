@@ -67,13 +67,16 @@ struct SelectionInput {
     std::vector<AgreedStatistics> statistics;
     std::vector<std::string> names;          // of the tensors: what a state speaks of
     std::vector<std::int64_t> step_numbers;
+    std::vector<char> served = {};           // per item, where a policy gives some to other schemes: those count as zeros
     const AgreedStatistics& at(std::size_t step, std::size_t tensor) const { return statistics[step * tensors + tensor]; }
+    bool serves(std::size_t step, std::size_t tensor) const { return served.empty() || served[step * tensors + tensor] != 0; }
 };
 
 struct Decision {
     double scale = 1.0;           // an fp32 number or a power of two
     std::optional<int> exponent;  // s if scale = 2^s
     bool skipped = false;         // the step is dropped
+    std::optional<std::uint64_t> side_bits;  // of this tensor, where they are not the scheme's for every one
 };
 Decision power_of_two(int exponent);
 Decision scale_of(double scale);  // finds the exponent if there is one
@@ -93,6 +96,7 @@ struct FloatScheme {
     Transport transport;          // of the codes
     bool wants_sums = false;      // of AgreedStatistics
     bool keeps_state = false;     // select() remembers something from step to step
+    bool joins_tensors = false;   // a scale of select() serves several tensors of a step
 };
 
 using SchemeKind = std::variant<FloatScheme, TensorScheme, Policy>;

@@ -11,7 +11,7 @@ from .casts import Limits, as_float
 from .formats import FORMATS
 from .random_words import replay_key
 from .rounding import Format
-from .schemes import Scheme, encode_floats, qsgd_decoded, scales
+from .schemes import Scheme, encode_floats, qsgd_decoded, scales, units
 from .statistics import SPLIT, max_ulp, of_the_reference, reduced_split, statistics, wire_split
 from .topologies import rank_order_sum, reduce
 from .traffic import volumes
@@ -61,12 +61,13 @@ def replay(gradients, spec: str, topologies: list[str], reduction: str = "mean",
     scheme, rows = Scheme.parse(spec), []
     plan = scales(scheme, gradients)
     for step, tensors in gradients.items():
+        paying = {unit[0] for unit in units(scheme, tensors)}
         for name, g in tensors.items():
             scale, skipped = plan[step, name]
             x = g.astype(np.float64)
             reference = rank_order_sum(x)[None] / (len(x) if reduction == "mean" else 1)
             for row in tensor_rows(g, scheme, scale, replay_key(seed, name, step), topologies, reduction):
-                row = with_volumes(row, scheme, *g.shape)
+                row = with_volumes(row if name in paying else row | {"side_bits": 0}, scheme, *g.shape)
                 kept = (
                     {k: v for k, v in row.items() if k in UNTOUCHED} | of_the_reference(x if row["stage"] == "wire" else reference)
                     if skipped

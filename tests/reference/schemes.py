@@ -22,7 +22,7 @@ KEYS = {
     "none": FLOAT_KEYS,
     "loss_scaling": FLOAT_KEYS | {"scale": "1024", "headroom": "workers", "rule": "ceil"},
     "dynamic_loss_scaling": FLOAT_KEYS | {"init": "auto", "growth": "2", "backoff": "0.5", "growth_interval": "2000"},
-    "aps": FLOAT_KEYS | {"headroom": "workers", "rule": "ceil"},
+    "aps": FLOAT_KEYS | {"headroom": "workers", "rule": "ceil", "unit": "tensor", "frozen": "0", "delay": "0"},
     "stochastic": FLOAT_KEYS | {"rounding": "stochastic"},
     "qsgd": {"levels": "7", "bucket": "512", "random_bits": "32"},
     "random_k": {"keep": "0.01", "scale": "true"},
@@ -115,6 +115,48 @@ def step_overflows(tensors: list[np.ndarray], scale: float, scheme: Scheme) -> b
     return False
 
 
+def bytes_of(size: str) -> int:
+    """25MB, 512KB, 2GB (powers of 1024) or bytes."""
+    power = {"KB": 1, "MB": 2, "GB": 3}.get(size[-2:], 0)
+    return int(size[:-2] if power else size) * 1024**power
+
+
+def units(scheme: Scheme, tensors: dict[str, np.ndarray]) -> list[list[str]]:
+    """The tensors (W, n) that share a scale, from the last to the first, as gradients come: the first of each pays for it."""
+    order, unit = list(tensors)[::-1], scheme.keys.get("unit", "tensor")
+    if unit == "model":
+        return [order]
+    if not unit.startswith("bucket:"):
+        return [[name] for name in order]
+    buckets, limits, held = [[]], [min(2**20, bytes_of(unit[7:])), bytes_of(unit[7:])], 0
+    for name in order:
+        if held >= limits[len(buckets) > 1]:
+            buckets.append([])
+            held = 0
+        buckets[-1].append(name)
+        held += 4 * tensors[name].shape[1]
+    return buckets
+
+
+@dataclass
+class Shifts:
+    """The shifts of one unit from step to step. Steps of zeros say nothing."""
+
+    frozen: int
+    delay: bool
+    past: list[int] = field(default_factory=list)
+
+    def next(self, own: int, zero: bool) -> int:
+        n = self.frozen
+        for end in range(n, len(self.past) + 1) if n else ():
+            if len(set(self.past[end - n : end])) == 1:
+                return self.past[end - 1]
+        before = self.past[-1] if self.past and self.delay else own
+        if not zero:
+            self.past.append(own)
+        return before
+
+
 def scales(scheme: Scheme, gradients: dict[int, dict[str, np.ndarray]]) -> dict[tuple[int, str], tuple[float, bool]]:
     """(step, tensor) -> (S, skipped)."""
     plan, keys = {}, scheme.keys
@@ -122,6 +164,7 @@ def scales(scheme: Scheme, gradients: dict[int, dict[str, np.ndarray]]) -> dict[
     if scheme.name == "loss_scaling" and keys["scale"] == "best":
         tensors = [g for step in gradients.values() for g in step.values()]
         best = 2.0 ** shift(max(map(amax, tensors)), scheme.f, keys["headroom"], len(tensors[0]), keys["rule"])
+    memory: dict[int, Shifts] = {}
     for step, tensors in gradients.items():
         if scheme.name == "dynamic_loss_scaling":
             skipped, current = step_overflows(list(tensors.values()), float(state), scheme), float(state)
@@ -141,10 +184,13 @@ def scales(scheme: Scheme, gradients: dict[int, dict[str, np.ndarray]]) -> dict[
                     plan[step, name] = best if keys["scale"] == "best" else float(np.float32(keys["scale"])), False
                 case "dynamic_loss_scaling":
                     plan[step, name] = current, skipped
-                case "aps":
-                    plan[step, name] = 2.0 ** shift(amax(g), scheme.f, keys["headroom"], len(g), keys["rule"]), False
                 case "stochastic":
                     plan[step, name] = 2.0 ** shift(amax(g), scheme.f, "one", len(g)), False
+        for i, unit in enumerate(units(scheme, tensors) if scheme.name == "aps" else ()):
+            largest = max(amax(tensors[name]) for name in unit)
+            own = shift(largest, scheme.f, keys["headroom"], len(tensors[unit[0]]), keys["rule"])
+            shifts = memory.setdefault(i, Shifts(int(keys["frozen"]), keys["delay"] == "1"))
+            plan |= dict.fromkeys([(step, name) for name in unit], (2.0 ** shifts.next(own, largest == 0), False))
     return plan
 
 

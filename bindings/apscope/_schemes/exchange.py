@@ -57,7 +57,8 @@ def exchange(
     Parameters
     ----------
     scheme : Scheme or str
-        Any scheme but ``hybrid``, whose branches are schemes of their own.
+        Any scheme but ``hybrid``, whose branches are schemes of their own. One whose scale serves all tensors of a step
+        (``aps`` with ``unit=model`` or ``bucket:SIZE``) takes x for all of them.
     x : array_like of float32, shape (workers, ...)
         One array a worker; elements that are not finite come out as they are. Not changed.
     topology : str

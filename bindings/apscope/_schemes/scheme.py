@@ -192,7 +192,7 @@ def define(
     name : str
         What specs call it, from now on in this process; a second scheme of a name replaces the first.
     base : Scheme or str
-        Whose parts stay where none is given; not a ``hybrid``.
+        Whose parts stay where none is given; not a ``hybrid``, nor ``aps`` with a unit of several tensors.
     compensate : f(step, state, x) -> (workers, n)
         What to send instead of the gradients x.
     forward, inverse : f(step, state, x) -> (workers, m); f(step, state, row) -> (n,)
@@ -221,7 +221,7 @@ def define(
     Raises
     ------
     ValueError
-        A name that a scheme of apscope has, or that specs cannot hold; a hybrid as base.
+        A name that a scheme of apscope has, or that specs cannot hold; a base that decides over several tensors.
 
     Examples
     --------

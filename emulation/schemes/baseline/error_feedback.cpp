@@ -84,7 +84,7 @@ SchemeDefinition error_feedback_definition() {
                                         "' decides over all tensors of a step, which "
                                         "error_feedback does not see; use a scheme that scales each tensor by itself");
         }
-        TensorScheme t = as_tensor_scheme(*arguments.inner);
+        TensorScheme t = inner_tensor_scheme(*arguments.inner);
         if (t.feeds_errors_back) {
             throw std::invalid_argument("scheme '" + arguments.inner->spec +
                                         "' feeds its errors back by itself; use it without error_feedback, or another scheme in it");

@@ -16,7 +16,7 @@ SchemeDefinition residual_definition() {
             .body = SchemeDefinition::Body::scheme,
             .keys = {{"points", "2", "encodings a tensor, at most"}, {"nmse", "0", "stop at this normalised squared error; 0: never"}},
             .build = [](const SchemeArguments& arguments) -> SchemeKind {
-        TensorScheme t = as_tensor_scheme(*arguments.inner);
+        TensorScheme t = inner_tensor_scheme(*arguments.inner);
         if (t.keeps_state || t.compares_intended || t.compensate || t.update || t.decode_sum || (t.reduce && !t.crosses_topologies)) {
             throw std::invalid_argument("scheme '" + arguments.inner->spec +
                                         "' remembers something or reduces in a way of its own; "

@@ -54,7 +54,8 @@ void expect_same(const TensorScheme& blocks, const Case& c, const std::string& n
         for (const auto& row : rows) spans.emplace_back(row);
         const auto key = [&](int draw) { return replay_key(7, "x", number, static_cast<std::uint32_t>(draw)); };
         TrainingStep step;
-        step.shape = {static_cast<std::int64_t>(c.n)};
+        const auto n = static_cast<std::int64_t>(c.n);
+        step.shape = n > 0 && n % 5 == 0 ? std::vector<std::int64_t>{5, n / 5} : std::vector<std::int64_t>{n};
         step.number = number;
         step.index = static_cast<std::size_t>(number);
         step.workers = c.workers;
@@ -109,6 +110,7 @@ constexpr const char* specs[] = {
     "current_scaling:e4m3,agree=local,rounding=stochastic",
     "aps:e4m3,unit=100",
     "aps:e5m2,unit=6000,rounding=stochastic,delay=1",
+    "aps:e5m2,unit=row,hop_rounding=stochastic,frozen=2",
     "fractrain:bits=4/12,epsilon=1",
     "bit_centering:period=2",
     "birder",
@@ -129,6 +131,7 @@ constexpr const char* specs[] = {
     "multipoint:zero=false,points=4,nmse=0.001",
     "residual(sign),points=3,nmse=0.2",
     "residual(aps:e4m3,unit=100)",
+    "error_feedback(aps:e4m3,unit=row)",
     "residual(nvfp4:rounding=ties_to_even)",
     "error_feedback(top_k:keep=0.1)",
     "error_feedback(sign)",

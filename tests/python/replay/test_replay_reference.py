@@ -56,6 +56,9 @@ SCHEMES = [
     "aps:fp32,rounding=stochastic,random_bits=64",
     "aps:e4m3,rounding=stochastic,random_bits=7,accumulate=fp32",
     "aps:e4m3,rounding=stochastic,random_bits=2,accumulate=exact",
+    "aps:e4m3,unit=model",
+    "aps:e5m2,rule=tight,unit=model,rounding=stochastic",
+    "aps:e4m3,unit=bucket:300",
     "stochastic:e4m3",
     "stochastic:e3m0,random_bits=9",
     "qsgd",
@@ -148,6 +151,22 @@ def test_a_scale_that_depends_on_earlier_steps(tmp_path, keys):
     check(trace, gradients, apscope.schemes.Scheme(f"dynamic_loss_scaling:{keys}").spec, ["tree"])
 
 
+@pytest.mark.parametrize("keys", ["delay=1", "frozen=2", "frozen=3,delay=1"])
+@pytest.mark.parametrize("unit", ["tensor", "model", "bucket:60"])
+def test_a_shift_that_depends_on_earlier_steps(tmp_path, unit, keys):
+    """Growth in some steps only, so that shifts stay for a while; a step of zeros says nothing."""
+    rng = np.random.default_rng(8)
+    with TraceWriter(tmp_path / "t", workers=3, reduction="mean") as writer:
+        for step, factor in enumerate([1, 1, 4, 4, 0, 4, 16, 1]):
+            for name, n in [("a", 20), ("b", 7), ("c", 9)]:
+                for worker in range(3):
+                    writer.add(step, worker, name, np.float32(factor) * (1 + rng.random(n)).astype(np.float32))
+            writer.end_step(step)
+    trace = apscope.open_trace(tmp_path / "t")
+    spec = f"aps:e4m3,{keys}" if unit == "tensor" else f"aps:e4m3,unit={unit},{keys}"
+    check(trace, read(trace, range(8), "abc"), spec, ["tree"])
+
+
 @pytest.mark.parametrize("keys", ["e4m3", "e4m3,overflow=saturate", "e2m1fn", "e4m3,rounding=toward_zero"])
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
 def test_a_step_with_a_value_that_is_not_finite_is_skipped(tmp_path, keys, bad):
@@ -162,7 +181,7 @@ def test_a_step_with_a_value_that_is_not_finite_is_skipped(tmp_path, keys, bad):
 def test_a_selection_is_all_that_the_replay_knows(tmp_path):
     tensors = {"a": values(np.random.default_rng(12), 4, 20), "b": 1000 * values(np.random.default_rng(13), 4, 9)}
     trace, gradients = record(tmp_path / "t", tensors, steps=5, growth=2.5)
-    for spec in ["aps:e4m3", "loss_scaling:e4m3,scale=best", "dynamic_loss_scaling:e4m3,init=1e+07,growth_interval=1"]:
+    for spec in ["aps:e4m3", "aps:e4m3,unit=model", "loss_scaling:e4m3,scale=best", "dynamic_loss_scaling:e4m3,init=1e+07,growth_interval=1"]:
         chosen = {step: {"a": gradients[step]["a"][:3]} for step in (2, 3)}
         frame = apscope.replay(trace, spec, steps="2:4", tensors="^a$", workers=3, topology="ring").frame
         assert not differences(frame, replay(chosen, spec, ["ring"]))
@@ -170,7 +189,7 @@ def test_a_selection_is_all_that_the_replay_knows(tmp_path):
 
 @pytest.mark.parametrize(
     "spec",
-    ["none:e4m3", "loss_scaling:e4m3,scale=best", "dynamic_loss_scaling:e4m3", "aps:e4m3", "aps:e5m2", "stochastic:e4m3", "qsgd"],
+    ["none:e4m3", "loss_scaling:e4m3,scale=best", "dynamic_loss_scaling:e4m3", "aps:e4m3", "aps:e5m2", "aps:e5m2,unit=bucket:1KB", "stochastic:e4m3", "qsgd"],
 )
 @pytest.mark.parametrize(
     "name, steps, tensors",

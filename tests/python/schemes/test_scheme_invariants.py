@@ -167,7 +167,7 @@ def test_means_and_variances_of_draws_are_the_stated_ones(case):
     assert abs(off) <= 6 * spread + 1e-9 * squares.mean(), f"{off} +- {spread} of the variance"  # a coin's square has no spread
 
 
-@each(lambda c: c.special and not apscope.schemes.Scheme(c.spec).keeps_state)
+@each(lambda c: c.special and c.alone and not apscope.schemes.Scheme(c.spec).keeps_state)
 def test_feedback_telescopes(case):
     """sum of sent = sum of gradients - last error, to fp64's rounding, over the steps that are not skipped."""
     scheme, state, sent, given = apscope.schemes.ErrorFeedback(case.spec), {}, 0.0, 0.0
