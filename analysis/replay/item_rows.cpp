@@ -25,6 +25,13 @@ std::vector<SchemeRun*> run_on_device(std::vector<SchemeRun>& runs, const ItemCo
     return here;
 }
 
+// Whether two schemes come to the same sums on an item. Rows alone know of side information and transport, and random words
+// do not depend on the scheme.
+bool have_same_sums(const Streamed& a, const Streamed& b) {
+    return a.decision->scale == b.decision->scale && a.decision->exponent == b.decision->exponent && a.decision->skipped == b.decision->skipped &&
+           a.scheme->grid == b.scheme->grid && a.scheme->reduction == b.scheme->reduction;
+}
+
 }  // namespace
 
 BlockBuffers& Workspace::blocks_of(int workers) {
@@ -36,7 +43,14 @@ std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> sche
                                                   BlockBuffers& buffers, RowDevice* device) {
     std::vector<SchemeRun> runs;
     runs.reserve(schemes.size());
-    for (const Streamed& s : schemes) runs.emplace_back(*s.scheme, *s.decision, topologies, item, buffers);
+    std::vector<std::size_t> run_of;  // of each scheme
+    for (const Streamed& s : schemes) {
+        const auto same = std::find_if(schemes.begin(), schemes.begin() + static_cast<std::ptrdiff_t>(run_of.size()),
+                                       [&](const Streamed& earlier) { return have_same_sums(earlier, s); });
+        const auto place = static_cast<std::size_t>(same - schemes.begin());
+        run_of.push_back(place < run_of.size() ? run_of[place] : runs.size());
+        if (run_of.back() == runs.size()) runs.emplace_back(*s.scheme, *s.decision, topologies, item, buffers);
+    }
     const std::vector<SchemeRun*> here = run_on_device(runs, item, device);
     std::vector<double> reference;
     for (std::size_t first = 0; first < item.elements && !here.empty(); first += sum_block) {
@@ -47,7 +61,7 @@ std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> sche
         for (SchemeRun* run : here) run->block(first, reference);
     }
     std::vector<std::vector<ResultRow>> rows;
-    for (const SchemeRun& run : runs) rows.push_back(run.rows());
+    for (std::size_t s = 0; s < schemes.size(); ++s) rows.push_back(runs[run_of[s]].rows(*schemes[s].scheme, *schemes[s].decision));
     return rows;
 }
 

@@ -26,7 +26,8 @@ struct Streamed {
     const Decision* decision;
 };
 
-// Block by block, or on a device what that can do; rows in the order of the schemes.
+// Block by block, or on a device what that can do; rows in the order of the schemes. Those that send and add the same codes
+// are worked out once.
 std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> schemes, std::span<const Topology> topologies, const ItemContext& item,
                                                   BlockBuffers& buffers, RowDevice* device = nullptr);
 

@@ -292,7 +292,7 @@ void SchemeRun::block(std::size_t first, std::span<const double> reference) {
     if (samples) sample(first, reference);
 }
 
-std::vector<ResultRow> SchemeRun::rows() const {
+std::vector<ResultRow> SchemeRun::rows(const FloatScheme& scheme, const Decision& decision) const {
     std::vector<RowSums> sums(1);
     RowSums& wire = sums.front();
     wire.moments = stochastic_ ? Moments::closed_form : Moments::deterministic;
@@ -303,9 +303,8 @@ std::vector<ResultRow> SchemeRun::rows() const {
         sums.push_back(r.sums);
         if (decision_.skipped) sums.back().statistics = reduced_[0].sums.statistics;
     }
-    const std::uint64_t side_bits = decision_.side_bits.value_or(scheme_.side_bits);
-    const SentItem sent{scheme_.transport, item_.elements,     item_.workers,    payload_bits(scheme_.grid, item_.elements),
-                        side_bits,         decision_.exponent, decision_.skipped, item_.noise};
+    const SentItem sent{scheme.transport, item_.elements, item_.workers, payload_bits(scheme.grid, item_.elements),
+                        decision.side_bits.value_or(scheme.side_bits), decision.exponent, decision.skipped, item_.noise};
     return make_rows(sent, sums);
 }
 

@@ -63,8 +63,8 @@ public:
     bool serves_device() const;
     RowTask task() const;
     void take(RowTotals totals);
-    // The rows of this item: wire, exact, then the topologies.
-    std::vector<ResultRow> rows() const;
+    // The rows of this item: wire, exact, then the topologies. Of the scheme, or of another that comes to the same sums.
+    std::vector<ResultRow> rows(const FloatScheme& scheme, const Decision& decision) const;
 
 private:
     // One reduced row in the making.

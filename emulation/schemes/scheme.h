@@ -29,6 +29,8 @@ namespace apscope::detail {
 struct FloatGrid {
     FloatFormat format;
     Projection projection;
+
+    friend bool operator==(const FloatGrid&, const FloatGrid&) = default;
 };
 std::uint64_t payload_bits(const FloatGrid& grid, std::size_t elements);
 bool is_stochastic(const FloatGrid& grid);
@@ -47,6 +49,7 @@ struct Reduction {
     Projection projection;   // with the hops' rounding
 
     static Reduction gathered();
+    friend bool operator==(const Reduction&, const Reduction&) = default;
 };
 
 // Selection ----------------------------------------------------------------------------------------

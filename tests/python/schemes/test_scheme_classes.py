@@ -152,7 +152,7 @@ def test_an_editor_completes_what_has_not_run(typed, offered):
 @pytest.mark.parametrize(
     "spec, wanted",
     [
-        ("aps:e4m3,unit=model", "unit=model must be tensor or an integer from 1 to"),
+        ("aps:e4m3,unit=layer", "unit=layer must be model, bucket:SIZE .as bucket:25MB., tensor, row or an integer from 1 to"),
         ("loss_scaling:e4m3,scale=x", "scale=x must be best or a positive fp32 number"),
         ("dynamic_loss_scaling:e4m3,init=x", "init=x must be auto or a positive fp32 number"),
     ],

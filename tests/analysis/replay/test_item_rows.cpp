@@ -1,0 +1,109 @@
+// Schemes that send and add the same codes are worked out once, on the CPU and on a device, and each has the rows that it has
+// by itself.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "analysis/replay/item_rows.h"
+#include "emulation/schemes/definition.h"
+#include "tests/support/host_queue.h"
+#include "tests/support/result_numbers.h"
+
+namespace apscope::detail {
+namespace {
+
+using namespace apscope::detail::test;
+
+class CountedRows : public RowDevice {
+public:
+    std::vector<RowTotals> run(std::span<const std::span<const float>> gradients, double divisor, std::span<const RowTask> given) override {
+        tasks = given.size();
+        return rows_.run(gradients, divisor, given);
+    }
+    std::size_t tasks = 0;
+
+private:
+    HostRows rows_{MakeHostQueue{}, std::uint64_t{1} << 30};
+};
+
+struct Asked {
+    const char* spec;
+    Decision decision;
+};
+
+Decision with_side_bits(int exponent, std::uint64_t bits) {
+    Decision d = power_of_two(exponent);
+    d.side_bits = bits;
+    return d;
+}
+
+Decision skipped(int exponent) {
+    Decision d = power_of_two(exponent);
+    d.skipped = true;
+    return d;
+}
+
+TEST(ItemRows, OfSchemesThatSendTheSameCodesAreWorkedOutOnce) {
+    // The schemes of a line have the same sums. A device does all lines but the last.
+    const std::vector<std::vector<Asked>> lines{
+        {{"aps:e4m3", power_of_two(5)}, {"loss_scaling:e4m3,scale=32", power_of_two(5)}, {"aps:e4m3,unit=model", with_side_bits(5, 0)}},
+        {{"aps:e4m3", power_of_two(6)}},
+        {{"aps:e4m3,accumulate=fp32", power_of_two(5)}},
+        {{"aps:e4m3,overflow=saturate", power_of_two(5)}},
+        {{"aps:e4m3,hop_rounding=toward_zero", power_of_two(5)}},
+        {{"none:e5m2", scale_of(3.0)}, {"loss_scaling:e5m2,scale=3", scale_of(3.0)}},
+        {{"none:e5m2", scale_of(5.0)}},
+        {{"aps:e4m3,rounding=stochastic", power_of_two(5)}, {"none:e4m3,rounding=stochastic", power_of_two(5)}},
+        {{"aps:e4m3,rounding=stochastic,random_bits=5", power_of_two(5)}},
+        {{"stochastic:e4m3", power_of_two(5)}, {"stochastic:e4m3", with_side_bits(5, 3)}},
+        {{"dynamic_loss_scaling:e4m3", skipped(5)}, {"deepspeed_loss_scaling:e4m3", skipped(5)}},
+    };
+    const std::size_t runs = lines.size() - 1;
+    std::mt19937_64 random(1);
+    std::normal_distribution<float> normal;
+    std::vector<std::vector<float>> held(3, std::vector<float>(5000));
+    for (auto& row : held) {
+        for (float& x : row) x = std::ldexp(normal(random), -static_cast<int>(random() % 16));
+    }
+    const std::vector<std::span<const float>> gradients(held.begin(), held.end());
+    const std::vector<Topology> topologies{parse_topology("ring"), parse_topology("tree")};
+    ItemContext item;
+    item.tensor = "x";
+    item.elements = held[0].size();
+    item.workers = 3;
+    item.divide = true;
+    item.draws = 3;
+    item.gradients = gradients;
+    BlockBuffers buffers(item.workers);
+
+    std::vector<std::unique_ptr<Scheme>> schemes;
+    std::vector<Streamed> streamed;
+    for (std::size_t place = 0; place < 3; ++place) {  // neighbours are not of one line
+        for (const auto& line : lines) {
+            if (place >= line.size()) continue;
+            schemes.push_back(std::make_unique<Scheme>(parse_scheme(line[place].spec)));
+            streamed.push_back({&std::get<FloatScheme>(schemes.back()->kind), &line[place].decision});
+        }
+    }
+    CountedRows device;
+    const auto here = streamed_rows(streamed, topologies, item, buffers), there = streamed_rows(streamed, topologies, item, buffers, &device);
+    EXPECT_EQ(device.tasks, runs);
+    for (std::size_t s = 0; s < streamed.size(); ++s) {
+        const auto alone = streamed_rows({&streamed[s], 1}, topologies, item, buffers);
+        for (const auto& found : {here[s], there[s]}) {
+            ASSERT_EQ(found.size(), alone[0].size());
+            for (std::size_t r = 0; r < found.size(); ++r) {
+                EXPECT_EQ(numbers(found[r]), numbers(alone[0][r])) << schemes[s]->spec << " " << found[r].topology;
+                EXPECT_EQ(found[r].topology, alone[0][r].topology);
+                const auto bits = static_cast<std::int64_t>(streamed[s].decision->side_bits.value_or(streamed[s].scheme->side_bits));
+                EXPECT_EQ(found[r].side_bits, bits);
+            }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace apscope::detail
