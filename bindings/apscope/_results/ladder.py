@@ -14,10 +14,11 @@ import pandas as pd
 from .._arrays.float_environment import guarded
 from .._arrays.inputs import as_format
 from .._schemes.scheme import as_scheme
-from .intervals import student_t
-from .pooling import coded, compared_rows, frame_of, groups, headline_topology, losses, numbers, over_noise, quotient, total
+from .factors import factor as factor_of
+from .factors import step_logs
+from .pooling import frame_of, headline_topology
 from .summary import COLUMNS as SUMMARY_COLUMNS
-from .summary import step_losses, summary
+from .summary import summary
 
 __all__ = ["COLUMNS", "FORMATS", "RULES", "RUNGS", "Rung", "ladder", "ladder_schemes"]
 
@@ -142,7 +143,7 @@ def ladder(
         held = [t for t in frame["topology"].unique() if t]
         raise ValueError(f"the results have no topology '{topology}'; use one of {', '.join(held)}")
     table = summary(results if kept is frame else _like(results, kept), batch_factor=batch_factor).set_index(["trace", "scheme"])
-    steps = _step_logs(kept)
+    steps = step_logs(kept)
     rows = []
     for trace in dict.fromkeys(kept["trace"]):
         for (name, rung), spec in wanted.items():
@@ -152,7 +153,7 @@ def ladder(
             logs = steps[trace, spec]
             factor = (np.nan,) * 3
             if coarser is not None and (trace, wanted.get((name, coarser))) in steps:
-                factor = _factor(steps[trace, wanted[name, coarser]], logs)
+                factor = factor_of(steps[trace, wanted[name, coarser]], logs)
             rows.append(
                 dict(table.loc[(trace, spec)])
                 | {"trace": trace, "format": name, "rung": rung, "finer_than": coarser or "", "scheme": spec, "steps": len(logs)}
@@ -190,27 +191,3 @@ def _is_float(name: str) -> bool:
     except (ValueError, TypeError):
         return False
     return True
-
-
-def _step_logs(frame: pd.DataFrame) -> dict[tuple[str, str], pd.Series]:
-    """By (trace, scheme): of every step log2 of its error, in units of the noise where that is known."""
-    rows = compared_rows(coded(frame.reset_index(drop=True)))
-    step, first = groups(rows, ["trace", "scheme", "step"])
-    lost = {name: total(values.astype(float), step, len(first)) for name, values in losses(rows).items()}
-    places = np.arange(len(first))
-    typical = quotient(lost["log2_over_noise"], lost["noise_blocks"])
-    with np.errstate(divide="ignore"):
-        nmse = np.log2(step_losses(lost)[0])
-    of = rows[["trace", "scheme", "step"]].iloc[first].assign(log2=np.where(np.isnan(typical), nmse, typical), place=places)
-    return {pair: part.set_index("step")["log2"].dropna() for pair, part in of.groupby(["trace", "scheme"], sort=False, observed=True)}
-
-
-def _factor(coarse: pd.Series, fine: pd.Series) -> tuple[float, float, float]:
-    """How many times as large the error of the coarser rung is, and its interval over the steps."""
-    with np.errstate(invalid="ignore"):
-        logs = (coarse - fine).dropna().to_numpy()
-    if not len(logs):
-        return np.nan, np.nan, np.nan
-    middle = logs.mean()
-    half = student_t(len(logs) - 1) * logs.std(ddof=1) / np.sqrt(len(logs)) if len(logs) > 1 and np.isfinite(logs).all() else np.nan
-    return float(np.exp2(middle)), float(np.exp2(middle - half)), float(np.exp2(middle + half))

@@ -168,6 +168,18 @@ class Results:
 
         return compare(self, a, b, topology, layers)
 
+    def decompose(self, a: Scheme | str, b: Scheme | str, topology: str | None = None) -> pd.DataFrame:
+        """What every single difference between schemes `a` and `b` is worth, as far as these results hold the schemes between them."""
+        from .differences import decompose
+
+        return decompose(self, a, b, topology)
+
+    def noise_facts(self, by: str | Sequence[str] = ("trace",), batch_factor: float = 1.0) -> pd.DataFrame:
+        """What the noise of the batch is, of a trace, its steps or layers: ratio to the gradient, gradient noise scale, how well it is known."""
+        from .noise import facts
+
+        return facts(self, by, batch_factor)
+
     def pool(self, by: Sequence[str]) -> pd.DataFrame:
         """Errors pooled over all that `by` does not name: sums are added, then divided.
 

@@ -10,17 +10,17 @@ from .scheme import LISTS, Scheme, as_scheme
 
 __all__ = ["all_schemes", "main_schemes", "schemes_of"]
 
-#: The widest exponent range first; at the same 8 bits, but for e3m0 with 4.
-_FORMATS = ("e5m2", "e4m3", "e3m4", "e3m0")
+#: Hardware's two first (e4m3fn ends at 448), then IEEE's e4m3, which ends at 240, and fewer exponent bits; at 8 bits, but for e3m0 with 4.
+_FORMATS = ("e5m2", "e4m3fn", "e4m3", "e3m4", "e3m0")
 
 
 def main_schemes() -> list[Scheme]:
     """What answers how far down these gradients can go, and with which scaling; ``main`` in specs.
 
-    Baselines without a scale; then at every format the rivals: no scaling, the best single loss scale in hindsight,
-    APS, APS with stochastic rounding, and stochastic rounding whose codes are gathered; loss scales as training systems
-    find them; QSGD with 4 and 8 bits. At e3m4, where every exponent counts, also without headroom for the sum, and loss
-    scaling by the rule that leaves the least.
+    Baselines without a scale; then at every format: no scaling; one scale for all steps, the best in hindsight; APS, by its own rule;
+    by the rule that leaves no spare binade one scale for all steps, one a step and one a layer (APS), three rungs of the ladder that differ in
+    nothing else; stochastic rounding whose partial sums are rounded in the ring, and that whose codes are gathered, at fp32's own volume.
+    Loss scales as training systems find them; QSGD with 4 and 8 bits. At e3m4, where every exponent counts, also without headroom for the sum.
 
     Returns
     -------
@@ -28,9 +28,11 @@ def main_schemes() -> list[Scheme]:
     """
     specs = ["none:fp32", "none:bf16", "none:fp16"]
     for f in _FORMATS:
-        specs += [f"none:{f}", f"loss_scaling:{f},scale=best", f"aps:{f}", f"aps:{f},rounding=stochastic", f"stochastic:{f}"]
+        constant, aps = f"loss_scaling:{f},scale=best", f"aps:{f}"
+        specs += [f"none:{f}", constant, aps, f"{constant},rule=tight", f"{aps},rule=tight,unit=model", f"{aps},rule=tight"]
+        specs += [f"{aps},rounding=stochastic", f"stochastic:{f}"]
     specs += ["dynamic_loss_scaling:e5m2", "dynamic_loss_scaling:e4m3", "qsgd", "qsgd:levels=127"]
-    specs += ["loss_scaling:e3m4,scale=best,headroom=one", "aps:e3m4,headroom=one", "loss_scaling:e3m4,scale=best,rule=tight"]
+    specs += ["loss_scaling:e3m4,scale=best,headroom=one", "aps:e3m4,headroom=one"]
     return [Scheme(spec) for spec in specs]
 
 
@@ -48,6 +50,8 @@ def all_schemes() -> list[Scheme]:
         "loss_scaling:e4m3,scale=best,headroom=one",
         "dynamic_loss_scaling:fp16",
         "aps:e4m3,accumulate=fp32",
+        *(f"aps:e3m4,rule=tight,unit={unit}" for unit in ("bucket:25MB", "row", "1024", "32", "16")),
+        "aps:e3m4,rule=tight,unit=model,delay=1",
         "hybrid(last=none:fp16;else=aps:e4m3)",
         "cpd:e4m3",
         "deepspeed_loss_scaling:fp16",

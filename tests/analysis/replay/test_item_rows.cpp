@@ -19,9 +19,10 @@ using namespace apscope::detail::test;
 
 class CountedRows : public RowDevice {
 public:
-    std::vector<RowTotals> run(std::span<const std::span<const float>> gradients, double divisor, std::span<const RowTask> given) override {
+    std::vector<RowTotals> run(std::span<const std::span<const float>> gradients, double divisor, std::span<const double> noise,
+                               std::span<const RowTask> given) override {
         tasks = given.size();
-        return rows_.run(gradients, divisor, given);
+        return rows_.run(gradients, divisor, noise, given);
     }
     std::size_t tasks = 0;
 

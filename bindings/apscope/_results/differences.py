@@ -1,0 +1,202 @@
+"""In what two schemes differ, and what each difference is worth: a chain of schemes from one to the other that change one thing at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from .._arrays.float_environment import guarded
+from .._schemes.scheme import Scheme, as_scheme, spec_of
+from .comparison import scheme_in
+from .factors import factor, step_logs
+from .pooling import frame_of, headline_topology, is_own
+
+__all__ = ["chain", "decompose", "differences"]
+
+#: What schemes are described by, in the order in which a chain changes it, and the keys that say it.
+_ASPECTS = {
+    "format": (),
+    "rule": ("rule",),
+    "headroom": ("headroom",),
+    "scale": ("scale", "unit", "delay", "frozen"),
+    "rounding": ("rounding", "random_bits"),
+    "sums": ("accumulate", "hop_rounding"),
+    "overflow": ("overflow",),
+}
+
+#: Of `aps`, from the coarsest unit to the finest; between them stand numbers of elements.
+_UNITS = {"model": "one a step", "tensor": "one a layer and step", "row": "one a row and step"}
+
+#: Schemes that a chain is made of, and keys that they all have.
+_CHAINED = ("loss_scaling", "aps")
+_SHARED = ("headroom", "rule", "rounding", "random_bits", "overflow", "accumulate", "hop_rounding")
+
+
+def _scale(scheme: Scheme) -> str:
+    keys = scheme.keys
+    if scheme.name == "aps":
+        unit = keys["unit"]
+        text = _UNITS.get(unit) or ("one a bucket and step" if unit.startswith("bucket") else f"one for {unit} elements")
+        return text + (", of the step before" if keys["delay"] == "1" else "") + (", frozen" if keys["frozen"] != "0" else "")
+    if scheme.name == "loss_scaling":
+        return "one for all steps, the best in hindsight" if keys["scale"] == "best" else f"one for all steps, {keys['scale']}"
+    if scheme.name == "stochastic":
+        return _UNITS["tensor"]
+    return "none" if scheme.name == "none" else f"of {scheme.name}"
+
+
+def _described(scheme: Scheme) -> dict[str, str]:
+    """An aspect -> what the scheme does; aspects that it does not have are left out."""
+    keys = scheme.keys
+    found = {"format": scheme.grid or scheme.format or "several", "scale": _scale(scheme)}
+    if scheme.name == "stochastic":
+        return found | {"rule": "ceil", "headroom": "one", "rounding": "stochastic", "sums": "gathered, in fp32", "overflow": keys["overflow"]}
+    if "rule" in keys and (scheme.name != "loss_scaling" or keys["scale"] == "best"):
+        found["rule"] = keys["rule"]
+    if "headroom" in keys:
+        found["headroom"] = keys["headroom"]
+    if "rounding" in keys:
+        found["rounding"] = keys["rounding"]
+        wide = "rounded to the format" if keys["accumulate"] == "format" else f"in {keys['accumulate']}"
+        found["sums"] = wide + ("" if keys["hop_rounding"] == "same" else f", {keys['hop_rounding']}")
+        found["overflow"] = keys["overflow"]
+    return found
+
+
+def differences(a: Any, b: Any) -> list[tuple[str, str, str]]:
+    """In what two schemes differ.
+
+    Parameters
+    ----------
+    a, b : Scheme or str
+
+    Returns
+    -------
+    list of tuples of three str
+        An aspect (format, rule, headroom, scale, rounding, sums, overflow, or ``scheme`` where they are of different kinds and nothing
+        else tells them apart), what `a` does and what `b` does. Empty for equal schemes.
+
+    Raises
+    ------
+    ValueError
+        No such scheme.
+    """
+    one, other = as_scheme(a), as_scheme(b)
+    if one == other:
+        return []
+    first, second = _described(one), _described(other)
+    aspects = [aspect for aspect in _ASPECTS if aspect in first or aspect in second]
+    found = [(name, first.get(name, "none"), second.get(name, "none")) for name in aspects if first.get(name) != second.get(name)]
+    known = all(s.name in (*_CHAINED, "none", "stochastic") for s in (one, other))
+    return found if found and known else [("scheme", one.spec, other.spec), *found]
+
+
+def _rung(scheme: Scheme) -> list[dict[str, str]]:
+    """The keys of the scheme's scale, after those of every coarser scale on the way to it."""
+    way = [{"scale": "best"}, {"unit": "model"}, {"unit": "tensor"}]
+    if scheme.name == "loss_scaling":
+        return [{"scale": scheme.keys["scale"]}]
+    own = {k: scheme.keys[k] for k in ("unit", "delay", "frozen")}
+    plain = own["delay"] == "0" and own["frozen"] == "0"
+    at = next((i for i, rung in enumerate(way) if rung == {"unit": own["unit"]}), None)
+    if at is not None and plain:
+        return way[: at + 1]
+    return [*(way[:2] if own["unit"].startswith("bucket") or own["unit"] == "model" else way), own]
+
+
+def chain(a: Any, b: Any) -> list[tuple[str, str]]:
+    """Schemes from `b` to `a` of which each differs from the one before in one thing.
+
+    Parameters
+    ----------
+    a, b : Scheme or str
+
+    Returns
+    -------
+    list of tuples of two str
+        What changed, and the scheme; the first is `b`, of which nothing changed. Empty where one of them is neither `aps` nor
+        `loss_scaling` with ``scale=best``: no scheme between them is known.
+
+    Raises
+    ------
+    ValueError
+        No such scheme.
+    """
+    one, other = as_scheme(a), as_scheme(b)
+    if not all(s.name in _CHAINED and s.keys.get("scale", "best") == "best" for s in (one, other)):
+        return []
+    now = {"format": other.format} | {key: other.keys[key] for key in _SHARED}
+    scale, rungs = _rung(other)[-1], (_rung(one), _rung(other))
+    links = [("", other.spec)]
+
+    def add(what: str) -> None:
+        name = "loss_scaling" if "scale" in scale else "aps"
+        spec = as_scheme(spec_of(name, now["format"], scale | {k: v for k, v in now.items() if k != "format"})).spec
+        if spec != links[-1][1]:
+            links.append((what, spec))
+
+    for aspect, keys in _ASPECTS.items():
+        if aspect == "scale":
+            common = next((i for i, (p, q) in enumerate(zip(*rungs)) if p != q), min(map(len, rungs))) - 1
+            for rung in [*reversed(rungs[1][max(common, 0) : -1]), *rungs[0][max(common, 0) + 1 :]]:
+                scale = rung
+                add("scale")
+            continue
+        for key in ("format",) if aspect == "format" else keys:
+            value = one.format if key == "format" else one.keys[key]
+            if now[key] != value:
+                now[key] = value
+                add(aspect)
+    return links if links[-1][1] == one.spec else []
+
+
+@guarded
+def decompose(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.DataFrame:
+    """What every single difference between two schemes is worth.
+
+    Parameters
+    ----------
+    results : Results, DataFrame or Trace
+        A RESULTS table; or a trace, which is replayed through the schemes of `chain`.
+    a, b : Scheme or str
+    topology : str, optional
+        The order of the additions; by default the first replayed that adds, of a trace ``ring``.
+
+    Returns
+    -------
+    DataFrame
+        One row a trace and change, from `b` to `a`: ``trace``, ``change`` (the aspect of `differences`), ``from_scheme``, ``to_scheme``, ``before``,
+        ``after`` (what the two do), ``factor`` (how many times as large the error of ``from_scheme`` is as that of ``to_scheme``, in a typical block:
+        docs/definitions.md, section 17), ``factor_low`` and ``factor_high`` (95 % over the steps). NaN where the results lack one of the two. The last
+        row of a trace is the whole, ``change`` ``all``. Where no chain is known it is the only one.
+
+    Raises
+    ------
+    ValueError
+        Schemes that the results do not hold.
+    """
+    from .._traces.trace import Trace
+
+    if isinstance(results, Trace):
+        from .._replay.replay import replay
+
+        specs = [spec for _, spec in chain(a, b)] or [as_scheme(s).spec for s in (a, b)]
+        results = replay(results, specs, topology=topology or "ring")
+    frame = frame_of(results)
+    a, b = (scheme_in(frame, s) for s in (a, b))
+    links = chain(a, b)
+    wanted = topology or headline_topology(frame)
+    specs = [a, b, *(spec for _, spec in links)]
+    rows = frame[frame["scheme"].isin(specs)]
+    own = rows["topology"].map(lambda name: bool(name) and is_own(name))
+    logs = step_logs(rows[(rows["topology"] == wanted) | own])
+    pairs = [(what, before, after) for (_, before), (what, after) in zip(links, links[1:])] if len(links) > 2 else []
+    out = []
+    for trace in dict.fromkeys(rows["trace"]):
+        for what, before, after in [*pairs, ("all", b, a)]:
+            there = (trace, before) in logs and (trace, after) in logs
+            found = factor(logs[trace, before], logs[trace, after]) if there else (float("nan"),) * 3
+            texts = [_described(as_scheme(spec)).get("scale" if what == "all" else what, "") for spec in (before, after)]
+            out.append([trace, what, before, after, *texts, *found])
+    return pd.DataFrame(out, columns=["trace", "change", "from_scheme", "to_scheme", "before", "after", "factor", "factor_low", "factor_high"])
