@@ -12,10 +12,7 @@ On the same versions of PyTorch and NumPy and the same kind of CPU a second run 
 import argparse
 from pathlib import Path
 
-import torch
-from common import about, deterministic, train
-from sklearn.datasets import load_digits
-from torch import nn
+from common import about, deterministic, digits, nn, torch, train
 
 from apscope.record import TraceWriter
 from apscope.record.torch_layers import roles
@@ -91,10 +88,8 @@ def loss_function(model, batch):
 def record(folder, name, steps, cut=1, workers=8, batch=8):
     generator = deterministic(SEED)
     blocks, bottleneck, classes, default = MODELS[name]
-    data = load_digits()
-    small = torch.tensor(data.images, dtype=torch.float32).unsqueeze(1) / 16
+    small, labels = digits()
     images = nn.functional.interpolate(small, size=(PIXELS, PIXELS), mode="nearest").expand(-1, 3, -1, -1)
-    labels = torch.tensor(data.target)
     model = ResNet(blocks, bottleneck, classes)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.ConstantLR(optimizer, factor=1.0)
