@@ -4,8 +4,9 @@
 
 A block is 32 consecutive elements of a tensor. Its q at a step is the squared error of the reduced gradient (ring all-reduce)
 over the variance of the mean over the workers, not below 2^-30. The typical value is the geometric mean of q over all blocks
-that have noise, the pooled one the mean over the steps of the ratio of a step's sums. A scale is the largest power of two at
-which the sum cannot overflow, of the trace, of a step, of a tensor at a step, or of every 1,024 elements.
+that have noise, the pooled one the mean over the steps of the ratio of a step's sums; both are inf where a sum overflowed. A
+scale is the largest power of two at which W times the largest magnitude fits the format: the magnitude of the trace, of a
+step, of a layer at a step, or of every 1,024 or 32 elements of one.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import numpy as np
 import apscope
 
 FORMATS = ("e4m3", "e3m4", "e2m5", "e3m0")
-RUNGS = ("one constant", "one a step", "a layer", "1,024 elements")
+RUNGS = ("one constant", "one a step", "a layer", "1,024 elements", "32 elements")
 BLOCK, LEAST = 32, 2.0**-30
 
 
@@ -26,7 +27,7 @@ def specs(format, amax_of_trace, amax_of_step, workers):
     constant, step = (2.0 ** math.floor(math.log2(largest / (workers * amax))) for amax in (amax_of_trace, amax_of_step))
     return [
         f"loss_scaling:{format},scale={constant!r}", f"loss_scaling:{format},scale={step!r}",
-        f"aps:{format},rule=tight", f"aps:{format},rule=tight,unit=1024",
+        f"aps:{format},rule=tight", f"aps:{format},rule=tight,unit=1024", f"aps:{format},rule=tight,unit=32",
     ]  # fmt: skip
 
 

@@ -55,7 +55,7 @@ def choose_runs(trace, run, size):
     def chosen(spacing):
         runs = {}
         for name, count in counts.items():
-            parts = max(1, count // spacing)  # equal ones, of which the run in the middle stays
+            parts = count // spacing  # equal ones, of which the run in the middle stays
             runs[name] = sorted(largest[name] | {(2 * i + 1) * count // (2 * parts) for i in range(parts)})
         return runs
 

@@ -1,6 +1,7 @@
-"""Records traces of real size: ResNet-18 or ResNet-50 on handwritten digits, eight workers. They are not part of this repository.
+"""Records traces of real size: ResNet-18 or ResNet-50 on handwritten digits, eight workers. Of the first this repository has a cut.
 
     python notebooks/record/record_resnet.py resnet18 /tmp/resnet18                       # 11.2 million parameters, 3 steps: 1.1 GB
+    python notebooks/record/cut_trace.py /tmp/resnet18 notebooks/data/resnet18             # 4 MB
     python notebooks/record/record_resnet.py resnet50 /tmp/resnet50 --steps 0:100 --cut 32 # 161 tensors, 100 steps: 2.6 GB
     python notebooks/record/record_resnet.py resnet50 /tmp/resnet50_whole --steps 0:2      # 25.6 million parameters: 1.6 GB
 

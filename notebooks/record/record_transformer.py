@@ -2,7 +2,7 @@
 
     apt-get install bible-kjv          # the program `bible` and, as its dependency, bible-kjv-text
     python notebooks/record/record_transformer.py /tmp/transformer
-    python notebooks/record/cut_trace.py /tmp/transformer notebooks/data/transformer --run 64 --bytes 2000000
+    python notebooks/record/cut_trace.py /tmp/transformer notebooks/data/transformer --bytes 2000000
 
 At every step most words are in no worker's mini-batch, and their rows of the embedding's gradient are zero; many are in one
 worker's alone. Rows are in the order of how often a word occurs. On the same versions of PyTorch and NumPy and the same kind
@@ -20,5 +20,5 @@ if __name__ == "__main__":
     counted = [word for word, _ in collections.Counter(words).most_common()]  # of equals the first in the text first
     language.record(
         folder, words, counted, "record_transformer.py", 20220117, "words",
-        steps=(0, 20, 100, 400, 1200, 3000), rich_steps=(), context=32, width=64, heads=4, rate=1e-3, batch=4,
+        steps=(0, 100, 400, 3000), rich_steps=(), context=32, width=32, heads=4, rate=2e-3, batch=4,
     )  # fmt: skip
