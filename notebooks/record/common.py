@@ -8,10 +8,24 @@ recorded as well.
 import math
 
 import numpy as np
-import torch
 
-from apscope.record.torch_layers import to_numpy
-from apscope.record.torch_workers import backward_workers
+try:
+    import torch
+    from sklearn.datasets import load_digits
+    from torch import nn
+
+    from apscope.record.torch_layers import to_numpy
+    from apscope.record.torch_workers import backward_workers
+except ImportError as error:
+    raise SystemExit(f"{error}; the recording scripts need: pip install 'apscope[record]'") from None
+
+__all__ = ["about", "deterministic", "digits", "nn", "torch", "train"]
+
+
+def digits():
+    """scikit-learn's copy of the UCI handwritten digits: images (1797, 1, 8, 8) from 0 to 1, and their labels."""
+    data = load_digits()
+    return torch.tensor(data.images, dtype=torch.float32).unsqueeze(1) / 16, torch.tensor(data.target)
 
 
 def deterministic(seed):

@@ -11,10 +11,7 @@ and the same kind of CPU a second run writes the same bytes.
 import argparse
 from pathlib import Path
 
-import torch
-from common import about, deterministic, train
-from sklearn.datasets import load_digits
-from torch import nn
+from common import about, deterministic, digits, nn, torch, train
 
 from apscope.record import TraceWriter
 from apscope.record.torch_layers import roles
@@ -45,9 +42,7 @@ def loss_function(model, batch):
 
 def record(folder, workers, batch, steps, rich_steps):
     generator = deterministic(SEED)
-    data = load_digits()
-    images = torch.tensor(data.images, dtype=torch.float32).unsqueeze(1) / 16
-    labels = torch.tensor(data.target)
+    images, labels = digits()
     model = DigitsNet()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[600, 1200], gamma=0.3)

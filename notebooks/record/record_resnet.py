@@ -1,6 +1,7 @@
-"""Records traces of real size: ResNet-18 or ResNet-50 on handwritten digits, eight workers. They are not part of this repository.
+"""Records traces of real size: ResNet-18 or ResNet-50 on handwritten digits, eight workers. Of the first this repository has a cut.
 
     python notebooks/record/record_resnet.py resnet18 /tmp/resnet18                       # 11.2 million parameters, 3 steps: 1.1 GB
+    python notebooks/record/cut_trace.py /tmp/resnet18 notebooks/data/resnet18             # 4 MB
     python notebooks/record/record_resnet.py resnet50 /tmp/resnet50 --steps 0:100 --cut 32 # 161 tensors, 100 steps: 2.6 GB
     python notebooks/record/record_resnet.py resnet50 /tmp/resnet50_whole --steps 0:2      # 25.6 million parameters: 1.6 GB
 
@@ -12,10 +13,7 @@ On the same versions of PyTorch and NumPy and the same kind of CPU a second run 
 import argparse
 from pathlib import Path
 
-import torch
-from common import about, deterministic, train
-from sklearn.datasets import load_digits
-from torch import nn
+from common import about, deterministic, digits, nn, torch, train
 
 from apscope.record import TraceWriter
 from apscope.record.torch_layers import roles
@@ -91,10 +89,8 @@ def loss_function(model, batch):
 def record(folder, name, steps, cut=1, workers=8, batch=8):
     generator = deterministic(SEED)
     blocks, bottleneck, classes, default = MODELS[name]
-    data = load_digits()
-    small = torch.tensor(data.images, dtype=torch.float32).unsqueeze(1) / 16
+    small, labels = digits()
     images = nn.functional.interpolate(small, size=(PIXELS, PIXELS), mode="nearest").expand(-1, 3, -1, -1)
-    labels = torch.tensor(data.target)
     model = ResNet(blocks, bottleneck, classes)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.ConstantLR(optimizer, factor=1.0)

@@ -1,5 +1,8 @@
 """The recorded traces in notebooks/data are what their README says."""
 
+import json
+import math
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +13,28 @@ from apscope._traces.trace import KINDS
 from apscope._traces.trace_info import check
 
 DATA = Path(__file__).parents[3] / "notebooks" / "data"
-NAMES = ("digits", "digits_w64", "characters")
+SMALL = ("digits", "digits_w64", "characters")
+CUT = ("resnet18", "transformer")  # by notebooks/record/cut_trace.py
 LATE = (60, 85, 120, 170, 240, 340, 480, 680, 900, 1150, 1500, 2000)
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=[*SMALL, *CUT])
 def trace(request):
     return open_trace(DATA / request.param)
+
+
+@pytest.fixture(params=SMALL)
+def small(request):
+    return open_trace(DATA / request.param)
+
+
+@pytest.fixture(params=CUT)
+def cut(request):
+    return open_trace(DATA / request.param)
+
+
+def size_of(folder):
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def test_every_file_is_what_the_manifest_says(trace):
@@ -25,8 +43,9 @@ def test_every_file_is_what_the_manifest_says(trace):
     assert listed == {path for path in trace.path.rglob("*") if path.is_file()}
 
 
-def test_all_traces_together_are_at_most_12_megabytes():
-    assert sum(path.stat().st_size for path in DATA.rglob("*") if path.is_file()) <= 12_000_000
+def test_all_traces_together_are_at_most_18_megabytes():
+    assert size_of(DATA) <= 18_000_000
+    assert size_of(DATA / "resnet18") <= 4_000_000 and size_of(DATA / "transformer") <= 2_000_000
 
 
 @pytest.mark.parametrize(
@@ -47,16 +66,43 @@ def test_steps_workers_and_roles(name, workers, steps, parameters, roles):
     assert {"script", "seed", "torch"} <= trace.manifest.metadata.keys()
 
 
+def test_what_was_cut_stands_in_the_metadata(cut):
+    shapes, runs = (json.loads(cut.manifest.metadata[key]) for key in ("cut_shapes", "cut_runs"))
+    assert shapes.keys() == runs.keys() == {tensor.name for tensor in cut.manifest.tensors if tensor.size > 32 or tensor.name in runs}
+    for name, kept in runs.items():
+        assert cut.shapes[name] == (len(kept), 32)
+        assert kept == sorted(set(kept)) and 0 <= kept[0] and 32 * (kept[-1] + 1) <= math.prod(shapes[name])
+    elements = sum(tensor.size for tensor in cut.manifest.tensors)
+    whole = sum(math.prod(shapes.get(name, shape)) for name, shape in cut.shapes.items())
+    assert cut.manifest.metadata["cut"] == f"runs of 32 consecutive elements, {elements} of {whole} elements"
+    assert f"{whole} parameters" in cut.manifest.model
+
+
+def test_the_figures_of_a_cut_are_those_of_the_readme(cut):
+    figures = runpy.run_path(str(DATA.parent / "record" / "cut_figures.py"))
+    rows = [line for line in "\n".join(figures["table"](cut)).splitlines() if line.startswith("| e")]
+    readme = (DATA / "README.md").read_text()
+    assert len(rows) == 4 and all(f"\n| | | cut | {row.split(' | ', 1)[1]}\n" in readme for row in rows)
+
+
+def test_an_embedding_has_rows_of_no_worker_and_of_one():
+    trace = open_trace(DATA / "transformer")
+    for step in trace.steps:
+        rows = np.stack([trace.read(step, "token_embedding.weight", worker) for worker in range(8)])
+        workers = rows.any(axis=2).sum(axis=0)
+        assert (workers == 0).sum() > len(workers) / 2 and (workers == 1).any() and (workers == 8).any()
+
+
 def test_loss_and_learning_rate_stand_at_every_step_and_the_loss_falls(trace):
     losses = [step.loss for step in trace.manifest.steps]
     assert all(np.isfinite(losses)) and losses[-1] < losses[0] / 2
     assert all(step.learning_rate > 0 for step in trace.manifest.steps)
 
 
-def test_two_steps_carry_everything(trace):
-    recorded = trace.recorded()
+def test_two_steps_carry_everything(small):
+    recorded = small.recorded()
     for kind in KINDS[1:]:
-        assert recorded[kind] == (trace.steps[0], trace.steps[-1])
+        assert recorded[kind] == (small.steps[0], small.steps[-1])
 
 
 def test_workers_have_different_mini_batches(trace):
@@ -74,14 +120,14 @@ def test_gradients_are_finite_and_no_tensor_is_all_zero(trace):
                 assert np.isfinite(values).all() and values.any()
 
 
-def test_a_linear_layers_gradient_follows_from_what_was_recorded_around_it(trace):
-    layer = "head" if trace.name != "characters" else "fc1"
-    for step in (trace.steps[0], trace.steps[-1]):
-        for worker in (0, trace.workers - 1):
-            x = trace.read(step, layer, worker, "layer_input").astype(np.float64)
-            d = trace.read(step, layer, worker, "activation_gradient").astype(np.float64)
+def test_a_linear_layers_gradient_follows_from_what_was_recorded_around_it(small):
+    layer = "head" if small.name != "characters" else "fc1"
+    for step in (small.steps[0], small.steps[-1]):
+        for worker in (0, small.workers - 1):
+            x = small.read(step, layer, worker, "layer_input").astype(np.float64)
+            d = small.read(step, layer, worker, "activation_gradient").astype(np.float64)
             x, d = x.reshape(-1, x.shape[-1]), d.reshape(-1, d.shape[-1])
-            gradient = trace.read(step, f"{layer}.weight", worker)
+            gradient = small.read(step, f"{layer}.weight", worker)
             assert (np.abs(d.T @ x - gradient) <= len(x) * 2.0**-23 * (np.abs(d).T @ np.abs(x))).all()
 
 
