@@ -14,7 +14,7 @@ import pandas as pd
 from .._arrays.float_environment import guarded
 from .._schemes.scheme import as_scheme
 from ..cost import Network, step_time
-from .pooling import coded, compared_rows, frame_of, groups, headline_topology, is_own, losses, numbers, pool, quotient, total
+from .pooling import coded, compared_rows, frame_of, groups, headline_topology, infinite_with, is_own, losses, numbers, pool, quotient, total
 
 __all__ = ["COLUMNS", "family_of", "headline", "ranked", "summary"]
 
@@ -27,7 +27,7 @@ COLUMNS = (
 
 @guarded
 def summary(results: Any, *, network: Network | None = None, elements: float | None = 25.6e6) -> pd.DataFrame:
-    """One row a trace, scheme and topology, the scheme that lost least first.
+    """One row a trace, scheme and topology, of what can be run the scheme that lost least first.
 
     Parameters
     ----------
@@ -42,17 +42,17 @@ def summary(results: Any, *, network: Network | None = None, elements: float | N
     Returns
     -------
     DataFrame
-        `COLUMNS`; sorted by trace, then schemes without overflow first, then by ``step_nmse``. Topologies as
-        replayed, ``exact`` (no sum is rounded: what the wire alone loses) among them, a reduction of the scheme's
-        own, or "" (the wire) for traces without reduced rows.
+        `COLUMNS`; sorted by trace, then what can be run before ``exact``, then schemes without overflow first, then
+        by ``step_nmse``. Topologies as replayed, a reduction of the scheme's own, or "" (the wire) for traces without
+        reduced rows; last ``exact``, which nobody can run: no sum is rounded, what the wire alone loses.
 
         - ``step_nmse``: mean over the steps of the step's NMSE, its squared errors over its squared references, all
           layers. 1 where a scheme skipped the step, at least 1 where something overflowed. Steps whose reference is
           zero everywhere are left out.
         - ``layer_cosine``: mean over layers and steps of the cosine; 0 where skipped, overflowed or nothing arrived.
         - ``worst_nmse``, ``worst_layer``, ``worst_step``: the largest NMSE of one layer at one step, by the same
-          rules, and the first place that has it.
-        - ``nmse``, ``relative_bias``: pooled over all layers and steps; y = 0 where skipped.
+          rules but ``inf`` with overflow, and the first place that has it.
+        - ``nmse``, ``relative_bias``: pooled over all layers and steps; y = 0 where skipped, ``nmse`` is ``inf`` with overflow.
         - ``expected_variance``: mean of Var[y] over the random draws, over the mean squared reference.
         - ``underflow_wire``, ``underflow_reduced``: shares of nonzero values that became 0, skipped rows left out.
         - ``volume``: bytes of the busiest rank over those of an fp32 ring all-reduce.
@@ -77,7 +77,8 @@ def summary(results: Any, *, network: Network | None = None, elements: float | N
     of_step = {name: total(lost[name], step, len(owner)) for name in ("error", "reference", "overflow", "skipped")}
     out["step_nmse"] = _mean(*step_losses(of_step), owner, count)
     out["layer_cosine"] = _mean(*cosines(rows, lost), group, count)
-    worst, at = _largest(*step_losses(lost), group, count)
+    value, there = step_losses(lost)
+    worst, at = _largest(infinite_with(lost["overflow"], value), there, group, count)
     out["worst_nmse"] = worst
     out["worst_layer"] = np.where(at < 0, None, rows["tensor"].to_numpy(object)[at])
     out["worst_step"] = pd.array(np.where(at < 0, np.nan, numbers(rows, "step")[at]), dtype="Int64")
@@ -101,7 +102,7 @@ def summary(results: Any, *, network: Network | None = None, elements: float | N
     families = {spec: family_of(spec) for spec in out["scheme"].unique()}
     out["family"] = [families[spec] for spec in out["scheme"]]
     out["format"] = _formats(rows, group, first)
-    order = np.lexsort([out["step_nmse"], out["overflowed"] > 0, pd.factorize(out["trace"])[0]])
+    order = np.lexsort([out["step_nmse"], out["overflowed"] > 0, out["topology"] == "exact", pd.factorize(out["trace"])[0]])
     return out.iloc[order].reset_index(drop=True)[list(COLUMNS)]
 
 
