@@ -13,7 +13,7 @@ import page
 import pandas as pd
 
 import apscope
-from apscope._report.text import figure, percent
+from apscope._report.text import figure, nmse, percent
 from apscope._results.summary import headline
 
 TRACE = Path(__file__).parents[1] / "notebooks" / "data" / "digits"
@@ -44,7 +44,7 @@ def markdown(table: pd.DataFrame) -> list[str]:
         dropped = [f"{row[name]} {'step' if row[name] == 1 else 'steps'} {name}" for name in ("skipped", "overflowed") if row[name]]
         cells = [
             f"`{row['scheme']}`" + (f" ({', '.join(dropped)})" if dropped else ""), figure(row["step_nmse"], 2), cosine(row["layer_cosine"]),
-            f"`{row['worst_layer']}` {figure(row['worst_nmse'], 2)}" if isinstance(row["worst_layer"], str) else "–",
+            f"`{row['worst_layer']}` {nmse(row['worst_nmse'], 2)}" if isinstance(row["worst_layer"], str) else "–",
             percent(row["underflow_wire"]), percent(row["relative_bias"]), number(row["volume"]), number(row["speedup"]),
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")

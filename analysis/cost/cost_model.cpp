@@ -128,7 +128,9 @@ Volume volume_of(const Transport& t, std::string_view topology, double values, d
     const auto in_ring = [&](double bytes) { return collective_cost(CollectiveAlgorithm::ring, {bytes, bytes, bytes}, workers).busiest; };
     const double fp32 = in_ring(4.0 * values);
     const bool has_nodes = way->collective == CollectiveAlgorithm::hierarchical || way->collective == CollectiveAlgorithm::hierarchical_shards;
-    return {(cost.busiest + in_ring(agreed)) / fp32, has_nodes ? cost.intra.bytes / fp32 : missing};
+    const bool one_node = has_nodes && way->group >= workers;  // nothing travels between nodes: the busiest link is inside
+    const double busiest = one_node ? cost.intra.bytes : cost.busiest;
+    return {(busiest + in_ring(agreed)) / fp32, has_nodes ? cost.intra.bytes / fp32 : missing};
 }
 
 double seconds(const Traffic& traffic, const Link& link) { return traffic.messages * link.latency + traffic.bytes / link.bandwidth; }

@@ -65,7 +65,8 @@ std::optional<Way> way_of(const Transport& transport, std::string_view topology,
 
 // The columns `volume` and `intra_volume`: what the busiest worker sends of one tensor, what is agreed before in a ring
 // included, over what it sends of it in an fp32 ring. Missing is NaN: at the wire, for `exact`, `sequential` and sums
-// without a width, for one worker, for a tensor without elements; `intra` for all that has no nodes.
+// without a width, for one worker, for a tensor without elements; `intra` for all that has no nodes. Of a single node
+// `inter` is what travels inside it.
 struct Volume {
     double inter, intra;
 };

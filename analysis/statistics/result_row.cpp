@@ -11,18 +11,33 @@ namespace apscope::detail {
 
 namespace {
 
-constexpr double missing = std::numeric_limits<double>::quiet_NaN();
+constexpr double missing = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
 
 double quotient(double numerator, double denominator) { return denominator == 0.0 ? missing : numerator / denominator; }
 
+// The sums leave out what is not finite, so a result with overflow has no finite error, whatever they say.
 double cosine_of(const ErrorStatistics& s) {
     using S = ErrorStatistics;
+    if (s.overflow > 0) return 0.0;
     return quotient(s.sums[S::product], std::sqrt(s.sums[S::squared_reference]) * std::sqrt(s.sums[S::squared_result]));
+}
+
+double nmse_of(const ErrorStatistics& s) {
+    using S = ErrorStatistics;
+    return s.overflow > 0 ? infinity : quotient(s.sums[S::squared_error], s.sums[S::squared_reference]);
+}
+
+double sqnr_of(const ErrorStatistics& s) {
+    using S = ErrorStatistics;
+    if (s.overflow > 0) return -infinity;
+    if (!(s.sums[S::squared_reference] > 0.0)) return missing;
+    return s.sums[S::squared_error] == 0.0 ? infinity : fixed_decibel(s.sums[S::squared_reference] / s.sums[S::squared_error]);
 }
 
 // The least NMSE of a y over factors a, 1 - cosine^2, from the error's own sums: no digits cancel where it is small.
 double rescaled_nmse_of(const ErrorStatistics& s) {
     using S = ErrorStatistics;
+    if (s.overflow > 0) return 1.0;
     const double xx = s.sums[S::squared_reference], ee = s.sums[S::squared_error], yy = s.sums[S::squared_result];
     if (xx == 0.0) return missing;
     if (yy == 0.0) return 1.0;
@@ -92,13 +107,10 @@ void fill_columns(ResultRow& row, const ErrorStatistics& s, Moments moments, boo
     row.sum_signed_error = s.sums[S::signed_error];
     row.sum_absolute_reference = s.sums[S::absolute_reference];
     row.relative_bias = quotient(row.sum_signed_error, row.sum_absolute_reference);
-    row.mse = quotient(row.sum_squared_error, pairs);
-    row.variance = s.counted == 0 ? missing : std::max(row.mse - row.bias * row.bias, 0.0);
-    row.nmse = quotient(row.sum_squared_error, row.sum_squared_reference);
-    if (row.sum_squared_reference > 0.0) {
-        row.sqnr_db =
-            row.sum_squared_error == 0.0 ? std::numeric_limits<double>::infinity() : fixed_decibel(row.sum_squared_reference / row.sum_squared_error);
-    }
+    row.mse = s.overflow > 0 ? infinity : quotient(row.sum_squared_error, pairs);
+    row.variance = s.overflow > 0 ? infinity : s.counted == 0 ? missing : std::max(row.mse - row.bias * row.bias, 0.0);
+    row.nmse = nmse_of(s);
+    row.sqnr_db = sqnr_of(s);
     row.cosine = cosine_of(s);
     row.rescaled_nmse = rescaled_nmse_of(s);
     if (float_grid && s.counted > 0) row.max_ulp = s.max_ulp;
@@ -146,8 +158,7 @@ void fill_noise(ResultRow& row, const OverNoise& over_noise, double noise) {
 }
 
 void fill_own(ResultRow& row, const ErrorStatistics& s) {
-    using S = ErrorStatistics;
-    row.own_nmse = quotient(s.sums[S::squared_error], s.sums[S::squared_reference]);
+    row.own_nmse = nmse_of(s);
     row.own_cosine = cosine_of(s);
 }
 

@@ -14,6 +14,7 @@ import pandas as pd
 from ._arrays.checks import integer, text
 from ._docstrings import with_sections
 from ._results.results import Results
+from ._results.volume import at_most
 from ._schemes.scheme import Scheme, as_scheme
 
 __all__ = ["Promotions", "exactly", "first_and_last", "greedy", "last_layer", "warmup"]
@@ -133,7 +134,8 @@ def greedy(results: Results, low: SchemeLike, high: SchemeLike, bits: float, *, 
     low, high : Scheme or str
         What tensors have, and what they are promoted to.
     bits : float
-        The budget: mean bits a value, over all tensors and steps.
+        The budget: mean bits a value, over all tensors and steps. Side information below 0.1 % of fp32's 32 bits does
+        not count: 8 bits hold ``aps:e4m3``.
     topology : str
         The reduced row that is compared; ``""`` for the wire.
 
@@ -157,6 +159,7 @@ def greedy(results: Results, low: SchemeLike, high: SchemeLike, bits: float, *, 
         if rows.empty:
             raise ValueError(f"results hold no rows of '{spec}' at topology '{topology}'; replay both schemes")
         error = rows.sum_squared_error.where(~rows.skipped.astype(bool), rows.sum_squared_reference)  # a skipped step gives 0
+        error = error.where(~(rows.overflow > 0).fillna(False), math.inf)  # the sums leave out what overflowed
         rows = rows.assign(sum_squared_error=error, bits=rows.wire_bits.astype(float) + rows.side_bits.astype(float), values=_values(rows, results))
         tables.append(rows.groupby("tensor", sort=False)[["sum_squared_error", "sum_squared_reference", "bits", "values"]].sum())
     a, b = tables
@@ -166,7 +169,7 @@ def greedy(results: Results, low: SchemeLike, high: SchemeLike, bits: float, *, 
     order = sorted((t for t in a.index if gain[t] > 0), key=lambda t: -math.inf if cost[t] <= 0 else -gain[t] / cost[t])
 
     total, values, reference = a.bits.sum(), a["values"].sum(), a.sum_squared_reference.sum()
-    if total / values > bits:
+    if not at_most(total / values / 32, bits / 32):
         raise ValueError(f"bits={bits} is below the {total / values:.6g} bits a value that '{specs[0]}' needs")
     promoted: list[str] = []
     front = []
@@ -176,7 +179,7 @@ def greedy(results: Results, low: SchemeLike, high: SchemeLike, bits: float, *, 
         rest = [t for t in a.index if t not in set(some)]
         mean = (a.bits[rest].sum() + b.bits[some].sum()) / values
         error = a.sum_squared_error[rest].sum() + b.sum_squared_error[some].sum()
-        fits = fits and mean <= bits
+        fits = fits and at_most(mean / 32, bits / 32)
         if fits:
             promoted = some
         front.append({"promoted": some[-1] if some else "", "chosen": fits, "bits": mean, "nmse": error / reference if reference else math.nan})

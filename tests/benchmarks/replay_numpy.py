@@ -132,12 +132,16 @@ def columns(x: np.ndarray, y: np.ndarray, shift: np.ndarray, info: ml_dtypes.fin
     step = np.where(size == 0, lowest - info.nmant, step)
     variance = np.maximum(mse - bias * bias, 0)
     empty = np.where(counted == 0, np.nan, 0.0)
+    overflow = (finite_x & ~np.isfinite(y)).sum(axis=axes)
+    over = overflow > 0  # then no error is finite: the sums know nothing of what is not
+    cosine = quotient((number * result).sum(axis=axes), np.sqrt(squared) * np.sqrt((result * result).sum(axis=axes)))
     return {
         "count": count, "counted": counted, "nonzero": nonzero, "underflow": underflow, "underflow_rate": quotient(underflow, nonzero),
-        "overflow": (finite_x & ~np.isfinite(y)).sum(axis=axes), "nan": np.isnan(x).sum(axis=axes), "infinite": np.isinf(x).sum(axis=axes),
-        "bias": bias, "relative_bias": quotient((np.sign(number) * error).sum(axis=axes), size.sum(axis=axes)), "variance": variance,
-        "expected_bias": bias, "expected_variance": empty, "mse": mse, "nmse": quotient(squared_error, squared), "sqnr_db": decibels,
-        "cosine": quotient((number * result).sum(axis=axes), np.sqrt(squared) * np.sqrt((result * result).sum(axis=axes))),
+        "overflow": overflow, "nan": np.isnan(x).sum(axis=axes), "infinite": np.isinf(x).sum(axis=axes),
+        "bias": bias, "relative_bias": quotient((np.sign(number) * error).sum(axis=axes), size.sum(axis=axes)), "variance": np.where(over, np.inf, variance),
+        "expected_bias": bias, "expected_variance": empty, "mse": np.where(over, np.inf, mse),
+        "nmse": np.where(over, np.inf, quotient(squared_error, squared)),
+        "sqnr_db": np.where(over, -np.inf, decibels), "cosine": np.where(over, 0.0, cosine),
         "max_ulp": np.ldexp(units * np.abs(error), shift - step).max(axis=axes) + empty, "sum_error": sum_error, "sum_squared_error": squared_error,
         "sum_squared_reference": squared,
     }  # fmt: skip

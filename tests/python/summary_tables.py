@@ -124,10 +124,14 @@ def loss(rows):
     """The NMSE of these rows together; None where there is nothing to lose."""
     error = math.fsum(r["sum_squared_reference"] if r["skipped"] else r["sum_squared_error"] for r in rows)
     reference = math.fsum(r["sum_squared_reference"] for r in rows)
-    over = any(held(r["overflow"]) and r["overflow"] > 0 for r in rows)
+    over = overflowed(rows)
     if reference == 0:
         return 1.0 if over else None
     return max(1.0, error / reference) if over else error / reference
+
+
+def overflowed(rows):
+    return any(held(r["overflow"]) and r["overflow"] > 0 for r in rows)
 
 
 def cosine(one):

@@ -51,6 +51,10 @@ def quotient(a: float, b: float) -> float | None:
     return None if b == 0 else a / b
 
 
+#: A result with overflow has no finite error, whatever the sums over the finite pairs are.
+OVERFLOWED = {"mse": math.inf, "variance": math.inf, "nmse": math.inf, "sqnr_db": -math.inf, "cosine": 0.0, "rescaled_nmse": 1.0}
+
+
 def statistics(x: np.ndarray, y: np.ndarray) -> dict:
     """x, y: (workers, n) in fp64, or (1, n) for a reduced row."""
     counted = np.isfinite(x) & np.isfinite(y)
@@ -86,7 +90,7 @@ def statistics(x: np.ndarray, y: np.ndarray) -> dict:
         row["sqnr_db"] = math.inf
     else:
         row["sqnr_db"] = decibel(row["sum_squared_reference"] / row["sum_squared_error"])
-    return row
+    return row | (OVERFLOWED if row["overflow"] else {})
 
 
 def rescaled_nmse(xx: float, yy: float, xe: float, ee: float) -> float | None:

@@ -88,5 +88,7 @@ def volumes(
     fp32 = busiest(ring(workers), 4 * n, 4 * n)
     if name == "hierarchical":
         between, inside = hierarchical(workers, int(group))
+        if int(group) >= workers:  # a single node: its links are the busiest
+            between = inside
         return (busiest(between, wide, wide) + side) / fp32, busiest(inside, wide, wide) / fp32
     return (busiest(COLLECTIVES[name](workers), wide, wide) + side) / fp32, None

@@ -35,14 +35,14 @@ class CastStatistics:
     infinite: int  #: infinities in x
     bias: float | None  #: mean of result - x
     relative_bias: float | None  #: sum of sign(x) (result - x) over the sum of abs(x)
-    variance: float | None  #: mse - bias^2
+    variance: float | None  #: mse - bias^2; infinite with overflow, as the next two
     expected_bias: float | None  #: mean of E[result] - x, over the draws of stochastic rounding
     expected_variance: float | None  #: mean of Var[result]
     mse: float | None  #: mean of (result - x)^2
     nmse: float | None  #: sum of (result - x)^2 over the sum of x^2
-    sqnr_db: float | None  #: -10 log10 nmse
-    cosine: float | None  #: of the angle between result and x
-    rescaled_nmse: float | None  #: the minimum over factors on the result
+    sqnr_db: float | None  #: -10 log10 nmse; -infinity with overflow
+    cosine: float | None  #: of the angle between result and x; 0 with overflow
+    rescaled_nmse: float | None  #: the minimum over factors on the result; 1 with overflow
     max_ulp: float | None  #: the largest error, in units of the result's last place
     sum_error: float | None  #: of result - x
     sum_squared_error: float | None

@@ -18,6 +18,8 @@ import numpy as np
 from .._arrays.casts import decode
 from .._traces.opening import open_trace
 from .._traces.order import FILES, GIVEN
+from .._traces.roles import Roles
+from .._traces.roles import said as said_role
 from .._traces.selection import parse_steps
 from .._traces.trace import Trace
 from .dtypes import CODES, code_word, numpy_dtype, raw_word
@@ -74,7 +76,7 @@ def convert(
     accumulation: int | None = None,
     name: str | None = None,
     model: str = "",
-    roles: Mapping[str, str] | Callable[[str, tuple[int, ...]], str | None] | None = None,
+    roles: Roles = None,
     round_to_fp32: bool = False,
     raw_dtype: str | None = None,
     densify: bool = False,
@@ -215,7 +217,7 @@ def convert(
                         "loss_divided_by_workers": loss_divided_by_workers,
                         "metadata": metadata,
                     },
-                    roles=roles if callable(roles) else lambda tensor, _: (roles or {}).get(tensor),
+                    roles=lambda tensor, shape: said_role(roles, tensor, shape),
                     numbers=numbers,
                     check_stage=stage is None,
                 )

@@ -37,7 +37,7 @@ def report(results: Any, out_path: str | os.PathLike, *, against: Any = None, fo
     Raises
     ------
     ValueError
-        The results are empty, or the folder is missing or no folder, or the file is not one of apscope's.
+        The results are empty, or `against` is of another trace, or the folder is missing or no folder, or the file is not one of apscope's.
     ImportError
         The package with the plotting library is missing.
     OSError

@@ -7,11 +7,36 @@ from typing import Any
 import pandas as pd
 
 from .._schemes.scheme import as_scheme
+from .._text import clip
 from . import answer
 
-__all__ = ["changes"]
+__all__ = ["changes", "meeting"]
 
 _SHOWN = ("step_nmse", "layer_cosine", "underflow_wire", "underflow_reduced", "relative_bias", "volume")
+
+
+def meeting(here: list[dict[str, Any]], there: list[dict[str, Any]]) -> dict[str, str]:
+    """Which trace of the one side meets which of the other: by name, or the only one of each side, where they share a tensor.
+
+    Parameters
+    ----------
+    here, there : list of dict
+        As provenances describe traces: ``name``, ``tensors`` with ``name`` and ``shape``.
+
+    Raises
+    ------
+    ValueError
+        None do: nothing can be compared.
+    """
+    sides = [{t["name"]: {(x["name"], tuple(x["shape"])) for x in t.get("tensors", ())} for t in side} for side in (here, there)]
+    pairs = {n: n for n in sides[0] if n in sides[1]}
+    if not pairs and len(sides[0]) == len(sides[1]) == 1:
+        pairs = {next(iter(sides[0])): next(iter(sides[1]))}
+    found = {n: m for n, m in pairs.items() if sides[0][n] & sides[1][m] or not (sides[0][n] and sides[1][m])}
+    if not found:
+        names = [clip(", ".join(side), 80) or "none" for side in sides]
+        raise ValueError(f"the other results are of another trace ({names[1]}, here {names[0]}), without a tensor in common; there is nothing to compare")
+    return found
 
 
 def changes(here: Any, there: Any) -> dict[str, Any]:
@@ -25,14 +50,16 @@ def changes(here: Any, there: Any) -> dict[str, Any]:
     -------
     dict
         ``settings``: name, value here, value there, of those that differ. ``rows``: trace and scheme here and there, and of
-        `_SHOWN` pairs of values; traces meet by name, or the only one of each side meets the other's; schemes
+        `_SHOWN` pairs of values; traces meet as `meeting` says; schemes
         meet by spec, or by all but their format where one side has just one such scheme. ``alone``: schemes and traces of one side only.
+
+    Raises
+    ------
+    ValueError
+        No trace meets another.
     """
+    traces = meeting(here.provenance.get("traces", []), there.provenance.get("traces", []))
     tables = [answer.headline(r.summary(), answer.topology_of(r.frame)) for r in (here, there)]
-    names = [list(dict.fromkeys(t["trace"])) for t in tables]
-    traces = {n: n for n in names[0] if n in names[1]}
-    if not traces and len(names[0]) == len(names[1]) == 1:
-        traces = {names[0][0]: names[1][0]}
     schemes = _partners(*(list(dict.fromkeys(t["scheme"])) for t in tables))
     one = tables[0].assign(other_trace=tables[0]["trace"].map(traces), other_scheme=tables[0]["scheme"].map(schemes))
     both = one.merge(tables[1], left_on=["other_trace", "other_scheme"], right_on=["trace", "scheme"], suffixes=("_here", "_there"))

@@ -160,7 +160,7 @@ def duels(frame: pd.DataFrame, pairs: list[tuple[str, str]], topology: str) -> p
     held = dict(iter(read.groupby("scheme", sort=False, observed=True)))
     for a, b in pairs:
         two = pd.concat([held[a], held[b]])
-        wanted = topology if topology in set(two["topology"]) else None
+        wanted = topology if topology in set(two["topology"]) and not is_own(topology) else None
         try:
             table, steps = compare_both(two, a, b, wanted)
         except ValueError:

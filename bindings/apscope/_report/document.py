@@ -11,7 +11,7 @@ import pandas as pd
 
 from .._core import FloatFormat
 from .._results.families import FAMILIES
-from .._results.pooling import coded, is_own, whole_sums
+from .._results.pooling import OWN_REDUCTIONS, coded, is_own, whole_sums
 from .._results.summary import family_of
 from .._results.summary import summary as summary_of
 from .._text import clip, count_of
@@ -65,10 +65,10 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
     environment.filters |= {
         "code": _code,
         "breakable": _breakable,
-        **{f.__name__: f for f in (text.figure, text.percent, text.seconds, clip, count_of)},
+        **{f.__name__: f for f in (text.figure, text.nmse, text.percent, text.seconds, clip, count_of)},
     }
     return environment.get_template("template.html").render(
-        sections=sections, overview=overview, topology=topology, provenance=results.provenance, words=glossary.WORDS, schemes=len(bits), rows=len(frame),
+        sections=sections, overview=overview, topology=topology, own_reductions=OWN_REDUCTIONS, provenance=results.provenance, words=glossary.WORDS, schemes=len(bits), rows=len(frame),
         warnings=words.warnings(results.provenance, frame, left_out) if against is None or not against.incomplete
         else [f"Of the other results: {against.incomplete}.", *words.warnings(results.provenance, frame, left_out)], against=None if against is None else changes(results, against),
         figures=[Markup(svg) for svg in figures(rows, frame)], style=Markup((_HERE / "page/style.css").read_text()),

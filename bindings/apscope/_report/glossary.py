@@ -12,7 +12,7 @@ WORDS = {
     "expected variance": "mean of Var[y] over the random draws, over the mean of x²; 0 for deterministic schemes, empty where no closed form exists "
     "(`--draws K` samples it)",
     "volume": "bytes that the busiest rank sends in the whole exchange (payload, side information, both directions, the width of partial sums, all payloads "
-    "of a gather) over those of an fp32 ring all-reduce",
+    "of a gather; in a hierarchy between its nodes) over those of an fp32 ring all-reduce",
     "speed-up, time": "modelled, not measured: latencies, bytes over bandwidth, passes over memory, for 25.6 million parameters",
     "beaten by": "a baseline that loses no more and sends no more",
     "wire, reduced": "each worker's gradient against what it sent; the true sum or mean against what the all-reduce gives",

@@ -1,7 +1,7 @@
 """Tables as one compressed block of bytes, which page/decode.js takes apart again.
 
 gzip of: the length of a JSON header (4 bytes, little-endian), the header, the columns' bytes one after
-another. Text is a dictionary and its codes; numbers are fp32, integers unsigned of 1, 2 or
+another. Text is a dictionary and its codes; numbers are fp32, those of `EXACT` fp64, integers unsigned of 1, 2 or
 4 bytes. The bytes of a column are shuffled: first the lowest byte of every value, then the next, so that gzip
 finds the bytes that repeat. Rounding to fp32 moves a number by at most 6e-8 of itself.
 """
@@ -19,6 +19,9 @@ import numpy as np
 import pandas as pd
 
 __all__ = ["base64_of", "pack"]
+
+#: Columns whose quotients are compared: rounded to fp32 they would make ties of what `Results.compare` calls wins and losses.
+EXACT = ("sum_squared_error", "sum_squared_reference")
 
 #: Above this power of two fp32 overflows, and below minus this one its numbers lose digits.
 _SAFE_EXPONENT = 120
@@ -69,6 +72,8 @@ def _encoded(column: pd.Series) -> tuple[np.ndarray, dict[str, Any]]:
         # Code 0 is an empty cell where there is one.
         return _unsigned(np.where(empty, 0, whole - first + bool(empty.any()))), {"first": first, "gaps": bool(empty.any())}
     numbers = column.to_numpy(np.float64, na_value=np.nan)
+    if column.name in EXACT:
+        return numbers.astype("<f8"), {}
     sizes = np.abs(numbers[np.isfinite(numbers) & (numbers != 0)])
     smallest, largest = (math.frexp(sizes.min())[1], math.frexp(sizes.max())[1]) if len(sizes) else (0, 0)
     shift = 0 if smallest > -_SAFE_EXPONENT and largest < _SAFE_EXPONENT else _SAFE_EXPONENT - largest

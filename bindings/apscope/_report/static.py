@@ -45,7 +45,10 @@ def _frontier(ax: Axes, own: pd.DataFrame) -> None:
     for family, part in own.groupby("family", sort=False):
         look = FAMILIES[str(family)]
         ax.plot(part["volume"], part["step_nmse"].clip(lower=1e-8), look.marker, color=look.colour, label=family)
-    ax.set(xlabel="volume (fp32 ring = 1)", ylabel="step NMSE", title="Error against volume")
+        over = part[part["overflowed"] > 0]
+        ax.plot(over["volume"], over["step_nmse"], look.marker, color=look.colour, markerfacecolor="white")
+    hollow = "; hollow: a step overflowed" if (own["overflowed"] > 0).any() else ""
+    ax.set(xlabel=f"volume (fp32 ring = 1){hollow}", ylabel="step NMSE", title="Error against volume")
     if len(own):
         ax.set(xscale="log", yscale="log")
         for axis in (ax.xaxis, ax.yaxis):

@@ -25,6 +25,11 @@ def figure(value: float | None, digits: int = 3) -> str:
     return text.replace("-", "−")
 
 
+def nmse(value: float | None, digits: int = 3) -> str:
+    """An NMSE, which is infinite where values overflowed."""
+    return "overflow" if value is not None and math.isinf(value) else figure(value, digits)
+
+
 def percent(rate: float | None) -> str:
     """A share in percent; a share that is not 0 never reads as 0, one that is not all never as 100."""
     if rate is None or math.isnan(rate):

@@ -13,13 +13,11 @@ import pandas as pd
 from .. import _core
 from .._results.results import Results
 from .._results.summary import family_of
+from .._results.volume import at_most
 from .._schemes.scheme import as_scheme
 from .._text import clip, count_of
 from .answer import LEVEL
 from .text import figure, gap, listed, percent, times
-
-#: A quarter of fp32's volume, and some side information.
-_QUARTER = 0.26
 
 
 def code(name: str) -> str:
@@ -50,8 +48,8 @@ def best(table: pd.DataFrame) -> str:
     )
     if first["volume"] > 0:
         text += f" at {figure(first['volume'])} of fp32's volume, modelled speed-up {figure(first['speedup'])}"
-    quarter = ranked[(ranked["volume"] <= _QUARTER) & (ranked["step_nmse"] >= first["step_nmse"] * (1 + LEVEL))]
-    if first["volume"] > 1.2 * _QUARTER and len(quarter):
+    quarter = ranked[at_most(ranked["volume"], 0.25) & (ranked["step_nmse"] >= first["step_nmse"] * (1 + LEVEL))]
+    if not at_most(first["volume"], 0.25) and len(quarter):
         text += f"; at a quarter of fp32's volume, {code(quarter.iloc[0]['scheme'])}: {figure(quarter.iloc[0]['step_nmse'])}"
     level = [code(r.scheme) for r in ranked.iloc[1:].itertuples() if r.step_nmse < first["step_nmse"] * (1 + LEVEL)]
     text += f"; {listed(level)} {'is' if len(level) == 1 else 'are'} level" if level else ""
@@ -95,7 +93,7 @@ def duels(table: pd.DataFrame, volumes: dict[str, float], beaten: dict[str, str]
 
 def decided(row: pd.Series, other_rule: list[pd.Series]) -> str:
     """One comparison that one side wins: by how much, in which layers and steps, what pooling says, and why; then the other rule."""
-    text = f"{code(row['a'])} loses {times(row['ratio'])} than {code(row['b'])} ({_values(row)}): {_places(row)}."
+    text = f"{code(row['a'])} loses {times(row['ratio'])} than {code(row['b'])} ({_values(row)}): {_places(row)}.{_overflow(row)}"
     if (pooled := _pooled(row)) is not None:
         text += f" Pooled over everything {pooled}."
     text += f" Sent as 0: {percent(row['underflow_wire_a'])} of the nonzero values, against {percent(row['underflow_wire_b'])}."
@@ -123,12 +121,20 @@ def _places(row: pd.Series) -> str:
 
 
 def _pooled(row: pd.Series) -> str | None:
-    """What pooling over everything says, where it is not what the steps say."""
+    """What pooling over everything says, where it is not what the steps say; nothing with overflow, of which no pooled error is finite."""
+    if row["overflowed_a"] or row["overflowed_b"]:
+        return None
     if gap(row["pooled_ratio"]) < math.log1p(LEVEL):
         return "they are level: the few largest gradients outweigh all others"
     if (row["pooled_ratio"] < 1) != (row["ratio"] < 1):
         return f"it loses {times(row['pooled_ratio'])}, the opposite: the few largest gradients outweigh all others"
     return None
+
+
+def _overflow(row: pd.Series) -> str:
+    """Who overflowed, and what that does to the numbers."""
+    who = [f"{code(row[s])} overflowed in {row[f'overflowed_{s}']} of {count_of(row['steps'], 'step')}" for s in "ab" if row[f"overflowed_{s}"]]
+    return f" {' and '.join(who)}: such a step counts at least 1, and has no finite pooled NMSE." if who else ""
 
 
 #: What two schemes with level step NMSE may still differ in: name, columns of `compare`, how it is written.
@@ -143,7 +149,7 @@ def _level(row: pd.Series) -> str:
     apart = [
         f"{name} ({write(row[a])} against {write(row[b])})"
         for name, a, b, write in _OTHER_SUMMARIES
-        if abs(row[a] - row[b]) > LEVEL * max(row[a], row[b]) and (write is not percent or abs(row[a] - row[b]) > 1e-3)
+        if max(row[a], row[b]) < math.inf and abs(row[a] - row[b]) > LEVEL * max(row[a], row[b]) and (write is not percent or abs(row[a] - row[b]) > 1e-3)
     ]
     if gap(row["geometric_ratio"]) >= math.log1p(LEVEL):
         apart.insert(
@@ -151,6 +157,8 @@ def _level(row: pd.Series) -> str:
             f"the geometric mean over layers and steps ({times(row['geometric_ratio'])}; less in {row['cells_won']} of {row['cells']}, more in {row['cells_lost']})",
         )
     text = f"{code(row['a'])} and {code(row['b'])} are level on step NMSE ({figure(row['step_nmse_a'])} and {figure(row['step_nmse_b'])})"
+    if row["overflowed_a"] or row["overflowed_b"]:
+        return text + (f", not on {listed(apart)}" if apart else "") + _overflow(row).rstrip(".").replace(" ", "; ", 1)
     return text + (f", not on {listed(apart)}" if apart else " and on all else")
 
 
@@ -159,7 +167,7 @@ def _gathered(row: pd.Series, volumes: dict[str, float], beaten: dict[str, str])
     one, other = volumes.get(row["a"], math.nan), volumes.get(row["b"], math.nan)
     if one > 0 and other > 0:
         text += f" at {figure(other / one, 2)} times its volume ({figure(other)} of fp32's)"
-    return text + (f"; {code(beaten[row['b']])} loses less and sends no more." if beaten.get(row["b"]) else ".")
+    return text + (f"; {code(beaten[row['b']])} loses less and sends no more." if beaten.get(row["b"]) else ".") + _overflow(row)
 
 
 def _differ_in_rule(one: str, other: str) -> bool:

@@ -11,7 +11,7 @@ import pandas as pd
 from .._arrays.float_environment import guarded
 from .._schemes.scheme import as_scheme
 from .._text import clip
-from .pooling import PARTS, frame_of, groups, is_own, losses, numbers, quotient, total, total_of_present, whole_sums
+from .pooling import PARTS, frame_of, groups, infinite_with, is_own, losses, numbers, quotient, total, total_of_present, whole_sums
 from .summary import cosines, step_losses
 
 __all__ = ["COLUMNS", "compare", "compare_both", "compare_steps", "hint", "ratios", "scheme_in"]
@@ -20,7 +20,7 @@ __all__ = ["COLUMNS", "compare", "compare_both", "compare_steps", "hint", "ratio
 COLUMNS = (
     "trace", "layer", "whole", "steps", "wins", "losses", "ties", "median_ratio", "worst_ratio", "geometric_ratio",
     "step_nmse_a", "step_nmse_b", "nmse_a", "nmse_b", "underflow_wire_a", "underflow_wire_b", "underflow_reduced_a", "underflow_reduced_b",
-    "cosine_a", "cosine_b", "accumulation_a", "accumulation_b", "share_underflow_a", "share_underflow_b", "share_rounding_a", "share_rounding_b",
+    "cosine_a", "cosine_b", "overflowed_a", "overflowed_b", "accumulation_a", "accumulation_b", "share_underflow_a", "share_underflow_b", "share_rounding_a", "share_rounding_b",
     "share_saturation_a", "share_saturation_b", "share_accumulation_a", "share_accumulation_b", "share_interaction_a", "share_interaction_b",
     "topology_a", "topology_b",
 )  # fmt: skip
@@ -58,14 +58,14 @@ def compare(results: Any, a: Any, b: Any, topology: str | None = None, layers: b
         - ``geometric_ratio``: the geometric mean of that ratio over layers and steps. 0 where a lost nothing
           somewhere that b did, ``inf`` the other way round, NaN where both happen;
         - ``step_nmse``: mean of L over the steps; ``nmse``: pooled, the sum of squared errors over that of squared
-          references;
+          references, ``inf`` with overflow; ``overflowed``: steps with overflow;
         - ``underflow_wire``, ``underflow_reduced``: shares of nonzero values that became 0, skipped rows left out;
         - ``cosine``: mean over layers and steps, 0 where skipped or overflowed;
         - ``accumulation``: share of the reduced squared error that is not in ``exact``, so comes from rounding sums;
-          below 0 where it happens to undo errors of the wire. Skipped rows are left out;
+          below 0 where it happens to undo errors of the wire. Skipped rows are left out; NaN with overflow;
         - ``share_underflow``, ``share_rounding``, ``share_saturation``, ``share_accumulation``: the shares of the same squared error that
           are the squares of its parts, the workers' errors by class of element and those of the additions; ``share_interaction`` that
-          of the parts' products, below 0 where they undo each other. They add up to 1; NaN where a row has no split;
+          of the parts' products, below 0 where they undo each other. They add up to 1; NaN where a row has no split, or overflow;
         - ``topology_a``, ``topology_b``: what was compared.
 
     Raises
@@ -93,13 +93,13 @@ def ratios(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.Data
     Returns
     -------
     DataFrame
-        trace, layer, step, ``nmse_a``, ``nmse_b`` (L of `compare`), ``ratio`` (of a over b; 1 where both are 0), ``topology_a``,
-        ``topology_b``; NaN where the reference is zero.
+        trace, layer, step, ``nmse_a``, ``nmse_b`` (L of `compare`), ``ratio`` (of a over b; 1 where both are 0), ``overflow_a``,
+        ``overflow_b`` (elements), ``topology_a``, ``topology_b``; NaN where the reference is zero.
     """
     tables = []
     for trace, cells, names in _pairs(results, a, b, topology):
         one, other = _layer_nmse(cells)
-        table = cells[["tensor", "step"]].rename(columns={"tensor": "layer"}).reset_index(drop=True)
+        table = cells[["tensor", "step", "overflow_a", "overflow_b"]].rename(columns={"tensor": "layer"}).reset_index(drop=True)
         table.insert(0, "trace", trace)
         tables.append(table.assign(nmse_a=one, nmse_b=other, ratio=_ratio(one, other), topology_a=names[0], topology_b=names[1]))
     return pd.concat(tables, ignore_index=True)
@@ -280,10 +280,13 @@ def _rows(cells: pd.DataFrame, whole: bool) -> pd.DataFrame:
     for s in "ab":
         sums = {
             name: total(cells[f"{name}_{s}"].to_numpy(), group, count)
-            for name in ("error", "reference", "cosine", "layers", "exact_error", "sent_error", "underflow_reduced", "nonzero_reduced", *PARTS)
+            for name in ("error", "reference", "overflow", "cosine", "layers", "exact_error", "sent_error", "underflow_reduced", "nonzero_reduced", *PARTS)
         }
         sums |= {name: total_of_present(cells[f"{name}_{s}"].to_numpy(), group, count) for name in ("underflow_wire", "nonzero_wire")}
-        out[f"nmse_{s}"] = quotient(sums["error"], sums["reference"])
+        over = total(cells[f"overflow_{s}"].to_numpy(), step, len(step_first)) > 0
+        out[f"overflowed_{s}"] = np.bincount(group[step_first][over], minlength=count)
+        out[f"nmse_{s}"] = infinite_with(sums["overflow"], quotient(sums["error"], sums["reference"]))
+        sums["sent_error"] = np.where(sums["overflow"] > 0, np.nan, sums["sent_error"])  # what is left of an error has no shares
         out[f"cosine_{s}"] = quotient(sums["cosine"], sums["layers"])
         out[f"accumulation_{s}"] = quotient(sums["sent_error"] - sums["exact_error"], sums["sent_error"])
         for part in PARTS:

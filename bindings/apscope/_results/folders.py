@@ -7,6 +7,9 @@ import json
 import os
 from itertools import islice
 from pathlib import Path
+from typing import Any
+
+from .._text import clip, count_of
 
 __all__ = ["FILES", "check_readable", "check_results_folder", "what_is"]
 
@@ -68,15 +71,15 @@ def check_results_folder(folder: str | os.PathLike[str], force: bool = False) ->
     Parameters
     ----------
     folder : path
-        A new folder, an earlier RESULTS folder, or one without files of these names.
+        A new folder, or one without files of these names.
     force : bool
-        Whether files of these names that are no results may be replaced.
+        Whether files of these names, earlier results or none of apscope's, may be replaced.
 
     Raises
     ------
     ValueError
-        It is a file, a trace, or not writable; a folder stands where a file of the results belongs; without `force`, a file
-        there that is of the same name and none of apscope's.
+        It is a file, a trace, or not writable; a folder stands where a file of the results belongs; without `force`, it
+        holds results, or a file that is of the same name and none of apscope's.
     """
     if not os.fspath(folder):
         raise ValueError("the results folder's name is empty; give -o a folder")
@@ -100,14 +103,33 @@ def check_results_folder(folder: str | os.PathLike[str], force: bool = False) ->
         if (folder / name).is_dir():
             raise ValueError(f"{folder / name} is a folder; a file of the results belongs there")
     there = [name for name in FILES if (folder / name).exists()]
-    if there and not force and not _is_ours(folder):
-        raise ValueError(f"{folder / there[0]} is there already and is not of a replay; give another folder, or --force to replace it")
+    if there and not force:
+        if not (ours := _provenance(folder)):
+            raise ValueError(f"{folder / there[0]} is there already and is not of a replay; give another folder, or --force to replace it")
+        raise ValueError(
+            f"{folder} holds results that would be replaced, of {_held(ours)}; give another folder, or --force (force=True in Python) to replace them"
+        )
     return folder
 
 
 def _is_ours(folder: Path) -> bool:
+    return bool(_provenance(folder))
+
+
+def _provenance(folder: Path) -> dict[str, Any]:
+    """Of a RESULTS folder; empty where it is none."""
     try:
         provenance = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return False
-    return isinstance(provenance, dict) and {"command", "version", "schemes", "traces"} <= set(provenance)
+        return {}
+    ours = isinstance(provenance, dict) and {"command", "version", "schemes", "traces"} <= set(provenance)
+    return provenance if ours else {}
+
+
+def _held(provenance: dict[str, Any]) -> str:
+    """What results are of, in a few words."""
+    schemes, traces = provenance["schemes"], [str(t.get("name", "")) for t in provenance["traces"]]
+    shard, count = provenance.get("shard", [0, 1])
+    first = clip(str(schemes[0]), 60) if schemes else "no scheme"
+    more = f" and {count_of(len(schemes) - 1, 'more scheme')}" if len(schemes) > 1 else ""
+    return f"{first}{more} on {clip(', '.join(traces), 60)}" + (f" (shard {shard}/{count})" if count > 1 else "")

@@ -96,6 +96,11 @@ def quotient(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
         return np.where(denominator == 0, np.nan, numerator / denominator)
 
 
+def infinite_with(overflow: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """An error, infinite where something overflowed: the sums behind it leave out what is not finite."""
+    return np.where(overflow > 0, np.inf, value)
+
+
 def losses(table: pd.DataFrame) -> dict[str, np.ndarray]:
     """What every row lost, where a skipped row is a gradient of which nothing arrived: y = 0.
 
@@ -145,7 +150,7 @@ def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         ``nmse``, ``sqnr_db`` (``inf`` for no error), ``relative_bias``; ``sum_noise`` and ``error_over_noise``, the geometric
         mean over the blocks of the group (docs/definitions.md, section 16), NaN where the noise is not known; and ``underflow_rate``, ``bias``,
         ``mse``, ``variance`` of the rows that were sent, for a row that was skipped has no sum of errors. NaN
-        where a denominator is 0.
+        where a denominator is 0. A group with overflow has no finite error: ``nmse``, ``mse`` and ``variance`` are ``inf``.
 
     Raises
     ------
@@ -185,9 +190,9 @@ def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     out["underflow_rate"] = quotient(out["underflow"], out["nonzero"])
     out["bias"] = quotient(out["sum_error"], out["counted"])
     out["relative_bias"] = quotient(out["sum_signed_error"], out["sum_absolute_reference"])
-    out["mse"] = quotient(squared, out["counted"])
+    out["mse"] = infinite_with(out["overflow"], quotient(squared, out["counted"]))
     out["variance"] = (out["mse"] - out["bias"] ** 2).clip(lower=0.0)
-    out["nmse"] = quotient(out["sum_squared_error"], out["sum_squared_reference"])
+    out["nmse"] = infinite_with(out["overflow"], quotient(out["sum_squared_error"], out["sum_squared_reference"]))
     out["sqnr_db"] = decibels(out["nmse"])
     out["sum_noise"] = total_of_present(lost["noise"], codes, count)
     out["error_over_noise"] = over_noise(lost, codes, count)
@@ -221,8 +226,9 @@ def topologies_of(table: pd.DataFrame) -> list[str]:
 
 
 def headline_topology(table: pd.DataFrame) -> str:
-    """The reduction that summaries speak of: the first replayed that adds in a format, else ``exact``."""
-    return next((t for t in topologies_of(table) if t not in ("exact", *OWN_REDUCTIONS)), "exact")
+    """The reduction that summaries speak of: the first replayed that adds in a format, else the first that a scheme brought along, else ``exact``."""
+    runnable = [t for t in topologies_of(table) if t != "exact"]
+    return next((t for t in runnable if not is_own(t)), runnable[0] if runnable else "exact")
 
 
 def is_own(topology: str) -> bool:

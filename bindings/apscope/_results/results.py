@@ -224,21 +224,21 @@ class Results:
         """Write the RESULTS folder: results.parquet, results.csv, histograms.parquet, noise.parquet, provenance.json.
 
         Every file is written under another name first; all are renamed at the end, so an error
-        leaves nothing half-written. Other files in the folder stay, earlier results are replaced.
+        leaves nothing half-written. Other files in the folder stay.
 
         Parameters
         ----------
         folder : path-like
         force : bool
-            Whether files of these names that are no results may be replaced too.
+            Whether files of these names, earlier results among them, may be replaced.
 
         Raises
         ------
         OSError
             The folder cannot be written.
         ValueError
-            `folder` is a file or a trace, a folder stands where one of its files belongs, or, without `force`, a file
-            that is none of apscope's.
+            `folder` is a file or a trace, a folder stands where one of its files belongs, or, without `force`, it holds
+            results already, or a file of these names that is none of apscope's.
         """
         import pyarrow.parquet as pq
 
@@ -330,34 +330,36 @@ def in_order(frame: pd.DataFrame, provenance: dict[str, Any]) -> pd.DataFrame:
     return frame.iloc[order].reset_index(drop=True)
 
 
-def _concatenate(parts: list[Results], provenance: dict[str, Any]) -> Results:
-    """Rows of several results, in the order in which one run would have written them."""
+def _concatenate(parts: list[Results], provenance: dict[str, Any], histograms: list[Results] | None = None) -> Results:
+    """Rows of several results, in the order in which one run would have written them; histograms of all, or of those that have them."""
     import pandas as pd
 
-    frame, histograms, noise = (
-        in_order(pd.concat([getattr(p, name) for p in parts], ignore_index=True), provenance) for name in ("frame", "histograms", "noise")
-    )
-    return Results(frame, histograms, provenance, noise)
+    def joined(name: str, of: list[Results]) -> pd.DataFrame:
+        return in_order(pd.concat([getattr(p, name) for p in of], ignore_index=True), provenance)
+
+    counted = histograms or parts
+    return Results(joined("frame", parts), joined("histograms", counted), provenance, joined("noise", counted))
 
 
 def merge(results: list[Results | str | os.PathLike[str]]) -> Results:
-    """Join shards of one replay, or replays of different traces.
+    """Join shards of one replay, replays of one trace through different schemes, or replays of different traces.
 
     Parameters
     ----------
     results : list of Results or folders
-        All N shards of a replay, in any order; or whole replays of different traces with the same
-        schemes, topologies, seed and draws. Their selections may differ: `command` tells each.
+        All N shards of a replay, in any order; whole replays of the same traces, with the same selection, through schemes of
+        which none is in two of them; or whole replays of different traces with the same schemes. Topologies, seed, draws and
+        version are the same in all. Selections of different traces may differ: `command` tells each.
 
     Returns
     -------
     Results
-        The rows of all, in the order of one run; from shards, the very rows of one run.
+        The rows of all, in the order of one run, schemes in the order in which they are given; of one trace, the very rows of one run.
 
     Raises
     ------
     ValueError
-        Overlapping or missing shards, replays that differ in their settings, a trace given twice.
+        Overlapping or missing shards, replays that differ in their settings, a trace or its scheme given twice.
     """
     if isinstance(results, (str, os.PathLike, Results)):
         results = [results]
@@ -367,23 +369,46 @@ def merge(results: list[Results | str | os.PathLike[str]]) -> Results:
     groups: dict[str, list[Results]] = {}
     for part in parts:
         p = part.provenance
-        settings = {k: p[k] for k in ("schemes", "topologies", "seed", "draws", "version")}
+        settings = {k: p[k] for k in ("topologies", "seed", "draws", "version")}
         first = {k: parts[0].provenance[k] for k in settings}
         if settings != first:
             wrong = next(k for k in settings if settings[k] != first[k])
             raise ValueError(f"the results differ in their {wrong} ({settings[wrong]} and {first[wrong]}) and cannot be merged")
         groups.setdefault(json.dumps([p["traces"], p["selection"]]), []).append(part)
-    whole = [_join_shards(group) for group in groups.values()]
+    whole = [_join_schemes(group) for group in groups.values()]
     names: list[str] = [t["name"] for part in whole for t in part.provenance["traces"]]
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"trace '{name}' is in more than one of the results, with overlapping rows")
-    provenance = dict(whole[0].provenance)
+            raise ValueError(f"trace '{name}' is in more than one of the results, with overlapping rows or another selection")
+    for part in whole:
+        if (one := part.provenance["schemes"]) != (other := whole[0].provenance["schemes"]):
+            raise ValueError(f"the results differ in their schemes ({one} and {other}) and cannot be merged: every trace needs the same ones")
+    provenance = _provenance(whole)
     provenance["traces"] = [t for part in whole for t in part.provenance["traces"]]
-    if len(whole) > 1:
-        provenance["command"] = " && ".join(dict.fromkeys(part.provenance["command"] for part in whole))
-        provenance["command_of_whole"] = provenance["command"]
     return _concatenate(whole, provenance)
+
+
+def _provenance(parts: list[Results]) -> dict[str, Any]:
+    """The provenance of the first, with the commands of all."""
+    provenance = dict(parts[0].provenance)
+    if len(parts) > 1:
+        provenance["command"] = " && ".join(dict.fromkeys(part.provenance["command"] for part in parts))
+        provenance["command_of_whole"] = provenance["command"]
+    return provenance
+
+
+def _join_schemes(group: list[Results]) -> Results:
+    """Results of the same traces: shards first, then schemes beside each other."""
+    shards: dict[str, list[Results]] = {}
+    for part in group:
+        shards.setdefault(json.dumps(part.provenance["schemes"]), []).append(part)
+    whole = [_join_shards(parts) for parts in shards.values()]
+    provenance = _provenance(whole)
+    provenance["schemes"] = [scheme for part in whole for scheme in part.provenance["schemes"]]
+    for scheme in provenance["schemes"]:
+        if provenance["schemes"].count(scheme) > 1:
+            raise ValueError(f"scheme '{scheme}' is in more than one of the results of trace '{provenance['traces'][0]['name']}': its rows overlap")
+    return _concatenate(whole, provenance, histograms=whole[:1])  # they are the traces'
 
 
 def _join_shards(group: list[Results]) -> Results:

@@ -44,7 +44,7 @@ def results_text(results: Results) -> str:
     lines = [f"<Results: {headline(results)}>"]
     if len(results.frame):
         for trace, rows in ranked(results.frame).groupby("trace", sort=False):
-            best = ", ".join(f"{r.scheme} {_figure(r.step_nmse)}" for r in rows.head(5).itertuples())
+            best = ", ".join(f"{r.scheme} {_figure(r.step_nmse)}{' (overflow)' if r.overflowed else ''}" for r in rows.head(5).itertuples())
             lines.append(f"  {trace}, NMSE of a step: {best}" + (f", and {len(rows) - 5} more" if len(rows) > 5 else ""))
     return "\n".join(lines)
 

@@ -22,6 +22,7 @@ from .pooling import (
     frame_of,
     groups,
     headline_topology,
+    infinite_with,
     is_own,
     losses,
     numbers,
@@ -47,7 +48,7 @@ COLUMNS = (
 def summary(
     results: Any, *, network: Network | None = None, elements: float | None = 25.6e6, batch_factor: float = 1.0
 ) -> pd.DataFrame:
-    """One row a trace, scheme and topology, the scheme that lost least first.
+    """One row a trace, scheme and topology, of what can be run the scheme that lost least first.
 
     Parameters
     ----------
@@ -64,10 +65,9 @@ def summary(
     Returns
     -------
     DataFrame
-        `COLUMNS`; sorted by trace, then schemes without overflow first, then by ``error_over_noise``, then by
-        ``step_nmse``. Topologies as
-        replayed, ``exact`` (no sum is rounded: what the wire alone loses) among them, a reduction of the scheme's
-        own, or "" (the wire) for traces without reduced rows.
+        `COLUMNS`; sorted by trace, then what can be run before ``exact``, then schemes without overflow first, then
+        by ``error_over_noise``, then by ``step_nmse``. Topologies as replayed, a reduction of the scheme's own, or "" (the wire) for traces without
+        reduced rows; last ``exact``, which nobody can run: no sum is rounded, what the wire alone loses.
 
         - ``error_over_noise``: the typical block's squared error over the noise of the batch: the geometric mean over
           blocks of 32 elements, layers and steps. ``inf`` with overflow, NaN where the noise is not known.
@@ -79,8 +79,8 @@ def summary(
           zero everywhere are left out.
         - ``layer_cosine``: mean over layers and steps of the cosine; 0 where skipped, overflowed or nothing arrived.
         - ``worst_nmse``, ``worst_layer``, ``worst_step``: the largest NMSE of one layer at one step, by the same
-          rules, and the first place that has it.
-        - ``nmse``, ``relative_bias``: pooled over all layers and steps; y = 0 where skipped.
+          rules but ``inf`` with overflow, and the first place that has it.
+        - ``nmse``, ``relative_bias``: pooled over all layers and steps; y = 0 where skipped, ``nmse`` is ``inf`` with overflow.
         - ``expected_variance``: mean of Var[y] over the random draws, over the mean squared reference.
         - ``underflow_wire``, ``underflow_reduced``: shares of nonzero values that became 0, skipped rows left out.
         - ``volume``: bytes of the busiest rank over those of an fp32 ring all-reduce.
@@ -112,7 +112,8 @@ def summary(
     _add_intervals(out, noise_of(results), [of_ratio[owner[noisy] == i] for i in range(count)], batch_factor)
     out["step_nmse"] = _mean(*step_losses(of_step), owner, count)
     out["layer_cosine"] = _mean(*cosines(rows, lost), group, count)
-    worst, at = _largest(*step_losses(lost), group, count)
+    value, there = step_losses(lost)
+    worst, at = _largest(infinite_with(lost["overflow"], value), there, group, count)
     out["worst_nmse"] = worst
     out["worst_layer"] = np.where(at < 0, None, rows["tensor"].to_numpy(object)[at])
     out["worst_step"] = pd.array(np.where(at < 0, np.nan, numbers(rows, "step")[at]), dtype="Int64")
@@ -136,7 +137,9 @@ def summary(
     families = {spec: family_of(spec) for spec in out["scheme"].unique()}
     out["family"] = [families[spec] for spec in out["scheme"]]
     out["format"] = _formats(rows, group, first)
-    order = np.lexsort([out["step_nmse"], out["error_over_noise"], out["overflowed"] > 0, pd.factorize(out["trace"])[0]])
+    order = np.lexsort(
+        [out["step_nmse"], out["error_over_noise"], out["overflowed"] > 0, out["topology"] == "exact", pd.factorize(out["trace"])[0]]
+    )
     return out.iloc[order].reset_index(drop=True)[list(COLUMNS)]
 
 

@@ -1,9 +1,14 @@
-"""A tensor's role, guessed from its name and shape where nobody says it."""
+"""A tensor's role: what somebody says, else a guess from its name and shape, which is marked as one."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import TypeAlias
+
+#: Who says a tensor's role: by its name or a pattern of names, or a function of name and shape.
+Roles: TypeAlias = Mapping[str, str] | Callable[[str, tuple[int, ...]], str | None] | None
 
 #: Roles in use; a trace may name others.
 ROLES = ("conv", "linear", "attention", "norm", "bias", "embedding", "head", "other")
@@ -12,13 +17,29 @@ ROLES = ("conv", "linear", "attention", "norm", "bias", "embedding", "head", "ot
 _BY_NAME = (
     ("norm", r"(^|[._/])(bn|ln|gn|norm|layer_?norm|batch_?norm|group_?norm|rms_?norm)(_?\w{1,2})?([._/]|$)"),
     ("bias", r"(^|[._/])(bias|b)$"),
-    ("embedding", r"(^|[._/])(\w*emb(ed(ding)?s?)?|wte|wpe)([._/]|$)"),
-    ("head", r"(^|[._/])(head|\w+_head|classifier|logits|output)([._/]|$)"),
+    ("embedding", r"(^|[._/])((?!unembed)\w*(emb|embs|embed\w*)|wte|wpe)([._/]|$)"),
+    ("head", r"(^|[._/])(head|\w+_head|unembed\w*|classifier|logits|output)([._/]|$)"),
     ("attention", r"(^|[._/])(attn|\w*attention|[qkvo]_proj|qkv|c_attn)([._/]|$)"),
 )
 
 
-def guess_role(name: str, shape: Sequence[int]) -> str:
+class Guess(str):
+    """A role that nobody said."""
+
+
+def said(roles: Roles, name: str, shape: tuple[int, ...]) -> str | None:
+    """The role that somebody says for a tensor: by its name, else by the first pattern that fits it."""
+    if roles is None or callable(roles):
+        return roles(name, shape) if roles else None
+    return roles.get(name) or next((role for pattern, role in roles.items() if fnmatchcase(name, pattern)), None)
+
+
+def either(one: Roles, other: Roles) -> Roles:
+    """What the one says, and the other where it says nothing."""
+    return (lambda name, shape: said(one, name, shape) or said(other, name, shape)) if one else other
+
+
+def guess_role(name: str, shape: Sequence[int]) -> Guess:
     """The role that the tensor's name suggests, else one by its number of dimensions.
 
     Three or more dimensions are taken for a convolution, two for a linear layer, fewer for
@@ -31,10 +52,10 @@ def guess_role(name: str, shape: Sequence[int]) -> str:
 
     Returns
     -------
-    str
-        One of ``conv``, ``linear``, ``attention``, ``norm``, ``bias``, ``embedding``, ``head``, ``other``.
+    Guess
+        A str, one of ``conv``, ``linear``, ``attention``, ``norm``, ``bias``, ``embedding``, ``head``, ``other``.
     """
     for role, pattern in _BY_NAME:
         if re.search(pattern, name, re.IGNORECASE):
-            return role
-    return "conv" if len(shape) >= 3 else "linear" if len(shape) == 2 else "other"
+            return Guess(role)
+    return Guess("conv" if len(shape) >= 3 else "linear" if len(shape) == 2 else "other")

@@ -11,7 +11,7 @@ from .._results.results import Results
 from ._table import print_csv, print_frame, warn
 
 #: What a terminal has room for, the most telling first.
-SHORT = ("layer", "steps", "wins", "losses", "ties", "median_ratio", "worst_ratio", "step_nmse_a", "step_nmse_b", "underflow_wire_a",
+SHORT = ("layer", "steps", "wins", "losses", "ties", "median_ratio", "worst_ratio", "step_nmse_a", "step_nmse_b", "overflowed_a", "overflowed_b", "underflow_wire_a",
          "underflow_wire_b", "accumulation_a", "accumulation_b")  # fmt: skip
 
 
@@ -50,7 +50,8 @@ def run(args: argparse.Namespace) -> int:
     table["layer"] = table["layer"].mask(named, "'all'")  # a layer of that name, beside the row of all layers
     for trace, part in table.groupby("trace", sort=False):
         one, other = part["topology_a"].iloc[0], part["topology_b"].iloc[0]
-        columns = [c for c in part.columns if c not in ("trace", "topology_a", "topology_b")] if args.all_columns else list(SHORT)
+        quiet = [c for c in ("overflowed_a", "overflowed_b") if not part[c].any()]
+        columns = [c for c in part.columns if c not in ("trace", "topology_a", "topology_b")] if args.all_columns else [c for c in SHORT if c not in quiet]
         print_frame(f"{trace}: a = {args.a} ({one}), b = {args.b} ({other})", part[columns], fit=not args.all_columns)
         print_frame(f"{trace}: what their squared errors are made of, all layers and steps together", made_of(part.iloc[0]), fit=False)
     return 0

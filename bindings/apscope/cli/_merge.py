@@ -1,4 +1,4 @@
-"""``apscope merge RESULTS... -o RESULTS``: join shards, or replays of different traces."""
+"""``apscope merge RESULTS... -o RESULTS``: join shards, or replays of different schemes or traces."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .._results.results import merge
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
-    parser = verbs.add_parser("merge", help="join shards of a replay, or replays of different traces", allow_abbrev=False)
+    parser = verbs.add_parser("merge", help="join shards of a replay, or replays of different schemes or traces", allow_abbrev=False)
     parser.add_argument("results", nargs="+", metavar="RESULTS", help="folders that apscope replay wrote")
     parser.add_argument("-o", "--output", required=True, metavar="RESULTS", help="the folder to write")
-    parser.add_argument("--force", action="store_true", help="replace files in the folder that are of the same names and none of apscope's")
+    parser.add_argument("--force", action="store_true", help="replace what the folder holds: earlier results, or files of the same names")
     parser.set_defaults(run=run)
 
 

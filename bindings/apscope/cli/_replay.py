@@ -16,7 +16,7 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser("replay", help="put recorded gradients through schemes and topologies", allow_abbrev=False)
     parser.add_argument("traces", nargs="+", metavar="TRACE", help="a recorded trace's folder, or a URL that fsspec reads, such as s3://bucket/run")
     parser.add_argument("-o", "--output", required=True, metavar="RESULTS", help="the folder to write")
-    parser.add_argument("--force", action="store_true", help="replace files in the folder that are of the same names and none of apscope's")
+    parser.add_argument("--force", action="store_true", help="replace what the folder holds: earlier results, or files of the same names")
     parser.add_argument(
         "--scheme",
         action="append",

@@ -9,7 +9,7 @@ from .._replay.replay import replay
 from .._report import check_destination, report
 from .._results.folders import check_readable, what_is
 from .._results.results import Results
-from .._traces.opening import is_url
+from .._traces.opening import is_url, open_trace
 from ._table import warn
 
 
@@ -28,11 +28,22 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser.set_defaults(run=run)
 
 
+def _check_common(source: str, against: Results) -> None:
+    """Before a trace is replayed, which takes long: whether the other results are of such a trace."""
+    from .._report.against import meeting
+
+    trace = open_trace(source)
+    tensors = [{"name": t.name, "shape": list(t.shape)} for t in trace.manifest.tensors]
+    meeting([{"name": trace.name, "tensors": tensors}], against.provenance["traces"])
+
+
 def run(args: argparse.Namespace) -> int:
     out_path = check_destination(args.output, force=args.force)
     source = None if is_url(args.source) else check_readable(args.source)
     against = None if args.against is None else Results.open(args.against)
     if source is None or (source / "manifest.json").is_file():
+        if against is not None:
+            _check_common(args.source, against)
         results = replay(args.source, memory=args.memory, progress=sys.stderr.isatty())
     elif (source / "provenance.json").is_file():
         results = Results.open(source)

@@ -16,7 +16,7 @@ from ._asked import rows_of, specs_in, steps_of
 from ._maps import draw_bands, grid_of, map_axes, title
 from ._names import shown, wrapped
 from ._numbers import logarithmic
-from ._style import HEIGHT, axes, label_lines, looks, note, room_for, step_axis, styled
+from ._style import HEIGHT, axes, label_lines, looks, note, overflow_marks, room_for, step_axis, styled
 
 #: Percent of the mean absolute reference; inside the middle band nothing is to be seen of it.
 BIAS_BANDS = (-100.0, -25.0, -5.0, -1.0, -0.2, 0.2, 1.0, 5.0, 25.0, 100.0)
@@ -40,7 +40,8 @@ def bias_over_steps(results: Any, scheme: Any, *, layer: str | None = None, trac
     All layers of a step are pooled, or one is drawn, `layer`; ``bias`` is divided by the root mean square of the
     reference. The band, 2 sqrt(variance / P), takes the elements' errors as independent: a bias outside its own
     width of zero is more than chance. Reduced rows of the headline topology (ring, where replayed),
-    or of the scheme's own reduction; the wire's of a trace without. A skipped step is a gap.
+    or of the scheme's own reduction; the wire's of a trace without. A skipped step is a gap; a cross is one with overflow, whose
+    bias is that of the values that are left, and which has no band.
     """
     frame = rows_of(results, trace, layer)
     spec, steps = scheme_in(frame, scheme), steps_of(frame)
@@ -58,6 +59,7 @@ def bias_over_steps(results: Any, scheme: Any, *, layer: str | None = None, trac
     ax.axhline(0, color="#999999", linewidth=0.8)
     ax.fill_between(x, bias - band, bias + band, color=colour, alpha=0.22, linewidth=0)
     ax.plot(x, bias, color=colour, marker=".", markersize=3)
+    overflow_marks(ax, x[(rows["overflow"] > 0).to_numpy()])
     return ax
 
 
@@ -87,16 +89,18 @@ def variance_over_steps(
     """Variance of the error of the reduced gradient, step by step, one line a scheme.
 
     All layers of a step are pooled, or one is drawn, `layer`; ``variance`` is divided by the mean square of the
-    reference, so 1 means an error as large as the gradient. Rows as of `bias_over_steps`.
+    reference, so 1 means an error as large as the gradient. Rows as of `bias_over_steps`; crosses are steps with overflow, which have none.
     """
     frame = rows_of(results, trace, layer)
     specs, steps = specs_in(frame, schemes), steps_of(frame)
     names = {s: wrapped(s) for s in specs}
     ax = axes(ax, height=room_for(list(names.values()), HEIGHT))
-    rows, ends, shapes = _series(frame[frame["scheme"].isin(specs)]), [], looks(specs)
+    rows, ends, shapes, flawed = _series(frame[frame["scheme"].isin(specs)]), [], looks(specs), {}
     for spec in specs:
-        y = rows[rows["scheme"] == spec].set_index("step")["relative_variance"].reindex(steps).to_numpy(float)
-        y = np.where(y > 0, y, np.nan)  # a logarithmic axis has no zero
+        own = rows[rows["scheme"] == spec].set_index("step").reindex(steps)
+        y = own["relative_variance"].to_numpy(float)
+        y = np.where((y > 0) & (y < np.inf), y, np.nan)  # a logarithmic axis has no zero
+        flawed[spec] = np.flatnonzero(own["overflow"].to_numpy(float) > 0)
         look = shapes[spec]
         ax.plot(np.arange(len(steps)), y, look.line, color=look.colour, marker=look.marker, markersize=2.8 if len(steps) > 12 else 4.5)
         if np.isfinite(y).any():
@@ -111,5 +115,7 @@ def variance_over_steps(
         ax.grid(axis="y")
         label_lines(ax, ends)
     else:
-        note(ax, "no error with a variance above 0")
+        note(ax, "overflow in every step" if any(map(len, flawed.values())) else "no error with a variance above 0")
+    for spec, places in flawed.items():
+        overflow_marks(ax, places, colour=shapes[spec].colour)
     return ax

@@ -12,6 +12,7 @@ from matplotlib.ticker import NullLocator
 
 from .._results.pooling import headline_rows, headline_topology, pool
 from .._results.summary import ranked
+from .._text import count_of
 from ._asked import rows_of, specs_in
 from ._names import shown, wrapped
 from ._numbers import logarithmic
@@ -101,7 +102,7 @@ def sqnr_against_bits(
     Bits a value: payload and side information of one worker over the number of elements; what a
     reduction moves over the links is another matter. Filled: reduced gradient (headline topology, or
     the scheme's own reduction); hollow: each worker's values as sent. All layers, or one, `layer`, and all steps
-    pooled; a scheme without error (``inf``) or without a kept step has no point.
+    pooled; a scheme without error (``inf``), with overflow (``-inf``) or without a kept step has no point.
     """
     frame = rows_of(results, trace, layer)
     specs = specs_in(frame, schemes)
@@ -124,6 +125,7 @@ def sqnr_against_bits(
                 ends.append((x, y, names[scheme], look.colour))
     ax.set_xlabel("bits a value (payload and side information)")
     ax.set_ylabel("SQNR, dB")
+    overflowed = sum(s in reduced.index and reduced.at[s, "overflow"] > 0 for s in specs)
     if not seen:
         note(ax, "no finite SQNR")
         return ax
@@ -136,6 +138,7 @@ def sqnr_against_bits(
     for place, names_there in [(1.045, ends)] if crowd else _columns(ends, *ax.get_xlim()):
         label_lines(ax, names_there, at=place)
     told = f"hollow: at the wire; filled: reduced ({headline_topology(frame)})"
+    told += f"; not drawn: {count_of(overflowed, 'scheme')} with overflow" if overflowed else ""
     ax.set_title(told if layer is None else f"{shown(layer)}; {told}", fontweight="normal", fontsize=8.5, parse_math=False)
     return ax
 

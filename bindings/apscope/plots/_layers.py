@@ -18,7 +18,7 @@ from ._asked import layers_of, rows_of, specs_in, steps_of
 from ._maps import TITLE, draw_bands, grid_of, map_axes
 from ._names import name_ticks, shown, width_beside, wrapped
 from ._numbers import logarithmic
-from ._style import FLOOR, axes, looks, note, styled
+from ._style import FLOOR, axes, looks, note, overflow_marks, styled
 
 #: Of a ratio; the middle band is level, the outer ones are open.
 BANDS = (1 / 256, 1 / 64, 1 / 16, 1 / 4, 1 / 1.25, 1.25, 4.0, 16.0, 64.0, 256.0)
@@ -26,19 +26,20 @@ _EDGES = ("1/256", "1/64", "1/16", "1/4", "1/1.25", "1.25", "4", "16", "64", "25
 
 
 def layer_losses(frame: pd.DataFrame) -> pd.DataFrame:
-    """The mean over the steps of every layer's NMSE, by scheme: scheme, layer, step_nmse.
+    """The mean over the steps of every layer's NMSE, by scheme: scheme, layer, step_nmse, overflowed (steps with overflow).
 
     By the rules of `Results.summary`: a skipped step counts 1, one with overflow at least 1, one with a
     reference of zero not at all. Rows of the scheme's own reduction, else of the headline topology; the
     wire's of a trace without reduced rows.
     """
     rows = headline_rows(frame.reset_index(drop=True))
-    value, present = step_losses(losses(rows))
+    lost = losses(rows)
+    value, present = step_losses(lost)
     group, first = groups(rows, ["scheme", "tensor"])
     sums = total(value[present], group[present], len(first))
     counts = np.bincount(group[present], minlength=len(first))
     found = rows[["scheme", "tensor"]].iloc[first].rename(columns={"tensor": "layer"}).reset_index(drop=True)
-    return found.assign(step_nmse=quotient(sums, counts))
+    return found.assign(step_nmse=quotient(sums, counts), overflowed=np.bincount(group[lost["overflow"] > 0], minlength=len(first)))
 
 
 @styled
@@ -59,7 +60,7 @@ def nmse_by_layer(results: Any, schemes: Iterable[Any] | None = None, *, trace: 
     -------
     Axes
         Numbers of `layer_losses`. Colours mean families; a mark at the left end is a layer without error, or below
-        `FLOOR`.
+        `FLOOR`. Hollow: a step overflowed, which counts at least 1.
 
     Raises
     ------
@@ -68,7 +69,8 @@ def nmse_by_layer(results: Any, schemes: Iterable[Any] | None = None, *, trace: 
     """
     frame = rows_of(results, trace)
     specs, layers = specs_in(frame, schemes), layers_of(frame)
-    table = layer_losses(frame[frame["scheme"].isin(specs)]).set_index(["scheme", "layer"])["step_nmse"]
+    by_place = layer_losses(frame[frame["scheme"].isin(specs)]).set_index(["scheme", "layer"])
+    table, overflowed = by_place["step_nmse"], by_place["overflowed"] > 0
     legend = [wrapped(s, 46, 2) for s in specs]
     room = 0.15 * sum(text.count("\n") + 1 for text in legend)
     ax = axes(ax, width_beside([shown(layer) for layer in layers], 5.4), 0.9 + room + min(max(0.24, 0.07 * len(specs)) * max(len(layers), 3), 14.0))
@@ -76,7 +78,7 @@ def nmse_by_layer(results: Any, schemes: Iterable[Any] | None = None, *, trace: 
     positive = values[np.isfinite(values) & (values > 0)]
     ax.set_ylim(len(layers) - 0.5, -0.5)
     name_ticks(ax.yaxis, layers)
-    ax.set_xlabel("NMSE, mean over the steps")
+    ax.set_xlabel("NMSE, mean over the steps" + ("; hollow: a step overflowed" if overflowed.any() else ""))
     if not len(positive):
         ax.set_xticks([])
         note(ax, "no layer with an error above 0")
@@ -90,8 +92,10 @@ def nmse_by_layer(results: Any, schemes: Iterable[Any] | None = None, *, trace: 
     for i, spec in enumerate(specs):
         y = np.array([table.get((spec, layer), np.nan) for layer in layers])
         x = np.maximum(y, low)
-        look = shapes[spec]
-        ax.plot(x, np.arange(len(layers)) + apart * (i - (len(specs) - 1) / 2), look.marker, color=look.colour, markersize=5, clip_on=False, zorder=3)
+        look, places = shapes[spec], np.arange(len(layers)) + apart * (i - (len(specs) - 1) / 2)
+        flawed = np.array([bool(overflowed.get((spec, layer), False)) for layer in layers])
+        for which, inside in ((~flawed, look.colour), (flawed, "white")):
+            ax.plot(x[which], places[which], look.marker, color=look.colour, markerfacecolor=inside, markersize=5, clip_on=False, zorder=3)
     ax.hlines(np.arange(len(layers)), low, high, color="#e6e6e6", linewidth=0.7, zorder=0)
     ax.grid(axis="x")
     handles = [Line2D([], [], marker=shapes[s].marker, color=shapes[s].colour, linestyle="", label=text) for s, text in zip(specs, legend)]
@@ -118,7 +122,8 @@ def nmse_ratio(results: Any, a: Any, b: Any, *, topology: str | None = None, tra
     Returns
     -------
     Axes
-        One cell a layer and step, in bands of the ratio. Hatched: a reference of zero, or no numbers.
+        One cell a layer and step, in bands of the ratio. Hatched: a reference of zero, or no numbers. Crosses: one of the two overflowed,
+        which counts at least 1.
 
     Raises
     ------
@@ -137,6 +142,8 @@ def nmse_ratio(results: Any, a: Any, b: Any, *, topology: str | None = None, tra
         len(BANDS) - 1
     )
     draw_bands(ax, grid, BANDS, colours, "NMSE, first over second", _EDGES)
+    over = table[(table["overflow_a"] > 0) | (table["overflow_b"] > 0)]
+    overflow_marks(ax, grid.columns.get_indexer(over["step"]), grid.index.get_indexer(over["layer"]))
     if grid.isna().to_numpy().all():
         note(ax, "no step in which both have numbers")
     return ax

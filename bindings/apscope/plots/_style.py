@@ -220,6 +220,16 @@ def _spread(places: Sequence[float], heights: Sequence[float], low: float = -np.
     return centres
 
 
+def overflow_marks(ax: Axes, x: Sequence[float], y: Sequence[float] | None = None, colour: str = "#444444") -> None:
+    """A cross at every place where something overflowed, of which no error is drawn: at the upper edge, or at `y`; and what crosses mean."""
+    if not len(x):
+        return
+    places = {"transform": ax.get_xaxis_transform()} if y is None else {}
+    ax.plot(x, np.ones(len(x)) if y is None else y, "x", color=colour, markersize=4.5, zorder=5, clip_on=False, **places)
+    if "× overflow" not in ax.get_xlabel():
+        ax.set_xlabel("; ".join(filter(None, [ax.get_xlabel(), "× overflow"])))
+
+
 def note(ax: Axes, text: str) -> None:
     """A plain sentence in the middle of an Axes that has nothing to draw."""
     ax.text(0.5, 0.5, text, transform=ax.transAxes, ha="center", va="center", color="#555555", wrap=True)

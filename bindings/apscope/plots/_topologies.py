@@ -29,7 +29,7 @@ def accumulation_error(
     is a topology's reduced NMSE minus the ``exact`` one: what its rounded additions add. Hollow: the
     difference is negative (its size is shown). Differences too small for the axis stand at its left
     end, as those of schemes that gather and add in fp32 do. A cross at the right: values overflowed
-    in that topology's sums and are missing from its NMSE. All layers, or one, `layer`, and all steps pooled.
+    in that topology's sums, or on the wire, so that it has no finite NMSE. All layers, or one, `layer`, and all steps pooled.
     """
     frame = rows_of(results, trace, layer)
     specs = specs_in(frame, schemes)
@@ -65,7 +65,7 @@ def _split(frame: pd.DataFrame, by: str, groups: Sequence[str], names: Sequence[
         if (group, "exact") not in table.index:
             continue
         exact = table.at[(group, "exact"), "nmse"]
-        rows.append((y, "exact", exact, 0))
+        rows.append((y, "exact", exact, table.at[(group, "exact"), "overflow"]))
         values.append(exact)
         for t in topologies:
             if (group, t) in table.index:
@@ -76,7 +76,7 @@ def _split(frame: pd.DataFrame, by: str, groups: Sequence[str], names: Sequence[
     ax.set_xlabel("NMSE: bar = encoding, marker = additions")
     if not values:
         ax.set_xticks([])
-        note(ax, "no error in any exact row")
+        note(ax, "overflow in every row" if any(overflow > 0 for *_, overflow in rows) else "no error in any exact row")
         return ax
     low = min(values) / 8
     high = 4 * max([*values, *(abs(v) for _, _, v, _ in rows if np.isfinite(v))])
@@ -84,7 +84,7 @@ def _split(frame: pd.DataFrame, by: str, groups: Sequence[str], names: Sequence[
     ax.set_xlim(low, high)
     for y, t, value, overflow in rows:
         if t == "exact":
-            if value > 0:
+            if 0 < value < np.inf:
                 ax.barh(y, value - low, left=low, height=0.66, color="#d0d0d0", zorder=1)
             continue
         i = topologies.index(t)

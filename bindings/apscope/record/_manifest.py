@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from .._traces.json_number import json_number
-from .._traces.roles import guess_role
+from .._traces.roles import Guess, Roles, guess_role, said
 
-Roles = Mapping[str, str] | Callable[[str, tuple[int, ...]], str | None] | None
 Shapes = dict[str, tuple[int, ...]]
 
 
@@ -120,16 +119,23 @@ class Manifest:
         part.write_text(self._text(), encoding="utf-8")
         os.replace(part, self.path / "manifest.json")
 
-    def _role(self, name: str, shape: tuple[int, ...]) -> str:
-        given = self._roles(name, shape) if callable(self._roles) else (self._roles or {}).get(name)
-        return given or guess_role(name, shape)
-
     def _text(self) -> str:
+        shapes = self.shapes or {}
+        roles = {name: said(self._roles, name, shape) or guess_role(name, shape) for name, shape in shapes.items()}
         # One line a tensor and a step: long manifests stay readable and compare well.
-        tensors = [json.dumps({"name": name, "shape": list(shape), "role": self._role(name, shape)}) for name, shape in (self.shapes or {}).items()]
-        head = json.dumps(self.head | {"metadata": self.metadata}, indent=1)[:-2]
+        tensors = [json.dumps({"name": name, "shape": list(shape), "role": roles[name]}) for name, shape in shapes.items()]
+        head = json.dumps(self.head | {"metadata": self.metadata | _guessed(roles)}, indent=1)[:-2]
         lists = (("tensors", tensors), ("steps", [text for _, text in self._committed]))
         return head + "".join(f',\n "{key}": [\n  ' + ",\n  ".join(rows) + "\n ]" for key, rows in lists) + "\n}\n"
+
+
+def _guessed(roles: Mapping[str, str], shown: int = 6) -> dict[str, str]:
+    """What the metadata say of roles that nobody said."""
+    names = [name for name, role in roles.items() if isinstance(role, Guess)]
+    if not names:
+        return {}
+    which = "all" if len(names) == len(roles) else f"{len(names)} of {len(roles)}: {', '.join(names[:shown])}{', ...' if len(names) > shown else ''}"
+    return {"roles_guessed_by_name_and_shape": which}
 
 
 def compare_shapes(found: Shapes, expected: Shapes, where: str) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from .._traces.roles import Roles, either
 from ._background import Background, Step, logger
-from ._manifest import Roles
 from ._pytree import flatten
 from ._safetensors import storable
 from ._session import Session
@@ -89,7 +89,8 @@ class Recorder:
     quiet : bool
         Do not print what was recorded, and what it cost, at the end.
     name, model, reduction, loss_divided_by_workers, roles, metadata
-        As for :class:`TraceWriter`; model and roles are taken from an attached model by default.
+        As for :class:`TraceWriter`; model is taken from an attached model by default, and roles of the layers whose type tells them,
+        where `roles` says nothing.
 
     Raises
     ------
@@ -196,7 +197,7 @@ class Recorder:
             self.number = self._first = first_step
         process, processes = (tap.process, tap.processes) if self._process is None else (self._process, self._processes or 1)
         self._about["model"] = self._about["model"] or tap.description
-        self._about["roles"] = self._about["roles"] or tap.roles
+        self._about["roles"] = either(self._about["roles"], tap.roles)
         self._about["metadata"] = {**tap.metadata, **self._about["metadata"]}
         self._open(process, processes, joined=tap.joined, stage=tap.stage)
         if self._background:

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from .._arrays.checks import integer
-from ._manifest import Manifest, Roles, compare_shapes, file_name, step_folder
+from .._traces.roles import Roles
+from ._manifest import Manifest, compare_shapes, file_name, step_folder
 from ._safetensors import storable, write_safetensors
 
 _PER_STEP = ("weights", "full_batch")
@@ -41,7 +42,8 @@ class TraceWriter:
     loss_divided_by_workers : bool
         Whether each worker's loss was divided by W before its gradient was taken.
     roles : mapping or callable, optional
-        Tensor name -> role, or ``roles(name, shape)``; guessed from the name where it says nothing.
+        Tensor name, or a pattern of names such as ``tok*``, -> role; or ``roles(name, shape)``. Guessed from name and shape
+        where it says nothing, which the metadata tell.
     metadata : mapping of str to str, optional
         How the trace was recorded; free text.
     resume : bool

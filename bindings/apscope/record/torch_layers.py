@@ -14,8 +14,12 @@ from ._writer import TraceWriter
 _ROLES = (
     ("conv", torch.nn.modules.conv._ConvNd),
     ("embedding", (torch.nn.Embedding, torch.nn.EmbeddingBag)),
-    ("norm", (torch.nn.modules.batchnorm._NormBase, torch.nn.GroupNorm, torch.nn.LayerNorm)),
+    ("norm", (torch.nn.modules.batchnorm._NormBase, torch.nn.GroupNorm, torch.nn.LayerNorm, *filter(None, [getattr(torch.nn, "RMSNorm", None)]))),
+    ("attention", torch.nn.MultiheadAttention),
+    ("linear", (torch.nn.Linear, torch.nn.Bilinear)),
 )
+#: What a name adds to a type: a layer of attention, the last one, an offset.
+_BY_NAME = {"conv": ("bias", "head"), "attention": ("bias",), "linear": ("attention", "bias", "head")}
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:
@@ -25,13 +29,14 @@ def to_numpy(tensor: torch.Tensor) -> np.ndarray:
 
 
 def roles(model: torch.nn.Module) -> dict[str, str]:
-    """Parameter name -> role, by its module's type and else by its name."""
-    found = {name: guess_role(name, p.shape) for name, p in model.named_parameters()}
+    """Parameter name -> role, of the parameters whose module's type tells it."""
+    found = {}
     for layer_name, layer in model.named_modules():
-        for role, types in _ROLES:
-            for name, _ in layer.named_parameters(prefix=layer_name, recurse=False):
-                if isinstance(layer, types) and (role == "norm" or found[name] not in ("bias", "head")):
-                    found[name] = role
+        known = next((role for role, types in _ROLES if isinstance(layer, types)), None)
+        for name, p in layer.named_parameters(prefix=layer_name, recurse=False):
+            if known is not None:
+                named = str(guess_role(name, p.shape))
+                found[name] = named if named in _BY_NAME.get(known, ()) else known
     return found
 
 

@@ -42,14 +42,14 @@ struct SummaryRow {
     double pooled_error_over_noise = 0;  ///< mean over the steps of the step's squared error over its noise
     double step_nmse = 0;       ///< mean over the steps of the step's NMSE: what ranks where the noise is not known
     double layer_cosine = 0;    ///< mean over layers and steps
-    double worst_nmse = 0;      ///< the largest NMSE of one layer at one step
+    double worst_nmse = 0;      ///< the largest NMSE of one layer at one step, infinite with overflow
     std::string worst_layer;    ///< where that is, and when; empty without one
     std::optional<std::int64_t> worst_step;
-    double nmse = 0;            ///< pooled over everything
+    double nmse = 0;            ///< pooled over everything, infinite with overflow
     double relative_bias = 0;
     double expected_variance = 0;   ///< of the draws, over the mean squared reference
     double underflow_wire = 0, underflow_reduced = 0;  ///< shares of nonzero values that became 0
-    double volume = 0;          ///< bytes of the busiest rank over those of an fp32 ring all-reduce
+    double volume = 0;          ///< bytes of the busiest rank, of a hierarchy between its nodes, over those of an fp32 ring all-reduce
     std::int64_t skipped = 0, overflowed = 0;  ///< steps in which that happened
 };
 
@@ -89,8 +89,8 @@ public:
     std::vector<std::string> schemes() const;      ///< canonical specs, in the order of the request
     std::vector<std::string> topologies() const;
 
-    /// Which scheme lost least: one row a scheme and topology, ranked: those without overflow first, then by
-    /// `error_over_noise`, then by `step_nmse`.
+    /// Which scheme lost least: one row a scheme and topology, ranked: `exact`, which nobody can run, last; those without
+    /// overflow first; then by `error_over_noise`, then by `step_nmse`.
     std::vector<SummaryRow> summary() const;
 
     struct Data;  // of the library's own

@@ -14,7 +14,8 @@ namespace apscope {
 
 /// What a cast of x to y loses: the columns of docs/definitions.md, section 3. Sums and means run over the counted pairs,
 /// and have the unit of x, that of squares its square; nmse, relative_bias, cosine and underflow_rate have none. NaN where
-/// a number does not exist: an empty array has no mean, an all-zero one no NMSE.
+/// a number does not exist: an empty array has no mean, an all-zero one no NMSE. With overflow no error is finite: mse,
+/// variance and nmse are infinite, sqnr_db minus that, cosine is 0 and rescaled_nmse 1.
 ///
 /// @tparam Count  What holds counts.
 /// @tparam Real   What holds the other numbers.

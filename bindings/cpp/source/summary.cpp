@@ -21,7 +21,7 @@ namespace {
 
 using detail::ResultRow;
 
-constexpr double missing = std::numeric_limits<double>::quiet_NaN();
+constexpr double missing = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
 
 double quotient(double numerator, double denominator) { return denominator == 0.0 ? missing : numerator / denominator; }
 double or_missing(const ResultRow::Count& count) { return count ? static_cast<double>(*count) : missing; }
@@ -112,7 +112,7 @@ public:
         if (loss.exists()) {
             cosines_ += loss.cosine(r);
             ++rows_;
-            worst(r, loss.nmse());
+            worst(r, loss.overflow > 0 ? infinity : loss.nmse());
         }
         whole_.add(loss);
         absolute_ += r.sum_absolute_reference;
@@ -154,7 +154,7 @@ public:
             out.worst_layer = data.tensor_names[worst_->tensor_index];
             out.worst_step = data.step_numbers[worst_->step_index];
         }
-        out.nmse = quotient(whole_.error, whole_.reference);
+        out.nmse = whole_.overflow > 0 ? infinity : quotient(whole_.error, whole_.reference);
         out.relative_bias = quotient(signed_error_, absolute_);
         out.expected_variance = quotient(variance_, whole_.reference);
         out.underflow_reduced = out.topology.empty() ? missing : underflow_rate();
@@ -206,6 +206,7 @@ std::vector<SummaryRow> summarize(const Results::Data& data) {
     }
     for (std::size_t i = 0; i < sums.size(); ++i) sums[i].write(summary[i], data);
     std::ranges::stable_sort(summary, [](const SummaryRow& a, const SummaryRow& b) {
+        if ((a.topology == "exact") != (b.topology == "exact")) return b.topology == "exact";  // which nobody can run
         if ((a.overflowed > 0) != (b.overflowed > 0)) return b.overflowed > 0;
         const auto before = [](double x, double y) { return x < y || (!std::isnan(x) && std::isnan(y)); };
         if (before(a.error_over_noise, b.error_over_noise)) return true;

@@ -92,8 +92,11 @@ TEST(CppStatistics, WhatCountingGives) {
                 near(s.sum_squared_reference, c.reference, c.reference);
                 near(s.sum_signed_error, c.signed_error, c.absolute);
                 near(s.sum_absolute_reference, c.absolute, c.absolute);
-                EXPECT_EQ(s.mse, s.sum_squared_error / static_cast<double>(s.counted));
-                EXPECT_EQ(s.nmse, s.sum_squared_error / s.sum_squared_reference);
+                const double lost = s.overflow > 0 ? std::numeric_limits<double>::infinity() : s.sum_squared_error;
+                EXPECT_EQ(s.mse, lost / static_cast<double>(s.counted));
+                EXPECT_EQ(s.nmse, lost / s.sum_squared_reference);
+                EXPECT_EQ(std::isinf(s.sqnr_db), s.overflow > 0);
+                EXPECT_EQ(s.cosine == 0 && s.rescaled_nmse == 1, s.overflow > 0);
                 EXPECT_EQ(s.underflow_rate, static_cast<double>(s.underflow) / static_cast<double>(s.nonzero));
             }
         }

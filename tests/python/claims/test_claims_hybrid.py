@@ -87,6 +87,15 @@ def test_H3_what_the_front_predicts_is_what_the_hybrid_measures(trace, results, 
     assert chosen.bits == pytest.approx(by_hand, rel=1e-14)
 
 
+def test_side_information_does_not_change_a_budgets_class(trace):
+    """aps:e4m3 sends 8 bits a value and 8 a tensor, less than 0.1 % of fp32's."""
+    both = apscope.replay(trace, ["aps:e4m3", "none:fp16"], steps="0:3", topology=["ring"])
+    found = hybrid.greedy(both, "aps:e4m3", "none:fp16", bits=8)
+    assert found.scheme.spec == "aps:e4m3" and 8 < found.front.bits[0] < 8.032 and found.front.chosen[0]
+    with pytest.raises(ValueError, match="bits=7.9 is below the 8.02"):
+        hybrid.greedy(both, "aps:e4m3", "none:fp16", bits=7.9)
+
+
 def test_the_wire_can_be_what_is_compared(results):
     front = hybrid.greedy(results, LOW, HIGH, bits=9, topology="").front
     assert front.bits.iloc[0] == pytest.approx(hybrid.greedy(results, LOW, HIGH, bits=9).front.bits.iloc[0])
@@ -117,8 +126,8 @@ def test_errors_name_what_is_wrong(results):
 def test_a_skipped_step_is_a_lost_gradient_to_the_greedy_choice():
     low, high = "dynamic_loss_scaling:e4m3,init=65536", "none:fp32"
     results = apscope.replay(DATA / "digits", [low, high], topology="ring")
-    front = hybrid.greedy(results, low, high, bits=32.0, topology="ring").front
-    f = results.frame[(results.frame.scheme == low) & (results.frame.topology == "ring")]
+    front = hybrid.greedy(results, low, high, bits=32.0).front
+    f = results.frame[(results.frame.scheme == low) & (results.frame.topology == "exact")]
     lost = f.sum_squared_reference[f.skipped].sum()
     assert lost > 0.1 * f.sum_squared_reference.sum()
     assert front.nmse[0] == pytest.approx((lost + f.sum_squared_error[~f.skipped].sum()) / f.sum_squared_reference.sum(), rel=1e-12)
@@ -133,3 +142,14 @@ def test_a_branch_remembers_apart_from_the_same_scheme_by_itself():
         assert both.frame[both.frame.scheme == name].reset_index(drop=True).equals(one.frame)
     assert set(both.states["digits"]) == {key for one in alone for key in one.states["digits"]}
     assert all(key.startswith((spec + "|", policy + "/" + spec + "|")) for key in both.states["digits"])
+
+
+def test_a_tensor_that_overflowed_is_promoted_first():
+    """Its sums leave out what is not finite: what is left of the error says nothing."""
+    low, high = "loss_scaling:e4m3,scale=64", "none:fp16"
+    results = apscope.replay(DATA / "digits", [low, high], topology="ring")
+    frame = results.frame
+    over = set(frame.tensor[(frame.scheme == low) & (frame.topology == "ring") & (frame.overflow > 0)])
+    front = hybrid.greedy(results, low, high, bits=32.0, topology="ring").front
+    assert over and set(front.promoted[1 : len(over) + 1]) == over
+    assert (front.nmse[: len(over)] == np.inf).all() and np.isfinite(front.nmse[len(over) :]).all()

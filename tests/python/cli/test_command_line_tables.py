@@ -59,8 +59,24 @@ def test_the_summary_takes_a_topology_and_all_columns(capsys, folder):
     everything = printed(capsys, "summary", folder, "--topology", "all", "--all-columns")
     assert everything.count(" gather ") == 2 and everything.count(" sequential ") == 6 and " family " in everything and " overflowed" in everything
     assert main(["summary", folder, "--topology", "tree"]) == 2
-    assert "no topology 'tree'; use one of exact, " in capsys.readouterr().err
+    assert "no topology 'tree'; use one of ring, " in capsys.readouterr().err
     assert main(["summary", folder, "--elements", "0"]) == 2
+
+
+def test_schemes_that_only_gather_are_ranked_by_their_gather(capsys, tmp_path, request):
+    """In the command, in the summary's order and on the page, which says so."""
+    results = apscope.replay(request.config.rootpath / "notebooks/data/digits", ["stochastic:e4m3", "qsgd", "mx"], steps="0:4")
+    folder = str(results.save(tmp_path / "r"))
+    out = printed(capsys, "summary", folder)
+    assert out.count(" gather ") == 3 and " exact " not in out and " volume" in out.splitlines()[1]
+    table = pd.read_csv(io.StringIO(printed(capsys, "summary", folder, "--csv")))
+    assert table.topology.tolist() == ["gather"] * 3 + ["exact"] * 3 and table.volume[:3].notna().all()
+    ranked = [line.split()[0] for line in out.splitlines()[2:5]]
+    assert ranked == table.scheme[:3].tolist()
+    assert main(["report", folder, "-o", str(tmp_path / "r.html")]) == 0
+    text = (tmp_path / "r.html").read_text()
+    assert "by the schemes' own reductions" in text and "in the order <code>" not in text
+    assert len(printed(capsys, "summary", folder, "--topology", "exact").splitlines()) > 4
 
 
 def test_csv_is_the_whole_summary(capsys, folder, results):

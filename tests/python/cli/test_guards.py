@@ -47,10 +47,28 @@ def test_a_foreign_file_in_the_results_folder_stays(capsys, digits, tmp_path, na
     with pytest.raises(ValueError, match="not of a replay"):
         apscope.Results.open(ours).save(out)
     assert main(["replay", digits, *QUICK, "-o", str(out), "--force"]) == 0
-    assert main(["replay", digits, *QUICK, "-o", str(out)]) == 0  # now they are ours
     (out / "provenance.json").write_text("[]")
     assert main(["merge", str(ours), "-o", str(out), "--force"]) == 0
     assert (out / "results.csv").read_bytes() == (ours / "results.csv").read_bytes()
+
+
+def test_earlier_results_are_not_replaced_without_a_word(capsys, digits, tmp_path, monkeypatch):
+    out, other = tmp_path / "out", tmp_path / "other"
+    assert main(["replay", digits, *QUICK, "--scheme", "aps:e4m3", "-o", str(out)]) == 0
+    assert main(["replay", digits, *QUICK, "--shard", "0/2", "-o", str(other)]) == 0
+    before = (out / "results.csv").read_bytes()
+    capsys.readouterr()
+    remedy = "; give another folder, or --force (force=True in Python) to replace them"
+    sentence = f"{out} holds results that would be replaced, of none:e4m3 and 1 more scheme on digits{remedy}"
+    monkeypatch.setattr("apscope.cli._replay.replay", lambda *_, **__: pytest.fail("the replay ran before it was known that it may not be kept"))
+    assert refused(capsys, "replay", digits, *QUICK, "-o", out) == sentence
+    assert refused(capsys, "merge", out, "-o", out) == sentence
+    assert refused(capsys, "merge", out, "-o", other) == f"{other} holds results that would be replaced, of none:e4m3 on digits (shard 0/2){remedy}"
+    results = apscope.Results.open(out)
+    with pytest.raises(ValueError, match="holds results that would be replaced"):
+        results.save(out)
+    assert (out / "results.csv").read_bytes() == before
+    assert results.save(out, force=True) == out and main(["merge", str(out), "-o", str(out), "--force"]) == 0
 
 
 def test_a_trace_never_becomes_a_results_folder(capsys, digits, tmp_path):

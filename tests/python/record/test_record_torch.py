@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from apscope import open_trace
-from apscope.record import TraceWriter
+from apscope.record import Recorder, TraceWriter
 
 torch = pytest.importorskip("torch")
 from apscope.record.torch_layers import roles, to_numpy  # noqa: E402
@@ -65,6 +65,32 @@ def test_workers_record_local_gradients_and_leave_the_mean(tmp_path, model, batc
     assert trace.roles["embedding.weight"] == "embedding" and trace.roles["norm.bias"] == "norm"
     assert trace.roles["fc1.weight"] == "linear" and trace.roles["head.weight"] == "head"
     assert trace.roles["head.bias"] == "bias"
+
+
+def test_a_modules_type_tells_the_role_whatever_its_name_is():
+    model = torch.nn.ModuleDict({
+        "tok": torch.nn.Embedding(8, 4), "head": torch.nn.Linear(4, 8), "fc": torch.nn.Linear(4, 4), "q_proj": torch.nn.Linear(4, 4),
+        "attend": torch.nn.MultiheadAttention(4, 2), "scale": torch.nn.LayerNorm(4), "memory": torch.nn.LSTM(4, 4),
+    })  # fmt: skip
+    model["head"].weight = model["tok"].weight  # tied: one parameter, named by its first place
+    found = roles(model)
+    assert {name: found[name] for name in ("tok.weight", "head.bias", "fc.weight", "q_proj.weight", "scale.bias", "attend.in_proj_weight")} == {
+        "tok.weight": "embedding", "head.bias": "bias", "fc.weight": "linear", "q_proj.weight": "attention", "scale.bias": "norm",
+        "attend.in_proj_weight": "attention",
+    }  # fmt: skip
+    assert not any(name.startswith("memory") for name in found)  # left to the guess, which the trace marks
+
+
+def test_what_is_said_comes_before_a_modules_type_and_that_before_a_guess(tmp_path):
+    model = torch.nn.ModuleDict({"tok": torch.nn.Embedding(8, 4), "fc": torch.nn.Linear(4, 4), "memory": torch.nn.LSTM(4, 4)})
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with Recorder(tmp_path / "run", every=1, quiet=True, roles={"fc.*": "head"}) as rec:
+        rec.attach(model)
+        model["memory"](model["fc"](model["tok"](torch.tensor([1, 2]))))[0].square().sum().backward()
+        optimizer.step()
+    trace = open_trace(tmp_path / "run")
+    assert trace.roles["tok.weight"] == "embedding" and trace.roles["fc.weight"] == trace.roles["fc.bias"] == "head"
+    assert trace.manifest.metadata["roles_guessed_by_name_and_shape"].startswith("4 of 7: memory.weight_ih_l0, ")
 
 
 def test_recording_does_not_change_the_training(tmp_path, model, batches):

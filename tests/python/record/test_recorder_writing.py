@@ -57,7 +57,7 @@ def test_workers_along_the_first_axis_and_containers_of_all_kinds(tmp_path):
     assert trace.workers == 4 and trace.tensors == ("a.x",)
     for worker in range(4):
         assert np.array_equal(trace.read(0, "a.x", worker), values[worker]) and not trace.read(1, "a.x", worker).any()
-    assert trace.manifest.metadata == {"no_gradient_so_zeros: a.x": "1"}
+    assert trace.manifest.metadata == {"no_gradient_so_zeros: a.x": "1", "roles_guessed_by_name_and_shape": "all"}
 
 
 def test_jax_says_how_its_containers_open(tmp_path):
@@ -87,13 +87,13 @@ def test_dicts_in_alphabetical_order_have_no_order_of_layers(tmp_path, monkeypat
         with Recorder(tmp_path / folder, every=1, quiet=True) as rec:
             rec.record_pytree(tree)
     trace = open_trace(tmp_path / "sorted")
-    assert trace.manifest.metadata == {"tensor_order": "the names"}
+    assert trace.manifest.metadata == {"tensor_order": "the names", "roles_guessed_by_name_and_shape": "all"}
     assert trace.tensors == tuple(f"params.Dense_{i}.{what}" for i in (1, 2, 10) for what in ("bias", "kernel"))
     with pytest.warns(UserWarning, match=r"was recorded from dicts that have no order of layers, so that 'last' in .* is params.Dense_10.kernel"):
         replay(trace, "hybrid(last=none:fp16;else=aps:e4m3)", topology="ring")
     for folder, inner in (("own", ("kernel", "bias")), ("given", ("bias", "kernel"))):
         trace = open_trace(tmp_path / folder)
-        assert trace.manifest.metadata == {} and trace.tensors == tuple(f"{name}.{what}" for name in names for what in inner)
+        assert trace.manifest.metadata == {"roles_guessed_by_name_and_shape": "all"} and trace.tensors == tuple(f"{name}.{what}" for name in names for what in inner)
 
 
 def test_two_arrays_of_one_name_end_the_recording(tmp_path, caplog):

@@ -88,6 +88,30 @@ def test_histograms_merge_too(traces):
     assert whole.histograms["count"].sum() == 52 * 8 * 1906
 
 
+@pytest.mark.parametrize("split", [(1, 3), (3, 1)])
+def test_schemes_one_after_the_other_and_merged_change_nothing(traces, tmp_path, split):
+    """Of the same traces, some of them in shards."""
+    specs = ["aps:e4m3", "stochastic:e5m2", "hybrid(last=qsgd;else=aps:e4m3)", "dynamic_loss_scaling:e4m3"]
+    options = {"topology": ["ring", "tree"], "steps": "0:11", "draws": 3}
+    whole = apscope.replay(traces[:2], specs, **options)
+    one, other = specs[: split[0]], specs[split[0] :]
+    shards = [apscope.replay(traces[:2], other, **options, shard=(i, 2)) for i in (1, 0)]
+    merged = apscope.merge([apscope.replay(traces[:2], one, **options), *shards])
+    assert merged.provenance["schemes"] == specs and merged.histograms.equals(whole.histograms)
+    assert csv_bytes(merged, tmp_path / "merged") == csv_bytes(whole, tmp_path / "whole")
+    assert merged.provenance["command"].count(" && ") == 1
+
+
+def test_schemes_that_overlap_or_are_missing_are_not_merged(traces):
+    replay = lambda trace, *specs: apscope.replay(trace, list(specs), topology="ring", steps="0:11", tensors="bias")
+    with pytest.raises(ValueError, match=r"scheme 'aps:e4m3' is in more than one of the results of trace 'digits': its rows overlap"):
+        apscope.merge([replay(traces[0], "aps:e4m3", "none:bf16"), replay(traces[0], "aps:e4m3")])
+    with pytest.raises(ValueError, match="differ in their schemes .* every trace needs the same ones"):
+        apscope.merge([replay(traces[0], "aps:e4m3"), replay(traces[0], "none:bf16"), replay(traces[1], "aps:e4m3")])
+    four = [replay(trace, spec) for trace in traces[:2] for spec in ("aps:e4m3", "none:bf16")]
+    assert apscope.merge(four).frame.equals(replay(traces[:2], "aps:e4m3", "none:bf16").frame)
+
+
 def test_merge_refuses_what_does_not_fit(traces):
     one, two = (run(traces[:1], shard=(i, 3)) for i in (0, 2))
     with pytest.raises(ValueError, match="shard 1/3 is missing"):

@@ -162,6 +162,22 @@ def test_what_changed_between_two_replays(trace, tmp_path):
     assert "What changed against the other results" in text and "Settings that differ" in text
 
 
+def test_results_of_an_entirely_different_trace_are_refused(trace, tmp_path, capsys, monkeypatch):
+    other = trace.parent / "characters"
+    one, two = (apscope.replay(t, "aps:e4m3", steps="0:11", topology="ring") for t in (trace, other))
+    sentence = "the other results are of another trace (characters, here digits), without a tensor in common; there is nothing to compare"
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        apscope.report(one, tmp_path / "r.html", against=two)
+    assert not (tmp_path / "r.html").exists()
+    two.save(tmp_path / "two")
+    monkeypatch.setattr("apscope.cli._report.replay", lambda *_, **__: pytest.fail("the trace was replayed first"))
+    assert main(["report", str(trace), "-o", str(tmp_path / "r.html"), "--against", str(tmp_path / "two")]) == 2
+    assert capsys.readouterr().err == f"apscope: {sentence}\n"
+    two.provenance["traces"][0]["name"] = "digits"  # a name alone is no trace
+    with pytest.raises(ValueError, match="without a tensor in common"):
+        changes(one, two)
+
+
 def test_a_report_takes_the_place_of_a_report_only(results, tmp_path):
     small = apscope.Results(results.frame[results.frame["scheme"] == "aps:e4m3"].reset_index(drop=True), results.histograms, results.provenance)
     foreign = tmp_path / "config.html"

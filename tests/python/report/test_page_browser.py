@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 
@@ -64,6 +65,8 @@ def opened(browser, text, tmp_path):
 def assert_equal(found, wanted, what):
     if wanted is None or wanted is pd.NA or (isinstance(wanted, float) and math.isnan(wanted)):
         assert found is None, what
+    elif isinstance(wanted, float) and math.isinf(wanted):
+        assert found is None, what  # JSON has no infinity
     elif isinstance(wanted, str):
         assert found == wanted, what
     else:
@@ -105,6 +108,45 @@ def test_layers_of_a_pair_are_those_of_compare(opened, results):
             shown_number = row[column].replace("\u00a0", "").replace("−", "-")
             if "×" not in shown_number:
                 assert float(shown_number) == pytest.approx(wanted[name], rel=6e-3)
+
+
+def test_wins_of_the_page_are_those_of_compare(browser, request, tmp_path):
+    """Near ties too, which fp32 does not tell apart."""
+    specs = ["none:e5m2", "aps:e5m2", "loss_scaling:e5m2,scale=best"]
+    results = apscope.replay(request.config.rootpath / "notebooks/data/digits", specs, topology="ring")
+    shown(browser, page(results), tmp_path)
+    narrow = 0
+    for a, b in itertools.combinations(specs, 2):
+        browser.run(f"Object.assign(apscopePage.state, {{a: {a!r}, b: {b!r}}}); apscopePage.update(); apscopePage.drawAll()")
+        layers = results.compare(a, b, topology="ring").query("not whole")
+        sums = layers[["steps", "wins", "losses", "ties"]].sum()
+        told = browser.run("document.querySelector('#versus .said').textContent")
+        wanted = f"of {sums.steps} pairs of a layer and a step A loses less in {sums.wins}, more in {sums.losses}, as much in {sums.ties}."
+        assert told.endswith(wanted), (a, b, told, wanted)
+        rows = results.frame.query("topology == 'ring'").set_index(["tensor", "step", "scheme"]).sum_squared_error.unstack().astype(np.float32)
+        narrow += int((rows[a] == rows[b]).sum() - sums.ties)
+    assert narrow > 50
+
+
+def test_overflow_is_told_wherever_such_a_row_appears(browser, request, tmp_path):
+    a, b = "aps:e4m3", "loss_scaling:e4m3,scale=128"
+    data = request.config.rootpath / "notebooks/data/digits"
+    results = apscope.replay(data, [a, b], steps=[0, 8, 9, 34, 240], topology="ring")
+    shown(browser, page(results), tmp_path)
+    browser.run(f"Object.assign(apscopePage.state, {{a: {a!r}, b: {b!r}}}); apscopePage.update(); apscopePage.drawAll()")
+    table = results.compare(a, b).set_index("layer").drop("all")
+    assert (table.nmse_b == np.inf).any() and not (table.nmse_b == np.inf).all()
+    cells = browser.run("[...document.querySelectorAll('#versus tbody tr')].map((tr) => [...tr.children].map((c) => c.textContent))")
+    assert {row[0]: row[6] == "overflow" for row in cells} == (table.nmse_b == np.inf).to_dict() and not any(row[5] == "overflow" for row in cells)
+    crosses = "[...document.querySelectorAll('#versus .plot svg text')].filter((t) => t.textContent === '×').length"
+    assert browser.run(crosses) == table.overflowed_b.sum()
+    assert "B overflowed here: its error is not finite and has no parts." in browser.run("document.querySelector('#versus').textContent")
+    browser.run("apscopePage.state.measure = 'nmse'; apscopePage.update(); apscopePage.drawAll()")
+    assert "Not drawn, because values overflowed and no finite error is left: 1." in browser.run("document.querySelector('#frontier').textContent")
+    worst = table.index[table.nmse_b == np.inf][0]
+    browser.run(f"apscopePage.state.picked = {{layer: {worst!r}, step: null}}; apscopePage.update(); apscopePage.drawAll()")
+    assert browser.run("[...document.querySelectorAll('#versus .detail svg text')].filter((t) => t.textContent === '×').length") > 0
+    assert browser.messages == []
 
 
 def test_a_click_on_a_layer_and_on_a_cell_opens_it(opened):

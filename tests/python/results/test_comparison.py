@@ -16,6 +16,7 @@ from tests.python.summary_tables import (
     cosine,
     loss,
     mean,
+    overflowed,
     random_results,
     ratio_of,
     rows_of,
@@ -60,10 +61,12 @@ def compared(frame, trace, a, b, topology, layer):
         mine = [rows[cell] for cell in known]
         sent = [cell for cell in known if not rows[cell]["skipped"]]
         error = math.fsum(rows[cell]["sum_squared_error"] for cell in sent)
+        error = math.nan if overflowed(mine) else error  # what is left of it has no shares
         added = error - math.fsum(exact[cell]["sum_squared_error"] for cell in sent) if topology != "wire" else math.nan
         out |= {
             f"step_nmse_{name}": mean(p[at] for p in pairs),
-            f"nmse_{name}": ratio_of(math.fsum(r["sum_squared_reference"] if r["skipped"] else r["sum_squared_error"] for r in mine),
+            f"overflowed_{name}": sum(overflowed(pair[at]) for pair in steps),
+            f"nmse_{name}": math.inf if overflowed(mine) else ratio_of(math.fsum(r["sum_squared_reference"] if r["skipped"] else r["sum_squared_error"] for r in mine),
                                      math.fsum(r["sum_squared_reference"] for r in mine)),
             f"cosine_{name}": mean(cosine(r) for r in mine),
             f"underflow_wire_{name}": underflow(wire[cell] for cell in known),

@@ -9,6 +9,7 @@ import pytest
 
 import apscope
 from apscope import cost
+from apscope._results.volume import at_most
 from apscope.record import TraceWriter
 from tests.reference import traffic
 
@@ -152,6 +153,33 @@ def test_birder_in_nodes_sends_bits_between_them_and_numbers_inside(trace):
     fp32 = 7 / 4 * 4 * N
     assert between == pytest.approx(1 / 2 * 2 * N / 8 / 4 / fp32, rel=1e-12)
     assert inside == pytest.approx(3 / 4 * (4 * N + N / 8) / fp32, rel=1e-12)
+
+
+@pytest.mark.parametrize("group", [8, 100])
+def test_a_single_node_has_the_volume_of_its_own_links(trace, group):
+    """Nothing travels between nodes, which is no volume near 0: what a ring inside the node sends."""
+    inside = {"none:fp32": 1.0, "none:bf16": 0.5, "aps:e4m3": 0.25}
+    for spec, volume in inside.items():
+        (found, intra) = volumes(trace, spec, f"hierarchical:{group}")[f"hierarchical:{group}"]
+        assert intra == pytest.approx(volume, rel=1e-12)
+        assert found == pytest.approx(volumes(trace, spec)["ring"][0], rel=1e-12)
+    found, intra = volumes(trace, f"birder:group={group}")["two_phase"]
+    assert found == intra > 0.5
+
+
+@pytest.mark.parametrize("workers", [2, 4, 8])
+def test_what_is_gathered_grows_with_the_workers(tmp_path, workers):
+    """docs/schemes.md, mx: W/2 times the 8.25 bits of a value, over 32."""
+    found = volumes(record(tmp_path / "t", workers), "mx")["gather"][0]
+    assert found == pytest.approx(workers / 2 * 8.25 / 32, rel=1e-12)
+
+
+def test_side_information_does_not_change_the_class_of_a_volume(request):
+    found = apscope.replay(request.config.rootpath / "notebooks/data/digits", ["aps:e4m3", "mx", "none:bf16"], steps="0:1", topology="ring").summary()
+    volume = found[found.topology != "exact"].set_index("scheme").volume
+    assert 0.25 < volume["aps:e4m3"] < 0.251
+    assert at_most(volume, 0.25).to_dict() == {"aps:e4m3": True, "mx": False, "none:bf16": False}
+    assert at_most(0.5, 0.5) and not at_most(0.502, 0.5) and not at_most(math.nan, 0.5)
 
 
 def test_what_nobody_runs_and_one_worker_have_no_volume(trace, tmp_path):

@@ -48,7 +48,7 @@ def test_a_trace_says_what_was_recorded(trace):
     assert trace.manifest.steps[0].loss == 2.5
     assert trace.manifest.steps[1].learning_rate == 0.5
     assert trace.manifest.steps[1].loss_scale is None
-    assert trace.manifest.metadata == {"seed": "7"}
+    assert trace.manifest.metadata == {"seed": "7", "roles_guessed_by_name_and_shape": "all"}
     assert trace.recorded()["gradient"] == (4, 9)
     assert trace.recorded()["layer_input"] == (9,)
     assert trace.names(9, "layer_input") == ["conv1"]

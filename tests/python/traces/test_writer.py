@@ -12,6 +12,7 @@ import pytest
 
 from apscope import open_trace, replay
 from apscope._traces.trace_info import check
+from apscope.cli import main
 from apscope.record import TraceWriter, guess_role
 
 ENDLESS = """
@@ -164,7 +165,28 @@ def test_roles_are_given_or_guessed(tmp_path):
         writer.add(0, 0, "w", np.zeros((2, 2), np.float32))
         writer.add(0, 0, "v", np.zeros((2, 2), np.float32))
         writer.end_step(0)
-    assert open_trace(tmp_path / "run").roles == {"w": "special", "v": "linear"}
+    trace = open_trace(tmp_path / "run")
+    assert trace.roles == {"w": "special", "v": "linear"}
+    assert trace.manifest.metadata == {"roles_guessed_by_name_and_shape": "1 of 2: v"}
+
+
+def test_roles_are_said_by_name_by_pattern_or_by_a_function(tmp_path, capsys):
+    shapes = {"tok.weight": (8, 2), "tok.scale": (2,), "fc.weight": (2, 2)}
+
+    def written(folder, roles):
+        with TraceWriter(tmp_path / folder, workers=1, roles=roles) as writer:
+            for name, shape in shapes.items():
+                writer.add(0, 0, name, np.zeros(shape, np.float32))
+            writer.end_step(0)
+        trace = open_trace(tmp_path / folder)
+        return list(trace.roles.values()), trace.manifest.metadata.get("roles_guessed_by_name_and_shape")
+
+    assert written("none", None) == (["linear", "other", "linear"], "all")
+    assert written("names", {"tok*": "embedding", "tok.scale": "norm"}) == (["embedding", "norm", "linear"], "1 of 3: fc.weight")
+    assert written("function", lambda name, shape: "embedding" if len(shape) == 2 else None) == (["embedding", "other", "embedding"], "1 of 3: tok.scale")
+    assert written("every", {"*": "linear"}) == (["linear"] * 3, None)
+    assert main(["info", str(tmp_path / "names")]) == 0
+    assert "roles_guessed_by_name_and_shape 1 of 3: fc.weight" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -179,6 +201,8 @@ def test_roles_are_given_or_guessed(tmp_path):
         ("transformer.wte.weight", (50257, 768), "embedding"),
         ("model.embed_tokens.weight", (32000, 64), "embedding"),
         ("lm_head.weight", (50257, 768), "head"),
+        ("unembed.weight", (64, 50257), "head"),
+        ("embeddings.word.weight", (50257, 64), "embedding"),
         ("h.0.attn.c_proj.weight", (768, 768), "attention"),
         ("blocks.3.mlp.fc1.weight", (128, 32), "linear"),
         ("alpha", (), "other"),

@@ -30,13 +30,13 @@ export function grid(view, scheme, topology) {
   return found;
 }
 
-// log2(NMSE a / NMSE b) of every cell: {layer, step, i, a, b, ratio}; a ratio is NaN where one is missing, 0 where both are 0.
+// log2(NMSE a / NMSE b) of every cell: {layer, step, a, b, overA, overB, ratio}; a ratio is NaN where one is missing, 0 where both are 0.
 export function ratios(rows, layers, steps, gridA, gridB) {
-  const cells = [];
+  const cells = [], over = (i) => i >= 0 && rows.overflow[i] > 0;
   for (let l = 0, i = 0; l < layers.length; l++) {
     for (let j = 0; j < steps.length; j++, i++) {
       const a = gridA[i] < 0 ? NaN : nmse(rows, gridA[i]), b = gridB[i] < 0 ? NaN : nmse(rows, gridB[i]);
-      cells.push({ layer: layers[l], step: steps[j], a, b, ratio: a === b ? 0 : Math.log2(a / b) });
+      cells.push({ layer: layers[l], step: steps[j], a, b, overA: over(gridA[i]), overB: over(gridB[i]), ratio: a === b ? 0 : Math.log2(a / b) });
     }
   }
   return cells;
@@ -52,8 +52,8 @@ export function layerTable(cells, layers, sumsA, sumsB) {
     const a = sumsA.get(layer), b = sumsB.get(layer);
     return {
       layer, steps: own.length,
-      wins: own.filter((c) => c.ratio < 0).length,
-      losses: own.filter((c) => c.ratio > 0).length,
+      wins: own.filter((c) => c.a < c.b).length,
+      losses: own.filter((c) => c.a > c.b).length,
       median_ratio: middle, worst_ratio: sorted.length ? sorted[sorted.length - 1] : NaN,
       nmse_a: a?.nmse, nmse_b: b?.nmse, underflow_a: a?.underflow_wire, underflow_b: b?.underflow_wire,
       accumulation_a: a?.accumulation, accumulation_b: b?.accumulation,
@@ -72,21 +72,22 @@ export const bothMeasured = (rows, one, other) => one.map((i, cell) => (measured
 export function layerSums(rows, layers, steps, { wire, exact, judged }, counts) {
   const out = new Map();
   layers.forEach((layer, l) => {
-    let error = 0, reference = 0, sentError = 0, exactError = 0, underflow = 0, nonzero = 0;
+    let error = 0, reference = 0, sentError = 0, exactError = 0, underflow = 0, nonzero = 0, overflow = 0;
     for (let j = 0, i = l * steps.length; j < steps.length; j++, i++) {
       if (!counts[i]) continue;
       const r = judged[i], w = wire[i], skipped = rows.skipped[r];
       error += skipped ? rows.sum_squared_reference[r] : rows.sum_squared_error[r];
       reference += rows.sum_squared_reference[r];
       if (!skipped) {
+        overflow += rows.overflow[r] || 0;
         sentError += rows.sum_squared_error[r];
         if (exact) exactError += rows.sum_squared_error[exact[i]];
       }
       if (w >= 0 && !rows.skipped[w]) { underflow += rows.underflow[w]; nonzero += rows.nonzero[w]; }
     }
     out.set(layer, {
-      nmse: reference > 0 ? error / reference : NaN, underflow_wire: nonzero ? underflow / nonzero : NaN,
-      accumulation: exact && sentError > 0 ? (sentError - exactError) / sentError : NaN,
+      nmse: overflow ? Infinity : reference > 0 ? error / reference : NaN, underflow_wire: nonzero ? underflow / nonzero : NaN,
+      accumulation: exact && sentError > 0 && !overflow ? (sentError - exactError) / sentError : NaN,
     });
   });
   return out;

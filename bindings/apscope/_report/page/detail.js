@@ -31,9 +31,12 @@ const PARTS = [
   ["Where the error is made: sent (dots), summed exactly (dashes), summed in the format (line)", origin],
 ];
 
+// Whether values of a row overflowed: what is left of them has an error and a bias, they have none.
+const over = (view, i) => i >= 0 && view.rows.overflow[i] > 0;
+
 // A series of one value a step for A and for B; value(row) of the rows in `which`.
 function series(view, own, which, value) {
-  return own.flatMap((s) => (s[which] ? view.steps.map((step, j) => ({ step, name: s.name, y: s[which][j] < 0 ? NaN : value(s[which][j]) })) : []));
+  return own.flatMap((s) => (s[which] ? view.steps.map((step, j) => ({ step, name: s.name, y: s[which][j] < 0 ? NaN : value(s[which][j]), over: over(view, s[which][j]) })) : []));
 }
 
 const none = (place, text) => place.replaceChildren(element("p", { class: "empty" }, text));
@@ -99,7 +102,7 @@ function bias(place, view, own) {
     const i = s.judged[j];
     if (i < 0 || !(absolute[i] > 0)) return { step, name: s.name, y: NaN, low: NaN, high: NaN };
     const y = skipped[i] ? -1 : signed[i] / absolute[i], error = skipped[i] ? 0 : (2 * Math.sqrt(Math.max(0, squared[i] - signed[i] ** 2 / view.rows.counted[i]))) / absolute[i];
-    return { step, name: s.name, y, low: y - error, high: y + error };
+    return { step, name: s.name, y, low: y - error, high: y + error, over: over(view, i) };
   }));
   lines(place, view, "Relative bias of A and B over the steps, with bands of two standard errors.", [
     Plot.ruleY([0], { strokeOpacity: 0.4 }),
@@ -121,6 +124,9 @@ function origin(place, view, own) {
 function lines(place, view, says, marks, y, points, text = figure) {
   chart(place, says, {
     height: 230, marginLeft: 54, marginBottom: 38, x: { ...stepScale(view.steps, (place.clientWidth || 400) - 54), type: "point" }, y: { grid: true, ...y }, color: { ...COLOURS, legend: true },
-    marks: [...marks, Plot.tip(points, Plot.pointerX({ x: "step", y: "y", title: (p) => `${p.name}, step ${p.step}: ${text(p.y)}` }))],
+    marks: [
+      ...marks, Plot.text(points.filter((p) => p.over), { x: "step", y: "y", text: () => "×", fill: "name", fontSize: 13 }),
+      Plot.tip(points, Plot.pointerX({ x: "step", y: "y", title: (p) => `${p.name}, step ${p.step}: ${text(p.y)}${p.over ? ", with overflow (×)" : ""}` })),
+    ],
   });
 }

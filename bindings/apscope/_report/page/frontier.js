@@ -33,9 +33,10 @@ export function frontierPart(box, state, redraw) {
 }
 
 function drawOne(place, key, view, measure) {
-  const points = view.records.map((r) => ({
+  const known = view.records.map((r) => ({
     ...r, x: r[key], y: measure === "distance" ? 1 - r.layer_cosine : r[measure],
   })).filter((p) => p.x > 0 && p.y >= 0);
+  const points = known.filter((p) => p.y < Infinity), beyond = known.length - points.length;
   if (!points.length) {
     place.replaceChildren(element("p", { class: "empty" }, `No scheme of this selection has a ${key}: exact and sequential sums are run by nobody, and the wire has no collective.`));
     return;
@@ -63,6 +64,7 @@ function drawOne(place, key, view, measure) {
       Plot.tip(points, Plot.pointer({ x: "x", y: "drawn", title: text })),
     ],
   });
+  if (beyond) place.append(element("p", { class: "note" }, `Not drawn, because values overflowed and no finite error is left: ${beyond}.`));
 }
 
 // Halves and doubles of the fp32 ring's volume; three times along the range.

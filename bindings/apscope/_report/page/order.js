@@ -34,7 +34,7 @@ export function orderPart(box) {
       marks: [
         Plot.barX(bars, { x1: Math.max(low, FLOOR), x2: "step_nmse", y: "scheme", fill: "currentColor", fillOpacity: 0.16, insetTop: 3, insetBottom: 3 }),
         Plot.dot(sums, { x: "step_nmse", y: "scheme", stroke: "topology", symbol: "topology", r: 4.5, strokeWidth: 1.8 }),
-        Plot.tip(points, Plot.pointer({ x: "step_nmse", y: "scheme", title: (p) => `${p.scheme}\n${p.topology}: ${figure(p.step_nmse)}${p.topology === "exact" ? "" : `\nof it made by the additions: ${figure(p.step_nmse - p.exact)}`}` })),
+        Plot.tip(points, Plot.pointer({ x: "step_nmse", y: "scheme", title: (p) => `${p.scheme}\n${p.topology}: ${figure(p.step_nmse)}${p.overflowed ? `, overflow in ${p.overflowed} steps` : ""}${p.topology === "exact" ? "" : `\nof it made by the additions: ${figure(p.step_nmse - p.exact)}`}` })),
       ],
     });
   };

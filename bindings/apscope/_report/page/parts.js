@@ -15,20 +15,22 @@ const PARTS = [
 // Sums over the steps that count of one layer, or of all where `layer` is below 0; skipped steps have no parts.
 export function partSums(rows, layers, steps, judged, counts, layer) {
   const sums = Object.fromEntries(PARTS.map(([name]) => [name, 0]));
-  let error = 0, reference = 0;
+  let error = 0, reference = 0, overflow = 0;
   for (let i = 0; i < judged.length; i++) {
     if (!counts[i] || rows.skipped[judged[i]] || (layer >= 0 && Math.floor(i / steps.length) !== layer)) continue;
     for (const [name] of PARTS) sums[name] += rows[`split_${name}`][judged[i]];
+    overflow += rows.overflow[judged[i]] || 0;
     error += rows.sum_squared_error[judged[i]];
     reference += rows.sum_squared_reference[judged[i]];
   }
-  return { sums, error, nmse: reference > 0 ? error / reference : NaN };
+  return { sums, error, overflow, nmse: reference > 0 ? error / reference : NaN };
 }
 
 export function drawParts(place, view, sides, counts, layer) {
   const found = sides.map((s, k) => ({ name: "AB"[k], ...partSums(view.rows, view.layers, view.steps, s.judged, counts, view.layers.indexOf(layer)) }));
-  const told = found.filter((f) => f.error > 0 && PARTS.every(([name]) => !Number.isNaN(f.sums[name])));
-  if (!told.length) return place.replaceChildren(element("p", { class: "empty" }, "No errors here that split: the two lose nothing, or round to no float grid."));
+  const told = found.filter((f) => f.error > 0 && !f.overflow && PARTS.every(([name]) => !Number.isNaN(f.sums[name])));
+  const over = found.filter((f) => f.overflow).map((f) => `${f.name} overflowed here: its error is not finite and has no parts.`).join(" ");
+  if (!told.length) return place.replaceChildren(element("p", { class: "empty" }, over || "No errors here that split: the two lose nothing, or round to no float grid."));
   const rowName = (f) => `${f.name}, pooled NMSE ${figure(f.nmse)}`;
   const bars = told.flatMap((f) => PARTS.map(([name, , says]) => ({ row: rowName(f), name, says, share: f.sums[name] / f.error })));
   const words = told.map((f) => `${f.name}: ${PARTS.map(([name]) => `${name} ${percent(f.sums[name] / f.error)}`).join(", ")}`).join("; ");
@@ -40,4 +42,5 @@ export function drawParts(place, view, sides, counts, layer) {
       Plot.ruleX([0]),
     ],
   });
+  if (over) place.append(element("p", { class: "note" }, over));
 }

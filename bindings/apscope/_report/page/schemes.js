@@ -1,7 +1,7 @@
 // Part (g): every scheme of the selection in one table.
 
 import { Table } from "./table.js";
-import { clip, figure, percent, seconds } from "./text.js";
+import { clip, figure, nmseText, percent, seconds } from "./text.js";
 
 export function schemesPart(box, state, redraw) {
   const narrow = matchMedia("(max-width: 640px)").matches;
@@ -15,14 +15,14 @@ export function schemesPart(box, state, redraw) {
       words("scheme", "scheme", "a spec that --scheme takes", true),
       { ...column("step_nmse", "step NMSE", "mean over the steps of the step's NMSE", figure, true), text: marked },
       column("layer_cosine", "layer cosine", "mean over layers and steps", (v) => (v == null || Number.isNaN(v) ? "–" : v.toFixed(4)), true),
-      column("worst_nmse", "worst NMSE", "of one layer at one step", figure, true),
+      column("worst_nmse", "worst NMSE", "of one layer at one step", nmseText, true),
       column("underflow_wire", "underflow, wire", "nonzero values that a worker sends as 0", percent, true),
       column("underflow_reduced", "underflow, reduced", "nonzero sums that come out as 0", percent, true),
       column("relative_bias", "relative bias", "sum of sign(x)(y - x) over sum of |x|", percent, true),
       column("volume", "volume", "bytes the busiest rank sends over those of an fp32 ring", figure, true),
       column("speedup", "speed-up", "modelled, against the fp32 ring", figure, true),
       column("expected_variance", "expected variance", "over the random draws, relative to the mean square; 0 for deterministic schemes", figure),
-      column("nmse", "pooled NMSE", "all layers and steps together", figure),
+      column("nmse", "pooled NMSE", "all layers and steps together", nmseText),
       words("worst_layer", "worst layer", "where the worst NMSE is"),
       column("worst_step", "worst step", "when it is", (v) => String(v)),
       column("time", "time", "modelled, a step", seconds),

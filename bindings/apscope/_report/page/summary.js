@@ -81,7 +81,7 @@ function add(g, rows, i, step) {
   const known = skipped || !Number.isNaN(rows.sum_squared_error[i]);
   g.cosine += skipped || rows.overflow[i] > 0 ? 0 : known ? rows.cosine[i] || 0 : NaN;
   g.cells++;
-  const value = known ? nmse(rows, i) : NaN;
+  const value = rows.overflow[i] > 0 ? Infinity : known ? nmse(rows, i) : NaN; // no finite error is left of it
   if (value > g.worst || (Number.isNaN(value) && !Number.isNaN(g.worst))) { g.worst = value; g.worstRow = i; }
 }
 
@@ -107,7 +107,7 @@ function finish(g, rows, wire) {
     worst_nmse: worst,
     worst_layer: Number.isNaN(worst) ? null : rows.tensor.levels[rows.tensor.codes[g.worstRow]],
     worst_step: Number.isNaN(worst) ? NaN : rows.step[g.worstRow],
-    nmse: reference > 0 ? error / reference : NaN,
+    nmse: overflowed ? Infinity : reference > 0 ? error / reference : NaN,
     relative_bias: g.absolute > 0 ? g.signed / g.absolute : NaN,
     expected_variance: g.varianceKnown && reference > 0 ? g.variance / reference : NaN,
     underflow_wire: wire ? (wire[1] ? wire[0] / wire[1] : NaN) : rate,

@@ -15,6 +15,9 @@ export function figure(value, digits = 3) {
   return text.replace("-", "−");
 }
 
+// As nmse() of report/text.py: an NMSE is infinite where values overflowed.
+export const nmseText = (value) => (value === Infinity ? "overflow" : figure(value));
+
 // A share in percent; one that is not 0 never reads as 0, one that is not all never as 100.
 export function percent(rate) {
   if (rate == null || Number.isNaN(rate)) return "–";

@@ -7,7 +7,7 @@ import { element, select } from "./dom.js";
 import { drawParts } from "./parts.js";
 import { judgedTopology } from "./summary.js";
 import { Table } from "./table.js";
-import { clip, figure, percent, times } from "./text.js";
+import { clip, figure, nmseText, percent, times } from "./text.js";
 
 // Rows of a map; a table has them all.
 const MAX_LAYERS = 60;
@@ -23,7 +23,7 @@ export function versusPart(box, state, redraw) {
     if (state.picked) panel.scrollIntoView({ block: "nearest" });
   };
   const table = new Table({ name: "layers", caption: "Layers, A against B", sort: "median_ratio", onpick: (r) => pick(r.layer), columns: layerColumns() });
-  box.append(pickers, said, figureBox("Why: what the squared errors of A and B are made of, in the layer that is open, else in all; shares below 0 undo others", parts), figureBox("Each cell: NMSE of A over NMSE of B, one layer at one step. A click on a cell or on a layer's name opens it.", map), panel, table.box);
+  box.append(pickers, said, figureBox("Why: what the squared errors of A and B are made of, in the layer that is open, else in all; shares below 0 undo others", parts), figureBox("Each cell: NMSE of A over NMSE of B, one layer at one step. × a value overflowed, which counts at least 1. A click on a cell or on a layer's name opens it.", map), panel, table.box);
   return (view) => {
     choosers(pickers, view, state, redraw);
     if (!view.schemes.has(state.a) || !view.schemes.has(state.b)) {
@@ -67,6 +67,9 @@ function sentence(state, sides, records) {
     + `as much in ${cells - wins - losses}.`;
 }
 
+// A cell's NMSE; one with overflow counts at least 1.
+const lost = (nmse, over) => (over ? `overflow, counts ${figure(nmse)}` : figure(nmse));
+
 function drawMap(place, view, cells, records, state, pick) {
   // The layers that differ most, in the trace's order.
   const kept = new Set([...records].sort((x, y) => Math.abs(Math.log(y.median_ratio || 1)) - Math.abs(Math.log(x.median_ratio || 1))).slice(0, MAX_LAYERS).map((r) => r.layer));
@@ -76,7 +79,7 @@ function drawMap(place, view, cells, records, state, pick) {
   const bound = Math.min(12, Math.max(1, ...finite));
   const width = place.clientWidth || 600, { margin, fit } = beside(layers, width);
   const neutral = dark() ? "#3a3d42" : "#efefef";
-  const made = chart(place, `Heat map of ${layers.length} layers and ${view.steps.length} steps: the ratio of the NMSE of ${state.a} over that of ${state.b}; ${known.filter((c) => c.ratio < 0).length} cells where A loses less. The table below has the same by layer.`, {
+  const made = chart(place, `Heat map of ${layers.length} layers and ${view.steps.length} steps: the ratio of the NMSE of ${state.a} over that of ${state.b}; ${known.filter((c) => c.a < c.b).length} cells where A loses less. The table below has the same by layer.`, {
     height: 62 + layers.length * Math.max(14, Math.min(26, 360 / layers.length)), marginLeft: margin, marginBottom: 36,
     x: stepScale(view.steps, width - margin), y: { type: "band", domain: layers, label: null, tickFormat: fit, padding: 0 },
     color: {
@@ -85,9 +88,10 @@ function drawMap(place, view, cells, records, state, pick) {
     },
     marks: [
       Plot.cell(known, { x: "step", y: "layer", fill: (c) => Math.max(-bound, Math.min(bound, c.ratio)), inset: 0.3 }),
+      Plot.text(known.filter((c) => c.overA || c.overB), { x: "step", y: "layer", text: () => "×" }),
       state.picked && kept.has(state.picked.layer)
         ? Plot.cell(view.steps.filter((s) => state.picked.step == null || s === state.picked.step).map((step) => ({ step, layer: state.picked.layer })), { x: "step", y: "layer", fill: "none", stroke: "currentColor" }) : null,
-      Plot.tip(known, Plot.pointer({ x: "step", y: "layer", title: (c) => `${clip(c.layer, 60)}, step ${c.step}\nA ${figure(c.a)}, B ${figure(c.b)}\nA loses ${c.ratio === 0 ? "as much as B" : times(2 ** c.ratio)}` })),
+      Plot.tip(known, Plot.pointer({ x: "step", y: "layer", title: (c) => `${clip(c.layer, 60)}, step ${c.step}\nA ${lost(c.a, c.overA)}, B ${lost(c.b, c.overB)}\nA loses ${c.ratio === 0 ? "as much as B" : times(2 ** c.ratio)}` })),
     ],
   });
   made.style.cursor = "pointer";
@@ -103,8 +107,8 @@ function layerColumns() {
     number("losses", "A more in", "steps in which A loses more than B", String),
     number("median_ratio", "median ratio", "NMSE of A over NMSE of B, median over the steps", figure),
     number("worst_ratio", "worst ratio", "the largest ratio over the steps", figure),
-    number("nmse_a", "NMSE A", "pooled over the steps, after the reduction", figure),
-    number("nmse_b", "NMSE B", "pooled over the steps, after the reduction", figure),
+    number("nmse_a", "NMSE A", "pooled over the steps, after the reduction", nmseText),
+    number("nmse_b", "NMSE B", "pooled over the steps, after the reduction", nmseText),
     number("underflow_a", "underflow A", "nonzero values that A sends as 0", percent),
     number("underflow_b", "underflow B", "nonzero values that B sends as 0", percent),
     number("accumulation_a", "additions A", "share of the reduced squared error that the rounded additions made", percent, false),
