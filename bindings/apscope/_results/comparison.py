@@ -11,7 +11,7 @@ import pandas as pd
 from .._arrays.float_environment import guarded
 from .._schemes.scheme import as_scheme
 from .._text import clip
-from .pooling import PARTS, frame_of, groups, infinite_with, is_own, losses, numbers, quotient, total, total_of_present, whole_sums
+from .pooling import PARTS, frame_of, groups, infinite_with, is_own, losses, numbers, over_noise, quotient, total, total_of_present, whole_sums
 from .summary import cosines, step_losses
 
 __all__ = ["COLUMNS", "compare", "compare_both", "compare_steps", "hint", "ratios", "scheme_in"]
@@ -19,7 +19,7 @@ __all__ = ["COLUMNS", "compare", "compare_both", "compare_steps", "hint", "ratio
 #: Of `compare`, in this order.
 COLUMNS = (
     "trace", "layer", "whole", "steps", "wins", "losses", "ties", "median_ratio", "worst_ratio", "geometric_ratio",
-    "step_nmse_a", "step_nmse_b", "nmse_a", "nmse_b", "underflow_wire_a", "underflow_wire_b", "underflow_reduced_a", "underflow_reduced_b",
+    "error_over_noise_a", "error_over_noise_b", "step_nmse_a", "step_nmse_b", "nmse_a", "nmse_b", "underflow_wire_a", "underflow_wire_b", "underflow_reduced_a", "underflow_reduced_b",
     "cosine_a", "cosine_b", "overflowed_a", "overflowed_b", "accumulation_a", "accumulation_b", "share_underflow_a", "share_underflow_b", "share_rounding_a", "share_rounding_b",
     "share_saturation_a", "share_saturation_b", "share_accumulation_a", "share_accumulation_b", "share_interaction_a", "share_interaction_b",
     "topology_a", "topology_b",
@@ -57,6 +57,7 @@ def compare(results: Any, a: Any, b: Any, topology: str | None = None, layers: b
         - ``median_ratio``, ``worst_ratio``: of L of a over L of b, over the steps; 1 where both are 0;
         - ``geometric_ratio``: the geometric mean of that ratio over layers and steps. 0 where a lost nothing
           somewhere that b did, ``inf`` the other way round, NaN where both happen;
+        - ``error_over_noise``: the typical block's squared error over the noise of the batch (docs/definitions.md, section 16);
         - ``step_nmse``: mean of L over the steps; ``nmse``: pooled, the sum of squared errors over that of squared
           references, ``inf`` with overflow; ``overflowed``: steps with overflow;
         - ``underflow_wire``, ``underflow_reduced``: shares of nonzero values that became 0, skipped rows left out;
@@ -236,6 +237,7 @@ def _cells(rows: pd.DataFrame, topology: str) -> pd.DataFrame:
     sent = np.where(lost["skipped"], 0.0, 1.0)
     cells = chosen[_CELL].assign(
         error=lost["error"], reference=lost["reference"], overflow=lost["overflow"],
+        log2_over_noise=lost["log2_over_noise"], noise_blocks=lost["noise_blocks"],
         cosine=np.where(present, cosine, 0.0), layers=present * 1.0, sent_error=lost["error"] * sent,
         **{part: np.where(sent > 0, numbers(chosen, part), 0.0) for part in PARTS},
     )  # fmt: skip
@@ -285,6 +287,8 @@ def _rows(cells: pd.DataFrame, whole: bool) -> pd.DataFrame:
         sums |= {name: total_of_present(cells[f"{name}_{s}"].to_numpy(), group, count) for name in ("underflow_wire", "nonzero_wire")}
         over = total(cells[f"overflow_{s}"].to_numpy(), step, len(step_first)) > 0
         out[f"overflowed_{s}"] = np.bincount(group[step_first][over], minlength=count)
+        noise = {name: cells[f"{name}_{s}"].to_numpy() for name in ("log2_over_noise", "noise_blocks")}
+        out[f"error_over_noise_{s}"] = over_noise(noise, group, count)
         out[f"nmse_{s}"] = infinite_with(sums["overflow"], quotient(sums["error"], sums["reference"]))
         sums["sent_error"] = np.where(sums["overflow"] > 0, np.nan, sums["sent_error"])  # what is left of an error has no shares
         out[f"cosine_{s}"] = quotient(sums["cosine"], sums["layers"])

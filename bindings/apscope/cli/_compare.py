@@ -6,12 +6,14 @@ import argparse
 
 import pandas as pd
 
+from .._results.comparison import scheme_in
+from .._results.differences import chain, differences
 from .._results.pooling import PARTS
 from .._results.results import Results
 from ._table import print_csv, print_frame, warn
 
 #: What a terminal has room for, the most telling first.
-SHORT = ("layer", "steps", "wins", "losses", "ties", "median_ratio", "worst_ratio", "step_nmse_a", "step_nmse_b", "overflowed_a", "overflowed_b", "underflow_wire_a",
+SHORT = ("layer", "error_over_noise_a", "error_over_noise_b", "steps", "wins", "losses", "ties", "median_ratio", "worst_ratio", "step_nmse_a", "step_nmse_b", "overflowed_a", "overflowed_b", "underflow_wire_a",
          "underflow_wire_b", "accumulation_a", "accumulation_b")  # fmt: skip
 
 
@@ -45,7 +47,24 @@ def run(args: argparse.Namespace) -> int:
     table = results.compare(args.a, args.b, args.topology)
     if args.csv:
         print_csv(table)
-        return 0
+        missing = [spec for _, spec in chain(args.a, args.b) if spec not in set(results.frame["scheme"])]
+    if missing:
+        print(f"To give each difference its factor, replay the same trace with {' '.join(f'--scheme {spec}' for spec in missing)}, and merge.")
+    return 0
+
+
+def _differ(results: Results, trace: str, whole: pd.Series, args: argparse.Namespace) -> pd.DataFrame:
+    """A row an aspect in which the two differ, the reduction and the volume among them."""
+    rows = [list(one) for one in differences(args.a, args.b)]
+    names = [whole["topology_a"], whole["topology_b"]]
+    if names[0] != names[1]:
+        rows.append(["reduction", *names])
+    table = results.summary()
+    table = table[table["trace"] == trace].set_index(["scheme", "topology"])["volume"]
+    volumes = [table.get((scheme_in(results.frame, spec), name)) for spec, name in zip((args.a, args.b), names)]
+    if None not in volumes and abs(volumes[0] - volumes[1]) > 1e-3:
+        rows.append(["volume", *(f"{v:.3g}" for v in volumes)])
+    return pd.DataFrame(rows, columns=["aspect", "a", "b"])
     named = (table["layer"] == "all") & ~table["whole"]
     table["layer"] = table["layer"].mask(named, "'all'")  # a layer of that name, beside the row of all layers
     for trace, part in table.groupby("trace", sort=False):
@@ -53,5 +72,10 @@ def run(args: argparse.Namespace) -> int:
         quiet = [c for c in ("overflowed_a", "overflowed_b") if not part[c].any()]
         columns = [c for c in part.columns if c not in ("trace", "topology_a", "topology_b")] if args.all_columns else [c for c in SHORT if c not in quiet]
         print_frame(f"{trace}: a = {args.a} ({one}), b = {args.b} ({other})", part[columns], fit=not args.all_columns)
+        print_frame(f"{trace}: in what they differ", _differ(results, str(trace), part.iloc[0], args), fit=False)
+        factors = results.decompose(args.a, args.b, args.topology)
+        factors = factors.loc[factors["trace"] == trace, ["change", "before", "after", "factor", "factor_low", "factor_high"]]
+        if len(factors) > 1:
+            print_frame(f"{trace}: what each difference is worth, from b to a: how many times less the error is, 95 % over the steps", factors, fit=False)
         print_frame(f"{trace}: what their squared errors are made of, all layers and steps together", made_of(part.iloc[0]), fit=False)
     return 0

@@ -14,12 +14,14 @@ trace, is told in one sentence, a ValueError or TypeError.
 | `scale_series` | the same |
 | `bias_over_steps`, `variance_over_steps` | `bias_by_layer` |
 | `accumulation_error` | `accumulation_by_layer` |
+| `ladder` (what finer scaling buys) | |
 | `nmse_against_cost` (volume or time), `sqnr_against_bits` | |
 """
 
 from ._bias import bias_by_layer, bias_over_steps, variance_over_steps
 from ._cost import nmse_against_cost, sqnr_against_bits
 from ._histogram import exponent_histogram, exponents_by_layer
+from ._ladder import ladder
 from ._layers import nmse_by_layer, nmse_ratio
 from ._scales import scale_series
 from ._topologies import accumulation_by_layer, accumulation_error
@@ -32,6 +34,7 @@ __all__ = [
     "bias_over_steps",
     "exponent_histogram",
     "exponents_by_layer",
+    "ladder",
     "nmse_against_cost",
     "nmse_by_layer",
     "nmse_ratio",
