@@ -28,7 +28,7 @@ TEXT_COLUMNS = ["trace", "tensor", "role", "scheme", "format", "topology", "stag
 #: The table of noise where nothing is known of it.
 NO_NOISE: Columns = {
     **{name: np.zeros(0, object) for name in ("trace", "tensor", "role")},
-    **{name: np.zeros(0, np.int64) for name in ("step", "workers", "elements", "blocks", "noise_blocks")},
+    **{name: np.zeros(0, np.int64) for name in ("step", "workers", "elements", "blocks", "noise_blocks", "lone_blocks")},
     "without": (np.zeros(0, np.int64), np.zeros(0, bool)),
     **{name: np.zeros(0) for name in ("sum_squared_reference", "sum_noise", "sum_log2_ratio")},
 }
