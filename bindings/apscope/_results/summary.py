@@ -14,14 +14,14 @@ import pandas as pd
 from .._arrays.float_environment import guarded
 from .._schemes.scheme import as_scheme
 from ..cost import Network, step_time
-from .pooling import coded, compared_rows, frame_of, groups, headline_topology, infinite_with, is_own, losses, numbers, pool, quotient, total
+from .pooling import coded, compared_rows, frame_of, groups, headline_topology, infinite_with, is_own, losses, nonfinite, numbers, pool, quotient, total
 
 __all__ = ["COLUMNS", "family_of", "headline", "ranked", "summary"]
 
 #: Of `summary`, in this order.
 COLUMNS = (
     "trace", "scheme", "family", "format", "topology", "step_nmse", "layer_cosine", "worst_nmse", "worst_layer", "worst_step", "nmse",
-    "relative_bias", "expected_variance", "underflow_wire", "underflow_reduced", "volume", "time", "speedup", "skipped", "overflowed",
+    "relative_bias", "expected_variance", "underflow_wire", "underflow_reduced", "volume", "time", "speedup", "skipped", "overflowed", "nonfinite",
 )  # fmt: skip
 
 
@@ -58,6 +58,8 @@ def summary(results: Any, *, network: Network | None = None, elements: float | N
         - ``volume``: bytes of the busiest rank over those of an fp32 ring all-reduce.
         - ``time``, ``speedup``: modelled seconds a step, and against the fp32 ring; `cost.step_time`.
         - ``skipped``, ``overflowed``: numbers of steps in which that happened.
+        - ``nonfinite``: number of the trace's steps with gradients that are NaN or infinite. They are in none of the numbers above: of such a
+          step only what is finite was compared.
 
         NaN where a scheme needs what the trace lacks, and where a column of one of the rows is empty.
 
@@ -98,6 +100,8 @@ def summary(results: Any, *, network: Network | None = None, elements: float | N
     out[["time", "speedup"]] = model.reindex(pd.MultiIndex.from_frame(out[key])).to_numpy()
     out["skipped"] = np.bincount(owner[of_step["skipped"] > 0], minlength=count)
     out["overflowed"] = np.bincount(owner[of_step["overflow"] > 0], minlength=count)
+    odd = frame.loc[nonfinite(frame), ["trace", "step"]].drop_duplicates()["trace"].value_counts()
+    out["nonfinite"] = [int(odd.get(trace, 0)) for trace in out["trace"]]
 
     families = {spec: family_of(spec) for spec in out["scheme"].unique()}
     out["family"] = [families[spec] for spec in out["scheme"]]

@@ -10,7 +10,7 @@ from .._results.summary import headline
 from ._table import print_csv, print_frame, warn
 
 #: What a terminal has room for, the most telling first.
-SHORT = ("scheme", "topology", "step_nmse", "skipped", "overflowed", "underflow_wire", "underflow_reduced", "volume", "speedup",
+SHORT = ("scheme", "topology", "step_nmse", "skipped", "overflowed", "nonfinite", "underflow_wire", "underflow_reduced", "volume", "speedup",
          "layer_cosine", "worst_nmse", "relative_bias", "worst_layer")  # fmt: skip
 
 
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         print_csv(table)
         return 0
     for trace, part in table.groupby("trace", sort=False):
-        quiet = [c for c in ("skipped", "overflowed") if not part[c].any()]
+        quiet = [c for c in ("skipped", "overflowed", "nonfinite") if not part[c].any()]
         columns = [c for c in (part.columns if args.all_columns else SHORT) if c != "trace" and (args.all_columns or c not in quiet)]
         print_frame(trace, part[columns], fit=not args.all_columns)
     return 0
