@@ -150,7 +150,9 @@ def _level(row: pd.Series) -> str:
     apart = [
         f"{name} ({write(row[a])} against {write(row[b])})"
         for name, a, b, write in _OTHER_SUMMARIES
-        if max(row[a], row[b]) < math.inf and abs(row[a] - row[b]) > LEVEL * max(row[a], row[b]) and (write is not percent or abs(row[a] - row[b]) > 1e-3)
+        if max(row[a], row[b]) < math.inf
+        and abs(row[a] - row[b]) > LEVEL * max(row[a], row[b])
+        and (write is not percent or abs(row[a] - row[b]) > 1e-3)
     ]
     if gap(row["geometric_ratio"]) >= math.log1p(LEVEL):
         apart.insert(

@@ -14,7 +14,21 @@ import pandas as pd
 from .._arrays.float_environment import guarded
 from .._schemes.scheme import as_scheme
 from ..cost import Network, step_time
-from .pooling import coded, compared_rows, frame_of, groups, headline_topology, infinite_with, is_own, losses, nonfinite, numbers, pool, quotient, total
+from .pooling import (
+    coded,
+    compared_rows,
+    frame_of,
+    groups,
+    headline_topology,
+    infinite_with,
+    is_own,
+    losses,
+    nonfinite,
+    numbers,
+    pool,
+    quotient,
+    total,
+)
 
 __all__ = ["COLUMNS", "family_of", "headline", "ranked", "summary"]
 

@@ -55,9 +55,7 @@ struct Loss {
 };
 
 // Whether gradients of the row are NaN or infinite; of a skipped one its counts say it.
-bool is_nonfinite(const ResultRow& r) {
-    return r.skipped ? or_zero(r.count) > or_zero(r.counted) : or_zero(r.nan) + or_zero(r.infinite) > 0;
-}
+bool is_nonfinite(const ResultRow& r) { return r.skipped ? or_zero(r.count) > or_zero(r.counted) : or_zero(r.nan) + or_zero(r.infinite) > 0; }
 
 // A row under the topology that it counts for.
 struct Placed {

@@ -217,10 +217,15 @@ def test_the_first_sentence_names_the_least_loss_at_a_quarter_and_at_half_of_the
     said = "At a quarter of fp32's bytes `quarter` loses least: step NMSE 0.100, modelled speed-up 3.50 (`level` is level); at half "
     assert words.best(rows, {}) == said + "`half` loses least: step NMSE 0.0100, modelled speed-up 3.50."
     assert words.best(rows[rows["scheme"] != "half"], {}) == said + "none loses less."
-    assert words.best(rows[4:], {}) == "At a quarter of fp32's bytes no scheme here keeps every step without overflow; at half no scheme here keeps every step without overflow."
+    assert (
+        words.best(rows[4:], {})
+        == "At a quarter of fp32's bytes no scheme here keeps every step without overflow; at half no scheme here keeps every step without overflow."
+    )
     wire = rows.assign(volume=np.nan, speedup=np.nan)
     bits = dict(zip(names, [8, 8, 16, 32, 8, 8]))
-    assert words.best(wire, bits).startswith("At a quarter of fp32's bits on the wire `quarter` loses least: step NMSE 0.100 (`level` is level); at half `half`")
+    assert words.best(wire, bits).startswith(
+        "At a quarter of fp32's bits on the wire `quarter` loses least: step NMSE 0.100 (`level` is level); at half `half`"
+    )
 
 
 def test_the_licences_of_the_script_are_in_the_page(results):
