@@ -157,11 +157,11 @@ def decompose(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.D
 
     Parameters
     ----------
-    results : Results, DataFrame or Trace
-        A RESULTS table; or a trace, which is replayed through the schemes of `chain`.
+    results : Results or DataFrame
+        A RESULTS table; `chain` says which schemes it should hold.
     a, b : Scheme or str
     topology : str, optional
-        The order of the additions; by default the first replayed that adds, of a trace ``ring``.
+        The order of the additions; by default the first replayed that adds.
 
     Returns
     -------
@@ -176,13 +176,6 @@ def decompose(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.D
     ValueError
         Schemes that the results do not hold.
     """
-    from .._traces.trace import Trace
-
-    if isinstance(results, Trace):
-        from .._replay.replay import replay
-
-        specs = [spec for _, spec in chain(a, b)] or [as_scheme(s).spec for s in (a, b)]
-        results = replay(results, specs, topology=topology or "ring")
     frame = frame_of(results)
     a, b = (scheme_in(frame, s) for s in (a, b))
     links = chain(a, b)
