@@ -75,7 +75,7 @@ def test_shards_and_files_keep_the_table(tmp_path, gradients):
 
 def test_a_skipped_step_loses_the_gradient_and_overflow_has_no_finite_error(tmp_path, gradients):
     trace = record(tmp_path / "t", gradients)
-    results = apscope.replay(trace, ["dynamic_loss_scaling:fp16,init=1e30", "none:e4m3", "none:fp32"], topology=["ring"])
+    results = apscope.replay(trace, ["dynamic_loss_scaling:fp16,init=16777216", "none:e4m3", "none:fp32"], topology=["ring"])
     rows = results.frame[results.frame["topology"] == "ring"].set_index(["scheme", "step", "tensor"])
     skipped = rows[rows["skipped"]].iloc[0]
     assert skipped["pooled_error_over_noise"] == pytest.approx(skipped["sum_squared_reference"] / skipped["sum_noise"])
@@ -91,7 +91,8 @@ def test_one_worker_says_nothing_of_the_noise(tmp_path, gradients):
     results = apscope.replay(record(tmp_path / "t", gradients[:, :1]), ["aps:e4m3", "aps:e5m2"], topology=["ring"])
     assert not len(results.noise) and not len(results.noise_facts())
     table = results.summary()
-    assert table["error_over_noise"].isna().all() and table["step_nmse"].is_monotonic_increasing
+    assert table["error_over_noise"].isna().all()
+    assert all(part["step_nmse"].is_monotonic_increasing for _, part in table.groupby(table["topology"] == "exact"))
     ladder = apscope.ladder(apscope.open_trace(tmp_path / "t"), ["e3m4"])
     assert ladder["error_over_noise"].isna().all() and ladder.set_index("rung").at["layer", "factor"] > 0
 
