@@ -85,14 +85,25 @@ BatchNoise batch_noise(std::span<const std::span<const float>> gradients, bool d
             noise.noisy_blocks += n[b] > 0.0;
         }
         noise.sum += block_sum(blocks, [&](std::size_t b) { return n[b]; });
-        for (std::size_t j = 0; j < noise.sum_without.size(); ++j) {
-            NoiseRow& left = of_worker[j];
+        if (noise.sum_without.empty()) continue;
+        NoiseRow least{}, known{};  // of what is left without a worker; n where all leave enough
+        for (std::size_t b = 0; b < blocks; ++b) least[b] = n[b];
+        for (NoiseRow& left : of_worker) {
             for (std::size_t b = 0; b < blocks; ++b) {
                 left[b] = std::max(deviations[b] - w / (w - 1.0) * left[b], 0.0) / unit_without;
+                least[b] = std::min(least[b], left[b]);
             }
+        }
+        for (std::size_t b = 0; b < blocks; ++b) {
+            const bool lone = least[b] < 0x1p-10 * n[b];
+            known[b] = lone ? 0.0 : n[b];
+            noise.lone_blocks += lone;
+        }
+        for (std::size_t j = 0; j < workers; ++j) {
+            const NoiseRow& left = of_worker[j];
             noise.sum_without[j] += block_sum(blocks, [&](std::size_t b) { return left[b]; });
             OverNoise ratio;
-            ratio.add(product_of_ratios(left.data(), n, blocks));
+            ratio.add(product_of_ratios(left.data(), known.data(), blocks));
             noise.log2_without[j] += ratio.sum_log2;
         }
     }

@@ -108,6 +108,7 @@ py::dict noise_columns(const Trace& trace, int workers, const std::vector<ItemNo
     c.plain<std::int64_t>("elements", elements);
     c.plain<std::int64_t>("blocks", [&](const Line& l) { return static_cast<std::int64_t>(noise_blocks_of(static_cast<std::size_t>(elements(l)))); });
     c.plain<std::int64_t>("noise_blocks", [](const Line& l) { return static_cast<std::int64_t>(l.item->noise.noisy_blocks); });
+    c.plain<std::int64_t>("lone_blocks", [](const Line& l) { return static_cast<std::int64_t>(l.item->noise.lone_blocks); });
     c.plain<double>("sum_squared_reference", [](const Line& l) { return l.item->noise.squared_reference; });
     c.plain<double>("sum_noise", [](const Line& l) { return l.sum; });
     c.plain<double>("sum_log2_ratio", [](const Line& l) { return l.log2; });

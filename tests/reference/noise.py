@@ -52,13 +52,11 @@ def over_noise(noise: np.ndarray | None, reference: np.ndarray, y: np.ndarray) -
 
 
 def without(g: np.ndarray, reduction: str) -> list[tuple[float, float]]:
-    """Of every worker: the noise without it, added up, and the sum of log2 of its ratio to that with all, not below -30."""
+    """Of every worker: the noise without it, added up, and the sum of log2 of its ratio to that with all, over blocks that are not lone."""
     workers = len(g)
     full, factor = noise_of(g, reduction), (workers - 1) / workers if reduction == "mean" else workers / (workers - 1)
-    found = []
-    for w in range(workers):
-        # Without w there are W - 1 workers, whose mean varies more than that of W: the factor takes that back.
-        left = noise_of(np.delete(np.where(np.isfinite(g).all(axis=0), g, 0.0), w, axis=0), reduction) * factor
-        there = full > 0
-        found.append((math.fsum(left), math.fsum(np.log2(np.maximum(left[there] / full[there], 2.0**-30)))))
-    return found
+    finite = np.where(np.isfinite(g).all(axis=0), g, 0.0)
+    # Without w there are W - 1 workers, whose mean varies more than that of W: the factor takes that back.
+    left = np.array([noise_of(np.delete(finite, w, axis=0), reduction) * factor for w in range(workers)])
+    known = (full > 0) & (left.min(axis=0) >= 2.0**-10 * full)
+    return [(math.fsum(row), math.fsum(np.log2(row[known] / full[known]))) for row in left]

@@ -35,7 +35,9 @@ def meeting(here: list[dict[str, Any]], there: list[dict[str, Any]]) -> dict[str
     found = {n: m for n, m in pairs.items() if sides[0][n] & sides[1][m] or not (sides[0][n] and sides[1][m])}
     if not found:
         names = [clip(", ".join(side), 80) or "none" for side in sides]
-        raise ValueError(f"the other results are of another trace ({names[1]}, here {names[0]}), without a tensor in common; there is nothing to compare")
+        raise ValueError(
+            f"the other results are of another trace ({names[1]}, here {names[0]}), without a tensor in common; there is nothing to compare"
+        )
     return found
 
 

@@ -86,7 +86,7 @@ def _section(trace: str, rows: pd.DataFrame, bits: dict[str, int], duels: pd.Dat
     beaten = dict(zip(table["scheme"], table["beaten_by"], strict=True))
     return {
         "trace": trace, "about": next((t for t in provenance.get("traces", ()) if t["name"] == trace), {}),
-        "sentence": words.best(table), "points": words.duels(met, volumes, beaten),
+        "sentence": words.best(own, bits), "points": words.duels(met, volumes, beaten),
         "families": table.astype(object).where(table.notna(), None).to_dict("records"), "duels": met.to_dict("records"),
     }  # fmt: skip
 
@@ -121,7 +121,7 @@ def _facts(frame: pd.DataFrame, summary: pd.DataFrame, bits: dict[str, int], top
     named = frame.groupby("scheme", sort=False, observed=True)["format"].last()
     formats = dict(zip(named.index, named))
     schemes = [{"spec": s, "family": family_of(s), "format": formats[s], "bits": b} for s, b in bits.items()]
-    modelled = summary[["trace", "scheme", "topology", "volume", "time", "speedup"]].replace({np.nan: None}).to_dict("records")
+    modelled = summary[["trace", "scheme", "topology", "volume", "time", "speedup", "nonfinite"]].replace({np.nan: None}).to_dict("records")
     start_of = {s["trace"]: _start(s, schemes) for s in sections}
     first = sections[0]["trace"]
     return {

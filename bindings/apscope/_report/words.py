@@ -25,41 +25,42 @@ def code(name: str) -> str:
     return f"`{clip(name).replace('`', 'ˋ')}`"
 
 
-def best(table: pd.DataFrame) -> str:
-    """Which scheme loses least where that means something: where no baseline loses less at no more volume.
+#: Shares of fp32's bytes at which a scheme is named, and what they are called.
+_SHARES = ((0.25, "a quarter"), (0.5, "half"))
+
+
+def best(rows: pd.DataFrame, bits: dict[str, int]) -> str:
+    """Which scheme loses least at a quarter of fp32's bytes, and at half, of those that overflowed at no step and skipped none.
 
     Parameters
     ----------
-    table : DataFrame
-        One trace, from `answer.best_of_families`.
+    rows : DataFrame
+        One trace, from `answer.headline`.
+    bits : dict
+        From `answer.bits_of`: what counts where nothing was reduced, so that there is no volume.
     """
-    rivals = table[(table["group"] != "baseline") & (table["beaten_by"] == "") & table["step_nmse"].notna()]
-    sound = rivals[(rivals["overflowed"] == 0) & (rivals["skipped"] == 0)]
-    if not len(rivals):
-        beaten = table[table["beaten_by"] != ""]
-        if not len(beaten):
-            return "There is only a baseline here, or nothing that could be measured."
-        names = listed([code(name) for name in dict.fromkeys(beaten["beaten_by"])])
-        return f"Every other scheme here is beaten by a baseline, which loses no more and sends no more; the best of them by {names}."
-    ranked = (sound if len(sound) else rivals).sort_values("step_nmse", kind="stable")
-    first = ranked.iloc[0]
-    text = (
-        f"{code(first['scheme'])} loses least of the schemes that no baseline beats in both error and volume: step NMSE {figure(first['step_nmse'])}"
-    )
-    if first["volume"] > 0:
-        text += f" at {figure(first['volume'])} of fp32's volume, modelled speed-up {figure(first['speedup'])}"
-    quarter = ranked[at_most(ranked["volume"], 0.25) & (ranked["step_nmse"] >= first["step_nmse"] * (1 + LEVEL))]
-    if not at_most(first["volume"], 0.25) and len(quarter):
-        text += f"; at a quarter of fp32's volume, {code(quarter.iloc[0]['scheme'])}: {figure(quarter.iloc[0]['step_nmse'])}"
-    level = [code(r.scheme) for r in ranked.iloc[1:].itertuples() if r.step_nmse < first["step_nmse"] * (1 + LEVEL)]
-    text += f"; {listed(level)} {'is' if len(level) == 1 else 'are'} level" if level else ""
-    narrower = table[(table["family"] == "baseline") & (table["volume"] < 1)].sort_values("step_nmse")
-    if len(narrower):
-        near = narrower.iloc[-1]
-        text += f" ({code(near['scheme'])}: {figure(near['step_nmse'])} at {figure(near['volume'])})"
-    if not len(sound):
-        text += ". No such scheme kept every step without overflow"
-    return text + "."
+    measured = rows["volume"].notna().any()
+    share, what = (rows["volume"], "bytes") if measured else (rows["scheme"].map(bits) / 32, "bits on the wire")
+    sound = (rows["overflowed"] == 0) & (rows["skipped"] == 0) & rows["step_nmse"].notna()
+    parts: list[str] = []
+    last, of_fp32 = "", f" of fp32's {what}"
+    for limit, called in _SHARES:
+        ranked = rows[sound & at_most(share, limit)].sort_values("step_nmse", kind="stable")
+        if not len(ranked):
+            parts.append(f"at {called}{'' if parts else of_fp32} no scheme here keeps every step without overflow")
+            continue
+        first = ranked.iloc[0]
+        if first["scheme"] == last:
+            parts.append(f"at {called} none loses less")
+            continue
+        last = first["scheme"]
+        text = f"at {called}{'' if parts else of_fp32} {code(last)} loses least: step NMSE {figure(first['step_nmse'])}"
+        text += f", modelled speed-up {figure(first['speedup'])}" if first["speedup"] > 0 else ""
+        level = [code(r.scheme) for r in ranked.iloc[1:].itertuples() if r.step_nmse < first["step_nmse"] * (1 + LEVEL)]
+        text += f" ({listed(level[:3])} {'is' if len(level) == 1 else 'are'} level)" if level else ""
+        parts.append(text)
+    sentence = "; ".join(parts)
+    return sentence[0].upper() + sentence[1:] + "."
 
 
 def duels(table: pd.DataFrame, volumes: dict[str, float], beaten: dict[str, str]) -> list[str]:
@@ -149,7 +150,9 @@ def _level(row: pd.Series) -> str:
     apart = [
         f"{name} ({write(row[a])} against {write(row[b])})"
         for name, a, b, write in _OTHER_SUMMARIES
-        if max(row[a], row[b]) < math.inf and abs(row[a] - row[b]) > LEVEL * max(row[a], row[b]) and (write is not percent or abs(row[a] - row[b]) > 1e-3)
+        if max(row[a], row[b]) < math.inf
+        and abs(row[a] - row[b]) > LEVEL * max(row[a], row[b])
+        and (write is not percent or abs(row[a] - row[b]) > 1e-3)
     ]
     if gap(row["geometric_ratio"]) >= math.log1p(LEVEL):
         apart.insert(
@@ -183,8 +186,8 @@ def warnings(provenance: dict[str, Any], frame: pd.DataFrame, left_out: list[str
         out.append(
             f"This is shard {shard} of {count}, not the whole replay: about {count - 1} of {count} parts of the layers and steps are missing from every number here. `apscope merge` joins the shards."
         )
-    if odd := Results(frame, frame.iloc[:0], provenance).not_finite:
-        out.append(odd)
+    results = Results(frame, frame.iloc[:0], provenance)
+    out += [sentence[0].upper() + sentence[1:] for sentence in (results.not_finite, results.all_zero) if sentence]
     notes = frame.loc[frame["note"].astype(str).str.startswith(_core.NOT_MEASURABLE), ["scheme", "note"]].drop_duplicates()
     out += [f"{code(r.scheme)}: {r.note}." for r in notes.itertuples()]
     return out + left_out

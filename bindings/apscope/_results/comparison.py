@@ -282,7 +282,18 @@ def _rows(cells: pd.DataFrame, whole: bool) -> pd.DataFrame:
     for s in "ab":
         sums = {
             name: total(cells[f"{name}_{s}"].to_numpy(), group, count)
-            for name in ("error", "reference", "overflow", "cosine", "layers", "exact_error", "sent_error", "underflow_reduced", "nonzero_reduced", *PARTS)
+            for name in (
+                "error",
+                "reference",
+                "overflow",
+                "cosine",
+                "layers",
+                "exact_error",
+                "sent_error",
+                "underflow_reduced",
+                "nonzero_reduced",
+                *PARTS,
+            )
         }
         sums |= {name: total_of_present(cells[f"{name}_{s}"].to_numpy(), group, count) for name in ("underflow_wire", "nonzero_wire")}
         over = total(cells[f"overflow_{s}"].to_numpy(), step, len(step_first)) > 0

@@ -57,12 +57,14 @@ def typical_interval(noise: pd.DataFrame | None) -> tuple[float, float]:
     """
     if noise is None or not len(noise):
         return math.nan, math.nan
-    blocks = noise.loc[noise["without"].isna(), "noise_blocks"].sum()
+    whole = noise[noise["without"].isna()]
+    blocks, known = whole["noise_blocks"].sum(), (whole["noise_blocks"] - whole["lone_blocks"]).sum()
     _, logs = _by_step(noise, "sum_log2_ratio")
-    if blocks == 0 or logs.shape[1] < 3 or np.isnan(logs).any():
+    if known == 0 or logs.shape[1] < 3 or np.isnan(logs).any():
         return math.nan, math.nan
     means, error, freedom = _jackknife(logs / blocks)
-    bias = bias_of_log_variance(means.sum() * math.log(2), logs.shape[1]) / math.log(2)
+    share = known / blocks  # of the blocks whose noise is known in this way
+    bias = share * bias_of_log_variance(means.sum() / share * math.log(2), logs.shape[1]) / math.log(2)
     half = student_t(freedom) * error
     return 2.0 ** (bias - half), 2.0 ** (bias + half)
 
@@ -112,7 +114,8 @@ def facts(results: Any, by: str | Sequence[str] = ("trace",), batch_factor: floa
         One row a group, in order of appearance: the columns of `by`, then
 
         - ``workers``, ``steps``;
-        - ``blocks``, ``blocks_without_noise``: of 32 elements, over all layers and steps;
+        - ``blocks``, ``blocks_without_noise``, ``lone_blocks``: of 32 elements, over all layers and steps: all, those in which no
+          worker differs, and those to which one worker alone adds noise, of which no interval can be given;
         - ``noise_ratio``: the mean over the steps of the noise over the squared gradient of the step;
         - ``noise_scale``: the gradient noise scale in batches (of all workers together): the sum over the steps of the noise over that of
           the squared gradient less the noise (McCandlish et al., arXiv:1812.06162). ``inf`` where the noise is larger.
@@ -147,10 +150,11 @@ def facts(results: Any, by: str | Sequence[str] = ("trace",), batch_factor: floa
                 "steps": len(sums),
                 "blocks": int(whole["blocks"].sum()),
                 "blocks_without_noise": int((whole["blocks"] - whole["noise_blocks"]).sum()),
+                "lone_blocks": int(whole["lone_blocks"].sum()),
                 "noise_ratio": float(np.nanmean(quotient(n, squares))) / batch_factor if (squares > 0).any() else math.nan,
                 "noise_scale": float(n.sum() / signal) / batch_factor if signal > 0 else math.inf,
                 "low": low,
                 "high": high,
             }
         )
-    return pd.DataFrame(rows, columns=[*by, "workers", "steps", "blocks", "blocks_without_noise", "noise_ratio", "noise_scale", "low", "high"])
+    return pd.DataFrame(rows, columns=[*by, "workers", "steps", "blocks", "blocks_without_noise", "lone_blocks", "noise_ratio", "noise_scale", "low", "high"])

@@ -101,6 +101,12 @@ def infinite_with(overflow: np.ndarray, value: np.ndarray) -> np.ndarray:
     return np.where(overflow > 0, np.inf, value)
 
 
+def nonfinite(table: pd.DataFrame) -> np.ndarray:
+    """Which rows are of gradients that are NaN or infinite somewhere; of skipped ones their counts say it."""
+    odd = np.nan_to_num(numbers(table, "nan")) + np.nan_to_num(numbers(table, "infinite"))
+    return np.where(table["skipped"].to_numpy(bool), numbers(table, "count") > numbers(table, "counted"), odd > 0)
+
+
 def losses(table: pd.DataFrame) -> dict[str, np.ndarray]:
     """What every row lost, where a skipped row is a gradient of which nothing arrived: y = 0.
 

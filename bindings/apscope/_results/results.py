@@ -28,7 +28,7 @@ TEXT_COLUMNS = ["trace", "tensor", "role", "scheme", "format", "topology", "stag
 #: The table of noise where nothing is known of it.
 NO_NOISE: Columns = {
     **{name: np.zeros(0, object) for name in ("trace", "tensor", "role")},
-    **{name: np.zeros(0, np.int64) for name in ("step", "workers", "elements", "blocks", "noise_blocks")},
+    **{name: np.zeros(0, np.int64) for name in ("step", "workers", "elements", "blocks", "noise_blocks", "lone_blocks")},
     "without": (np.zeros(0, np.int64), np.zeros(0, bool)),
     **{name: np.zeros(0) for name in ("sum_squared_reference", "sum_noise", "sum_log2_ratio")},
 }
@@ -146,8 +146,10 @@ class Results:
     @property
     def not_finite(self) -> str:
         """A sentence about gradients that are NaN or infinite; empty where there are none."""
+        from .pooling import nonfinite
+
         wire = self.frame[self.frame["stage"] == "wire"]
-        odd = wire[(wire["nan"].fillna(0) + wire["infinite"].fillna(0)) > 0] if {"nan", "infinite"} <= set(wire) else wire.iloc[:0]
+        odd = wire[nonfinite(wire)] if {"nan", "infinite", "counted"} <= set(wire) else wire.iloc[:0]
         if not len(odd):
             return ""
         places, every = (len(rows[["trace", "step", "tensor"]].drop_duplicates()) for rows in (odd, wire))
@@ -155,6 +157,14 @@ class Results:
             f"{places} of {every} layer-steps hold gradients that are NaN or infinite. They are left out of every error, and a scheme that skips such "
             "a step is charged with it."
         )
+
+    @property
+    def all_zero(self) -> str:
+        """A sentence about traces all of whose gradients are zero; empty where there are none."""
+        wire = self.frame.loc[self.frame["stage"] == "wire", ["trace", "counted", "nonzero"]]
+        sums = wire.groupby("trace", sort=False, observed=True).sum()
+        names = [str(name) for name in sums.index[(sums["counted"] > 0) & (sums["nonzero"] == 0)]]
+        return f"all gradients of {', '.join(names)} are zero, so that no error is relative to them: every NMSE and cosine is empty" if names else ""
 
     def summary(self, *, network: Network | None = None, elements: float | None = 25.6e6, batch_factor: float = 1.0) -> pd.DataFrame:
         """Which scheme lost least: one row a trace, scheme and topology, ranked."""

@@ -21,7 +21,7 @@ __all__ = ["results_html", "results_text"]
 _SHOWN = {
     "trace": "trace", "scheme": "scheme", "topology": "topology", "step_nmse": "NMSE of a step", "layer_cosine": "cosine of a layer",
     "worst_layer": "worst layer", "underflow_wire": "underflow, wire", "relative_bias": "relative bias", "volume": "volume",
-    "speedup": "speed-up", "skipped": "skipped", "overflowed": "overflowed",
+    "speedup": "speed-up", "skipped": "skipped", "overflowed": "overflowed", "nonfinite": "steps with NaN or inf",
 }  # fmt: skip
 _PERCENT = ("underflow_wire", "relative_bias")
 _NAMES = ("trace", "scheme", "topology", "worst_layer")
@@ -46,7 +46,7 @@ def results_text(results: Results) -> str:
         for trace, rows in ranked(results.frame).groupby("trace", sort=False):
             best = ", ".join(f"{r.scheme} {_figure(r.step_nmse)}{' (overflow)' if r.overflowed else ''}" for r in rows.head(5).itertuples())
             lines.append(f"  {trace}, NMSE of a step: {best}" + (f", and {len(rows) - 5} more" if len(rows) > 5 else ""))
-    return "\n".join(lines)
+    return "\n".join([*lines, *(f"  {sentence}" for sentence in (results.not_finite, results.all_zero) if sentence)])
 
 
 def results_html(results: Results) -> str:
@@ -55,7 +55,7 @@ def results_html(results: Results) -> str:
     if len(results.frame):
         ranking = ranked(results.frame)
         columns = [c for c in _SHOWN if ranking[c].notna().any() and (c != "trace" or ranking["trace"].nunique() > 1)]
-        columns = [c for c in columns if c not in ("skipped", "overflowed") or ranking[c].any()]
+        columns = [c for c in columns if c not in ("skipped", "overflowed", "nonfinite") or ranking[c].any()]
         rows = [[_cell(column, value) for column, value in zip(columns, row)] for row in ranking[columns].itertuples(index=False)]
         heads = [_SHOWN[c] + (", %" if c in _PERCENT else "") for c in columns]
         parts.append(table(heads, rows, numeric=[c not in _NAMES for c in columns]))

@@ -25,6 +25,7 @@ from .pooling import (
     infinite_with,
     is_own,
     losses,
+    nonfinite,
     numbers,
     over_noise,
     pool,
@@ -40,7 +41,7 @@ COLUMNS = (
     "trace", "scheme", "family", "format", "topology", "error_over_noise", "error_over_noise_low",
     "error_over_noise_high", "pooled_error_over_noise", "pooled_error_over_noise_low", "pooled_error_over_noise_high", "step_nmse",
     "layer_cosine", "worst_nmse", "worst_layer", "worst_step", "nmse",
-    "relative_bias", "expected_variance", "underflow_wire", "underflow_reduced", "volume", "time", "speedup", "skipped", "overflowed",
+    "relative_bias", "expected_variance", "underflow_wire", "underflow_reduced", "volume", "time", "speedup", "skipped", "overflowed", "nonfinite",
 )  # fmt: skip
 
 
@@ -86,6 +87,8 @@ def summary(
         - ``volume``: bytes of the busiest rank over those of an fp32 ring all-reduce.
         - ``time``, ``speedup``: modelled seconds a step, and against the fp32 ring; `cost.step_time`.
         - ``skipped``, ``overflowed``: numbers of steps in which that happened.
+        - ``nonfinite``: number of the trace's steps with gradients that are NaN or infinite. They are in none of the numbers above: of such a
+          step only what is finite was compared.
 
         NaN where a scheme needs what the trace lacks, and where a column of one of the rows is empty.
 
@@ -133,6 +136,8 @@ def summary(
     out[["time", "speedup"]] = model.reindex(pd.MultiIndex.from_frame(out[key])).to_numpy()
     out["skipped"] = np.bincount(owner[of_step["skipped"] > 0], minlength=count)
     out["overflowed"] = np.bincount(owner[of_step["overflow"] > 0], minlength=count)
+    odd = frame.loc[nonfinite(frame), ["trace", "step"]].drop_duplicates()["trace"].value_counts()
+    out["nonfinite"] = [int(odd.get(trace, 0)) for trace in out["trace"]]
 
     families = {spec: family_of(spec) for spec in out["scheme"].unique()}
     out["family"] = [families[spec] for spec in out["scheme"]]

@@ -10,17 +10,20 @@ from .scheme import LISTS, Scheme, as_scheme
 
 __all__ = ["all_schemes", "main_schemes", "schemes_of"]
 
-#: Hardware's two first (e4m3fn ends at 448), then IEEE's e4m3, which ends at 240, and fewer exponent bits; at 8 bits, but for e3m0 with 4.
+#: Hardware's two first (e4m3fn ends at 448, IEEE's e4m3 at 240), then fewer exponent bits; at 8 bits, but for e3m0 with 4.
 _FORMATS = ("e5m2", "e4m3fn", "e4m3", "e3m4", "e3m0")
+
+#: Of these `main_schemes` has three rungs of the ladder by the rule that leaves no spare binade.
+_LADDERS = ("e5m2", "e4m3fn", "e3m4")
 
 
 def main_schemes() -> list[Scheme]:
     """What answers how far down these gradients can go, and with which scaling; ``main`` in specs.
 
     Baselines without a scale; then at every format: no scaling; one scale for all steps, the best in hindsight; APS, by its own rule;
-    by the rule that leaves no spare binade one scale for all steps, one a step and one a layer (APS), three rungs of the ladder that differ in
-    nothing else; stochastic rounding whose partial sums are rounded in the ring, and that whose codes are gathered, at fp32's own volume.
-    Loss scales as training systems find them; QSGD with 4 and 8 bits. At e3m4, where every exponent counts, also without headroom for the sum.
+    stochastic rounding whose partial sums are rounded in the ring, and that whose codes are gathered, at fp32's own volume. At
+    hardware's two formats and e3m4, by the rule that leaves no spare binade, one scale for all steps, one a step and one a layer (APS):
+    three rungs of the ladder that differ in nothing else. Loss scales as training systems find them; QSGD with 4 and 8 bits.
 
     Returns
     -------
@@ -29,10 +32,12 @@ def main_schemes() -> list[Scheme]:
     specs = ["none:fp32", "none:bf16", "none:fp16"]
     for f in _FORMATS:
         constant, aps = f"loss_scaling:{f},scale=best", f"aps:{f}"
-        specs += [f"none:{f}", constant, aps, f"{constant},rule=tight", f"{aps},rule=tight,unit=model", f"{aps},rule=tight"]
-        specs += [f"{aps},rounding=stochastic", f"stochastic:{f}"]
+        specs += [f"none:{f}", constant, aps]
+        if f in _LADDERS:
+            specs += [f"{constant},rule=tight", f"{aps},rule=tight,unit=model", f"{aps},rule=tight"]
+        if f != "e4m3":  # e4m3fn stands for it
+            specs += [f"{aps},rounding=stochastic", f"stochastic:{f}"]
     specs += ["dynamic_loss_scaling:e5m2", "dynamic_loss_scaling:e4m3", "qsgd", "qsgd:levels=127"]
-    specs += ["loss_scaling:e3m4,scale=best,headroom=one", "aps:e3m4,headroom=one"]
     return [Scheme(spec) for spec in specs]
 
 
@@ -47,7 +52,9 @@ def all_schemes() -> list[Scheme]:
     list of Scheme
     """
     others = (
-        "loss_scaling:e4m3,scale=best,headroom=one",
+        "aps:e4m3,rounding=stochastic",
+        "stochastic:e4m3",
+        *(f"{scheme}:{f},{scale}headroom=one" for scheme, scale in (("loss_scaling", "scale=best,"), ("aps", "")) for f in ("e4m3", "e3m4")),
         "dynamic_loss_scaling:fp16",
         "aps:e4m3,accumulate=fp32",
         *(f"aps:e3m4,rule=tight,unit={unit}" for unit in ("bucket:25MB", "row", "1024", "32", "16")),

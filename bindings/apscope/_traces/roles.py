@@ -26,6 +26,8 @@ _BY_NAME = (
 class Guess(str):
     """A role that nobody said."""
 
+    __slots__ = ()
+
 
 def said(roles: Roles, name: str, shape: tuple[int, ...]) -> str | None:
     """The role that somebody says for a tensor: by its name, else by the first pattern that fits it."""

@@ -109,4 +109,12 @@ def describe_values(trace: Trace, most: int = 20) -> str:
         lines.append("  ".join(cell.rjust(w) if i in right else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths))).rstrip())
     if len(shown) < len(names):
         lines.insert(-1, f"... and {len(names) - len(shown)} smaller tensors; --all shows them")
-    return "\n".join([*lines, "", "exponents, of all tensors", *histogram(all_of_them.exponents)])
+    return "\n".join([*lines, *_oddities(all_of_them), "", "exponents, of all tensors", *histogram(all_of_them.exponents)])
+
+
+def _oddities(values: Values) -> list[str]:
+    """What keeps errors from being measured."""
+    odd = values.nan + values.infinite
+    if odd:
+        return [f"{odd:,} of {values.count:,} values are NaN or infinite: a replay leaves them out of every error"]
+    return ["all of these gradients are zero"] if values.count and values.zeros == values.count else []

@@ -70,7 +70,9 @@ def _differ(results: Results, trace: str, whole: pd.Series, args: argparse.Names
     for trace, part in table.groupby("trace", sort=False):
         one, other = part["topology_a"].iloc[0], part["topology_b"].iloc[0]
         quiet = [c for c in ("overflowed_a", "overflowed_b") if not part[c].any()]
-        columns = [c for c in part.columns if c not in ("trace", "topology_a", "topology_b")] if args.all_columns else [c for c in SHORT if c not in quiet]
+        columns = (
+            [c for c in part.columns if c not in ("trace", "topology_a", "topology_b")] if args.all_columns else [c for c in SHORT if c not in quiet]
+        )
         print_frame(f"{trace}: a = {args.a} ({one}), b = {args.b} ({other})", part[columns], fit=not args.all_columns)
         print_frame(f"{trace}: in what they differ", _differ(results, str(trace), part.iloc[0], args), fit=False)
         factors = results.decompose(args.a, args.b, args.topology)

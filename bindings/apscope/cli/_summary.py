@@ -12,7 +12,7 @@ from .._results.summary import headline
 from ._table import print_csv, print_frame, warn
 
 #: What a terminal has room for, the most telling first.
-SHORT = ("scheme", "topology", "error_over_noise", "step_nmse", "skipped", "overflowed", "underflow_wire", "underflow_reduced", "volume", "speedup",
+SHORT = ("scheme", "topology", "error_over_noise", "step_nmse", "skipped", "overflowed", "nonfinite", "underflow_wire", "underflow_reduced", "volume", "speedup",
          "layer_cosine", "worst_nmse", "relative_bias", "worst_layer")  # fmt: skip
 
 
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         print_csv(table)
         return 0
     for trace, part in table.groupby("trace", sort=False):
-        quiet = [c for c in ("skipped", "overflowed") if not part[c].any()]
+        quiet = [c for c in ("skipped", "overflowed", "nonfinite") if not part[c].any()]
         columns = [c for c in (part.columns if args.all_columns else SHORT) if c != "trace" and (args.all_columns or c not in quiet)]
         if not args.all_columns:
             columns = [c for c in columns if part[c].notna().any()]  # error_over_noise, of one worker

@@ -77,7 +77,7 @@ def print_csv(table: pd.DataFrame) -> None:
     print(text.getvalue().decode(), end="")
 
 
-def warn(results: Results, of: Sequence[str] = ("incomplete", "not_finite")) -> None:
+def warn(results: Results, of: Sequence[str] = ("incomplete", "not_finite", "all_zero")) -> None:
     """Say on standard error what must be known of these results before their numbers are read."""
     for sentence in (getattr(results, name) for name in of):
         if sentence:

@@ -220,12 +220,13 @@ def _spread(places: Sequence[float], heights: Sequence[float], low: float = -np.
     return centres
 
 
-def overflow_marks(ax: Axes, x: Sequence[float], y: Sequence[float] | None = None, colour: str = "#444444") -> None:
+def overflow_marks(ax: Axes, x: np.ndarray, y: np.ndarray | None = None, colour: str = "#444444") -> None:
     """A cross at every place where something overflowed, of which no error is drawn: at the upper edge, or at `y`; and what crosses mean."""
     if not len(x):
         return
-    places = {"transform": ax.get_xaxis_transform()} if y is None else {}
-    ax.plot(x, np.ones(len(x)) if y is None else y, "x", color=colour, markersize=4.5, zorder=5, clip_on=False, **places)
+    (marks,) = ax.plot(x, np.ones(len(x)) if y is None else y, "x", color=colour, markersize=4.5, zorder=5, clip_on=False)
+    if y is None:
+        marks.set_transform(ax.get_xaxis_transform())
     if "× overflow" not in ax.get_xlabel():
         ax.set_xlabel("; ".join(filter(None, [ax.get_xlabel(), "× overflow"])))
 

@@ -89,8 +89,7 @@ class Recorder:
     quiet : bool
         Do not print what was recorded, and what it cost, at the end.
     name, model, reduction, loss_divided_by_workers, roles, metadata
-        As for :class:`TraceWriter`; model is taken from an attached model by default, and roles of the layers whose type tells them,
-        where `roles` says nothing.
+        As for :class:`TraceWriter`; where they say nothing, model and roles are an attached model's, by the types of its layers.
 
     Raises
     ------

@@ -51,6 +51,7 @@ struct SummaryRow {
     double underflow_wire = 0, underflow_reduced = 0;  ///< shares of nonzero values that became 0
     double volume = 0;          ///< bytes of the busiest rank, of a hierarchy between its nodes, over those of an fp32 ring all-reduce
     std::int64_t skipped = 0, overflowed = 0;  ///< steps in which that happened
+    std::int64_t nonfinite = 0;                ///< steps of the trace with gradients that are NaN or infinite, which are left out
 };
 
 /// What a column of Results holds.

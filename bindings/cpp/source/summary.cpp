@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -65,6 +66,9 @@ struct Loss {
         return std::isnan(r.cosine) && !std::isnan(error) ? 0.0 : r.cosine;
     }
 };
+
+// Whether gradients of the row are NaN or infinite; of a skipped one its counts say it.
+bool is_nonfinite(const ResultRow& r) { return r.skipped ? or_zero(r.count) > or_zero(r.counted) : or_zero(r.nan) + or_zero(r.infinite) > 0; }
 
 // A row under the topology that it counts for.
 struct Placed {
@@ -204,7 +208,14 @@ std::vector<SummaryRow> summarize(const Results::Data& data) {
         }
         sums[place->second].add(*placed.row, data.workers);
     }
-    for (std::size_t i = 0; i < sums.size(); ++i) sums[i].write(summary[i], data);
+    std::set<std::uint32_t> odd_steps;
+    for (const ResultRow& r : data.rows) {
+        if (is_nonfinite(r)) odd_steps.insert(r.step_index);
+    }
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+        sums[i].write(summary[i], data);
+        summary[i].nonfinite = static_cast<std::int64_t>(odd_steps.size());
+    }
     std::ranges::stable_sort(summary, [](const SummaryRow& a, const SummaryRow& b) {
         if ((a.topology == "exact") != (b.topology == "exact")) return b.topology == "exact";  // which nobody can run
         if ((a.overflowed > 0) != (b.overflowed > 0)) return b.overflowed > 0;

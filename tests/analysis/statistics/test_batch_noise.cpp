@@ -83,13 +83,21 @@ TEST(BatchNoise, WithoutAWorker) {
     EXPECT_TRUE(batch_noise(some(1, 40).rows, true).blocks.empty());
 }
 
-TEST(BatchNoise, ABlockThatOneWorkerTouchesLosesItsNoiseWithIt) {
+TEST(BatchNoise, ABlockThatOneWorkerTouchesIsLone) {
     Gradients g = some(4, 64);
+    const double all = batch_noise(g.rows, true).log2_without[0];
     for (std::size_t w = 1; w < 4; ++w) std::fill_n(g.held[w].begin(), 32, 0.0f);
     const BatchNoise noise = batch_noise(g.rows, true);
     EXPECT_GT(noise.blocks[0], 0.0);
-    EXPECT_LT(noise.log2_without[0], -25.0);  // at the least ratio, 2^-30, but for the other block
-    EXPECT_GE(noise.log2_without[0], -31.0);
+    EXPECT_EQ(noise.noisy_blocks, 2u);
+    EXPECT_EQ(noise.lone_blocks, 1u);
+    const std::vector<std::vector<float>> second{{g.held[0].begin() + 32, g.held[0].end()},
+                                                 {g.held[1].begin() + 32, g.held[1].end()},
+                                                 {g.held[2].begin() + 32, g.held[2].end()},
+                                                 {g.held[3].begin() + 32, g.held[3].end()}};
+    const std::vector<std::span<const float>> rows(second.begin(), second.end());
+    EXPECT_EQ(noise.log2_without, batch_noise(rows, true).log2_without);
+    EXPECT_NE(noise.log2_without[0], all);
 }
 
 TEST(BatchNoise, ElementsThatAreNotFiniteHaveNone) {

@@ -93,7 +93,9 @@ def test_dicts_in_alphabetical_order_have_no_order_of_layers(tmp_path, monkeypat
         replay(trace, "hybrid(last=none:fp16;else=aps:e4m3)", topology="ring")
     for folder, inner in (("own", ("kernel", "bias")), ("given", ("bias", "kernel"))):
         trace = open_trace(tmp_path / folder)
-        assert trace.manifest.metadata == {"roles_guessed_by_name_and_shape": "all"} and trace.tensors == tuple(f"{name}.{what}" for name in names for what in inner)
+        assert trace.manifest.metadata == {"roles_guessed_by_name_and_shape": "all"} and trace.tensors == tuple(
+            f"{name}.{what}" for name in names for what in inner
+        )
 
 
 def test_two_arrays_of_one_name_end_the_recording(tmp_path, caplog):

@@ -37,6 +37,13 @@ def results():
     return random_results()
 
 
+def odd(r):
+    """Whether the row is of gradients that are not all finite."""
+    if r["skipped"]:
+        return r["count"] > r["counted"]
+    return any(held(r[name]) and r[name] > 0 for name in ("nan", "infinite"))
+
+
 def summed_up(frame, trace, scheme, topology):
     """One row of the summary, in loops."""
     rows = rows_of(frame, trace, scheme, topology)
@@ -63,6 +70,7 @@ def summed_up(frame, trace, scheme, topology):
         "underflow_reduced": underflow(rows) if topology else math.nan,
         "volume": math.fsum(r["volume"] * r["count"] for r in rows) / sum(r["count"] for r in rows),
         "skipped": sum(any(r["skipped"] for r in part) for part in by_step),
+        "nonfinite": len({r["step"] for r in frame[frame.trace == trace].to_dict("records") if odd(r)}),
         "overflowed": sum(overflowed(part) for part in by_step),
     }  # fmt: skip
 

@@ -183,7 +183,10 @@ def test_roles_are_said_by_name_by_pattern_or_by_a_function(tmp_path, capsys):
 
     assert written("none", None) == (["linear", "other", "linear"], "all")
     assert written("names", {"tok*": "embedding", "tok.scale": "norm"}) == (["embedding", "norm", "linear"], "1 of 3: fc.weight")
-    assert written("function", lambda name, shape: "embedding" if len(shape) == 2 else None) == (["embedding", "other", "embedding"], "1 of 3: tok.scale")
+    assert written("function", lambda name, shape: "embedding" if len(shape) == 2 else None) == (
+        ["embedding", "other", "embedding"],
+        "1 of 3: tok.scale",
+    )
     assert written("every", {"*": "linear"}) == (["linear"] * 3, None)
     assert main(["info", str(tmp_path / "names")]) == 0
     assert "roles_guessed_by_name_and_shape 1 of 3: fc.weight" in capsys.readouterr().out

@@ -30,6 +30,7 @@ export function schemesPart(box, state, redraw) {
       column("bits", "bits", "of a value, without side information", String),
       words("topology", "reduction", "order of the additions, or the scheme's own reduction"),
       column("skipped", "skipped", "steps", String), column("overflowed", "overflowed", "steps", String),
+      column("nonfinite", "NaN or infinite", "steps with such gradients, which are left out", String),
     ],
   });
   box.append(table.box);

@@ -44,7 +44,7 @@ export function look(data, trace, state) {
   if (!trace.pooled.has(state.layer)) {
     const records = summarize(rows, trace.span, layers.length === trace.layers.length ? null : mask);
     trace.pooled.set(state.layer, records.map((r) => ({
-      ...r, ...schemes.get(r.scheme), ...pick(trace.modelled.get(`${r.scheme} ${r.topology}`), ["volume", "time", "speedup"]),
+      ...r, ...schemes.get(r.scheme), ...pick(trace.modelled.get(`${r.scheme} ${r.topology}`), ["volume", "time", "speedup", "nonfinite"]),
     })));
   }
   const everyTopology = trace.pooled.get(state.layer).filter((r) => kept(r.scheme));

@@ -52,7 +52,8 @@ int main(int argc, char** argv) {
                ", \"nmse\": " + number(r.nmse) + ", \"relative_bias\": " + number(r.relative_bias) +
                ", \"expected_variance\": " + number(r.expected_variance) + ", \"underflow_wire\": " + number(r.underflow_wire) +
                ", \"underflow_reduced\": " + number(r.underflow_reduced) + ", \"volume\": " + number(r.volume) +
-               ", \"skipped\": " + number(static_cast<double>(r.skipped)) + ", \"overflowed\": " + number(static_cast<double>(r.overflowed)) + "}";
+               ", \"skipped\": " + number(static_cast<double>(r.skipped)) + ", \"overflowed\": " + number(static_cast<double>(r.overflowed)) +
+               ", \"nonfinite\": " + number(static_cast<double>(r.nonfinite)) + "}";
     }
     out += "]}\n";
     std::fputs(out.c_str(), stdout);
