@@ -48,7 +48,7 @@ def draw(ax: Axes, table: pd.DataFrame, trace: str, first: bool) -> None:
         ax.tick_params(labelleft=False)
     if first:
         ax.text(-0.25, 1.08, "as large as the noise", color="#555555", fontsize=9, va="bottom")
-        ax.text(-0.25, 0.092, "9 % fewer samples", color="#555555", fontsize=9, va="top")
+        ax.text(-0.25, 0.09, "9 % fewer\nsamples", color="#555555", fontsize=9, va="top")
     label_lines(ax, lines, size=9.5)
 
 
