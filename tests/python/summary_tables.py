@@ -32,7 +32,12 @@ def row(random, trace, step, tensor, scheme, stage, topology, **given):
         "wire_bits": 8 * n, "side_bits": 8, "skipped": False, "note": "", "block_count": n // 4 if scheme == MIXED else pd.NA, "block_saturated": pd.NA,
     }  # fmt: skip
     found |= {part: np.nan if scheme == "qsgd" else random.normal() for part in pooling.PARTS}
-    return found | given
+    noise = {"sum_noise": reference * random.random(), "noise_blocks": n // 8 + 1, "sum_log2_error_over_noise": float(random.uniform(-40, 5))}
+    if held(given.get("overflow", 0)) and given.get("overflow", 0) > 0:
+        noise["sum_log2_error_over_noise"] = math.inf
+    # Of the wire, of the second trace, and of rows without numbers nothing is known of the noise.
+    known = stage == "reduced" and trace != "second" and not given.get("note")
+    return found | (noise if known else {"sum_noise": np.nan, "noise_blocks": pd.NA, "sum_log2_error_over_noise": np.nan}) | given
 
 
 SKIPPED = {"underflow": pd.NA, "overflow": pd.NA, "sum_error": np.nan, "sum_signed_error": np.nan, "sum_squared_error": np.nan,
@@ -98,6 +103,7 @@ def table():
         "side_bits",
         "block_count",
         "block_saturated",
+        "noise_blocks",
     ]
     return frame.astype(dict.fromkeys(integers, "Int64"))
 
@@ -132,6 +138,19 @@ def loss(rows):
 
 def overflowed(rows):
     return any(held(r["overflow"]) and r["overflow"] > 0 for r in rows)
+
+
+def over_noise(rows):
+    """The geometric mean over the blocks of the error over the noise, and the mean over the steps of their sums' quotient."""
+    if any(math.isnan(r["sum_noise"]) for r in rows):
+        return math.nan, math.nan
+    typical = 2.0 ** (sum(r["sum_log2_error_over_noise"] for r in rows) / sum(r["noise_blocks"] for r in rows))
+    pooled = []
+    for step in sorted({r["step"] for r in rows}):
+        part = [r for r in rows if r["step"] == step]
+        error = math.fsum(r["sum_squared_reference"] if r["skipped"] else r["sum_squared_error"] for r in part)
+        pooled.append(math.inf if overflowed(part) else error / math.fsum(r["sum_noise"] for r in part))
+    return typical, sum(pooled) / len(pooled)
 
 
 def cosine(one):

@@ -1,4 +1,4 @@
-"""What the page says first: the best scheme of each family, and APS against its rivals, like with like.
+"""What the page says first: the ladder of scales, the best scheme of each family, and schemes against rivals with what they differ in.
 
 Every number is one of `Results.summary` or of `compare`; here they are only chosen.
 """
@@ -11,19 +11,37 @@ import numpy as np
 import pandas as pd
 
 from .._results.comparison import compare_both
+from .._results.differences import differences
+from .._results.ladder import ladder
 from .._results.pooling import PARTS, headline_topology, is_own
 from .._results.summary import family_of, headline
 from .._schemes.scheme import as_scheme
 from .text import gap
 
-__all__ = ["LEVEL", "best_of_families", "bits_of", "duels", "headline", "with_variance"]
+__all__ = ["LEVEL", "best_of_families", "bits_of", "duels", "headline", "ladder_of", "measure", "with_variance"]
 
-#: Two schemes are called level where their step NMSE differ by less than this.
+#: Two schemes are called level where their errors differ by less than this.
 LEVEL = 0.05
 #: Widths of a value, without side information, that are compared with each other.
 CLASSES = (1, 2, 4, 8, 16, 32)
 #: Families by which the first table is told; all others are "others".
 FAMILIES = ("APS", "loss scaling", "stochastic", "others")
+
+
+def measure(table: pd.DataFrame) -> str:
+    """The column of a summary that ranks: ``error_over_noise``, or ``step_nmse`` where the noise is not known."""
+    return "error_over_noise" if table["error_over_noise"].notna().any() else "step_nmse"
+
+
+def ladder_of(results: Any, topology: str) -> dict[str, pd.DataFrame]:
+    """Of every trace whose results hold rungs of the ladder of scales (rule ``tight``): the table of `apscope.ladder`."""
+    if not topology or is_own(topology):
+        return {}
+    try:
+        table = ladder(results, topology=topology)
+    except ValueError:
+        return {}  # no two rungs
+    return dict(iter(table.groupby("trace", sort=False)))
 
 
 def bits_of(frame: pd.DataFrame) -> dict[str, int]:
@@ -46,7 +64,7 @@ def bits_of(frame: pd.DataFrame) -> dict[str, int]:
 def best_of_families(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
     """The baselines, then the best of each family at each width: rows of `headline` of one trace.
 
-    Best is the smallest step NMSE among those that no baseline beats, where a family has one: a scheme that sends as
+    Best is the first in the order of the summary among those that no baseline beats, where a family has one: a scheme that sends as
     much as fp32, because it gathers or adds in fp32, is no answer to which narrow format to send.
 
     Returns
@@ -58,8 +76,9 @@ def best_of_families(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
     rows = rows.assign(bits=rows["scheme"].map(bits))
     rows["group"] = ["baseline" if f == "baseline" else f if f in FAMILIES else "others" for f in rows["family"]]
     baselines = rows[rows["group"] == "baseline"].sort_values("bits", ascending=False, kind="stable")
-    others = rows[(rows["group"] != "baseline") & (rows["bits"] < 32) & rows["step_nmse"].notna()]
-    others = others.assign(beaten_by=[_beaten_by(row, baselines) for row in others.itertuples()])
+    error = measure(rows)
+    others = rows[(rows["group"] != "baseline") & (rows["bits"] < 32) & rows[error].notna()]
+    others = others.assign(beaten_by=[_beaten_by(row, baselines, error) for row in others.itertuples()])
     best = others.sort_values("beaten_by", key=lambda names: names != "", kind="stable").drop_duplicates(["bits", "group"])
     best = best.sort_values("group", key=lambda g: g.map(FAMILIES.index), kind="stable").sort_values("bits", ascending=False, kind="stable")
     out = pd.concat([baselines.assign(beaten_by=""), best], ignore_index=True)
@@ -81,10 +100,10 @@ def with_variance(rows: pd.DataFrame, summary: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(expected_variance=np.where(taken, found, rows["expected_variance"]), variance_of=np.where(taken, "exact", ""))
 
 
-def _beaten_by(row: Any, baselines: pd.DataFrame) -> str:
+def _beaten_by(row: Any, baselines: pd.DataFrame, error: str) -> str:
     if not row.volume > 0:
         return ""
-    better = baselines[(baselines["step_nmse"] <= row.step_nmse) & (baselines["volume"] <= row.volume) & (baselines["overflowed"] == 0)]
+    better = baselines[(baselines[error] <= getattr(row, error)) & (baselines["volume"] <= row.volume) & (baselines["overflowed"] == 0)]
     return better.sort_values("volume", kind="stable")["scheme"].iloc[0] if len(better) else ""
 
 
@@ -101,7 +120,7 @@ def one_scale(spec: str) -> bool:
 def pairs(schemes: list[str], rows: pd.DataFrame, bits: dict[str, int]) -> list[tuple[str, str]]:
     """Which schemes meet: those that differ in how they scale, not in format, rounding, headroom or sums.
 
-    APS meets loss scaling with the same keys, under either rule, and at its defaults every stochastic scheme and
+    APS meets loss scaling with the same keys, the rule among them, and at its defaults every stochastic scheme and
     every dynamic loss scale of its format. Where there is no APS, the best scheme meets the best of each other family of its width.
 
     Parameters
@@ -121,12 +140,12 @@ def pairs(schemes: list[str], rows: pd.DataFrame, bits: dict[str, int]) -> list[
             family = family_of(other)
             if family not in ("loss scaling", "stochastic") or (b := as_scheme(other)).format != a.format:
                 continue
-            shared = set(a.keys) & set(b.keys) - {"rule"}
+            shared = set(a.keys) & set(b.keys)
             if all(a.keys[k] == b.keys[k] for k in shared) if one_scale(other) else plain:
                 found.append((one, other))
     if found:
         return sorted(found, key=lambda pair: (family_of(pair[1]) == "stochastic", not one_scale(pair[1])))
-    rest = rows[(rows["family"] != "baseline") & rows["step_nmse"].notna()]
+    rest = rows[(rows["family"] != "baseline") & rows[measure(rows)].notna()]
     if not len(rest):
         return []
     best = rest["scheme"].iloc[0]
@@ -137,7 +156,7 @@ def pairs(schemes: list[str], rows: pd.DataFrame, bits: dict[str, int]) -> list[
 #: Columns that `compare` reads.
 _READ = (
     "trace", "step", "tensor", "scheme", "topology", "stage", "skipped", "nonzero", "underflow", "overflow", "cosine", "sum_squared_error",
-    "sum_squared_reference", "sum_signed_error", "sum_absolute_reference", *PARTS,
+    "sum_squared_reference", "sum_signed_error", "sum_absolute_reference", "sum_noise", "noise_blocks", "sum_log2_error_over_noise", *PARTS,
 )  # fmt: skip
 
 
@@ -148,7 +167,7 @@ def duels(frame: pd.DataFrame, pairs: list[tuple[str, str]], topology: str) -> p
     -------
     DataFrame
         Of every trace that has both: ``trace``, ``a``, ``b``, ``format``, the columns of `compare` of all layers together, and
-        ``ratio`` (of the two step NMSE), ``pooled_ratio`` (of the two NMSE pooled over everything), ``cells``, ``cells_won``,
+        ``differ`` (`differences` of a and b), ``ratio`` (of the two errors over noise, or step NMSE where the noise is not known), ``cells``, ``cells_won``,
         ``cells_lost`` (pairs of a layer and a step), ``layers``, ``layers_won`` (by geometric mean), ``best_layer`` and
         ``best_ratio`` (the layer in which a gains most, and its geometric ratio), ``since`` (the first recorded step from which on a wins
         every one; empty if it loses the last), ``verdict``: ``less``, ``more`` or ``level``.
@@ -170,9 +189,10 @@ def duels(frame: pd.DataFrame, pairs: list[tuple[str, str]], topology: str) -> p
             if not whole["steps"]:
                 continue
             gains = layers.loc[layers["geometric_ratio"].idxmin()] if layers["geometric_ratio"].notna().any() else layers.iloc[0]
-            ratio = ratio_of(whole["step_nmse_a"], whole["step_nmse_b"])
+            unit = "error_over_noise" if not np.isnan(whole["error_over_noise_a"]) else "step_nmse"
+            ratio = ratio_of(whole[f"{unit}_a"], whole[f"{unit}_b"])
             records.append({
-                **whole, "a": a, "b": b, "format": as_scheme(a).format, "ratio": ratio, "pooled_ratio": ratio_of(whole["nmse_a"], whole["nmse_b"]),
+                **whole, "a": a, "b": b, "format": as_scheme(a).format, "ratio": ratio, "differ": differences(a, b),
                 "cells": layers["steps"].sum(), "cells_won": layers["wins"].sum(), "cells_lost": layers["losses"].sum(),
                 "layers": len(layers), "layers_won": int((layers["geometric_ratio"] < 1 / (1 + LEVEL)).sum()),
                 "best_layer": gains["layer"], "best_ratio": gains["geometric_ratio"], "since": _since(steps[steps["trace"] == trace]),

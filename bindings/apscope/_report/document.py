@@ -11,6 +11,7 @@ import pandas as pd
 
 from .._core import FloatFormat
 from .._results.families import FAMILIES
+from .._results.ladder import RUNGS
 from .._results.pooling import OWN_REDUCTIONS, coded, is_own, whole_sums
 from .._results.summary import family_of
 from .._results.summary import summary as summary_of
@@ -21,13 +22,13 @@ from .fit import MAX_BYTES, NEEDED, fitted
 from .library import plot_script
 from .payload import base64_of, pack
 from .script import script
-from .static import figures
+from .static import figures, ladder_figure
 
 __all__ = ["page"]
 
 _HERE = Path(__file__).parent
 #: Columns that the page computes from the others: quotients of sums.
-_DERIVED = ("underflow_rate", "bias", "relative_bias", "variance", "mse", "nmse", "sqnr_db")
+_DERIVED = ("underflow_rate", "bias", "relative_bias", "variance", "mse", "nmse", "sqnr_db", "error_over_noise", "pooled_error_over_noise")
 
 
 def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> str:
@@ -57,7 +58,10 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
     topology, bits, summary = answer.topology_of(frame), answer.bits_of(frame), summary_of(frame)
     rows = answer.with_variance(answer.headline(summary, topology), summary)
     duels = answer.duels(frame, answer.pairs(list(frame["scheme"].unique()), rows, bits), topology)
+    ladders = answer.ladder_of(results, topology)
     sections = [_section(trace, rows, bits, duels, results.provenance) for trace in frame["trace"].unique()]
+    for section in sections:
+        section["ladder"] = _ladder(ladders.get(section["trace"]))
     overview = _overview([s["trace"] for s in sections], duels)
     tables, left_out = fitted(_rows(frame), _histograms(results.histograms), topology, max_bytes)
     payload = pack(tables, **_facts(frame, summary, bits, topology, sections))
@@ -82,13 +86,37 @@ def _section(trace: str, rows: pd.DataFrame, bits: dict[str, int], duels: pd.Dat
     own = rows[rows["trace"] == trace]
     table = answer.best_of_families(own, bits)
     met = duels[duels["trace"] == trace] if len(duels) else duels
-    volumes = dict(zip(own["scheme"], own["volume"], strict=True))
-    beaten = dict(zip(table["scheme"], table["beaten_by"], strict=True))
     return {
         "trace": trace, "about": next((t for t in provenance.get("traces", ()) if t["name"] == trace), {}),
-        "sentence": words.best(own, bits), "points": words.duels(met, volumes, beaten),
+        "sentence": words.best(own, bits),
         "families": table.astype(object).where(table.notna(), None).to_dict("records"), "duels": met.to_dict("records"),
     }  # fmt: skip
+
+
+def _ladder(table: pd.DataFrame | None) -> dict[str, Any] | None:
+    """A trace's ladder of scales: a picture, and a row a rung with a cell a format."""
+    from markupsafe import Markup
+
+    if table is None:
+        return None
+    error = answer.measure(table)
+    cells = {(r.rung, r.format): r for r in table.itertuples()}
+    formats = list(dict.fromkeys(table["format"]))
+    rungs = [rung for rung in RUNGS if (table["rung"] == rung.name).any()]
+    return {
+        "picture": Markup(ladder_figure(table)),
+        "noisy": error == "error_over_noise",
+        "formats": formats,
+        "rows": [{"name": r.name, "meaning": r.meaning, "cells": [_rung(cells.get((r.name, f)), error) for f in formats]} for r in rungs],
+    }
+
+
+def _rung(row: Any, error: str) -> dict[str, Any] | None:
+    if row is None:
+        return None
+    spread = f" [{text.figure(row.factor_low, 2)}, {text.figure(row.factor_high, 2)}]" if row.factor_low == row.factor_low else ""
+    factor = f"÷ {text.figure(row.factor, 2)}{spread}" if row.factor == row.factor else ""
+    return {"error": getattr(row, error), "factor": factor, "scheme": row.scheme, "overflowed": row.overflowed}
 
 
 def _overview(traces: list[str], duels: pd.DataFrame) -> dict[str, Any]:

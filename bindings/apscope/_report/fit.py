@@ -15,7 +15,8 @@ MAX_BYTES = 14_000_000
 #: Columns without which a part of the page has nothing to show.
 NEEDED = (
     "trace", "step", "tensor", "role", "scheme", "format", "topology", "stage", "skipped", "counted", "nonzero", "underflow", "overflow",
-    "sum_squared_error", "sum_squared_reference", "sum_signed_error", "sum_absolute_reference", "expected_variance", "cosine", "scale_exponent", *PARTS,
+    "sum_squared_error", "sum_squared_reference", "sum_signed_error", "sum_absolute_reference", "expected_variance", "cosine", "scale_exponent",
+    "sum_log2_error_over_noise", "noise_blocks", *PARTS,
 )  # fmt: skip
 #: Rows by which sizes are estimated.
 _SAMPLE = 60_000

@@ -16,8 +16,9 @@ from matplotlib.figure import Figure
 
 from .._results.families import FAMILIES
 from .._text import clip
+from ..plots import ladder
 
-__all__ = ["figures"]
+__all__ = ["figures", "ladder_figure"]
 
 
 def figures(rows: pd.DataFrame, frame: pd.DataFrame) -> Iterator[str]:
@@ -38,6 +39,14 @@ def figures(rows: pd.DataFrame, frame: pd.DataFrame) -> Iterator[str]:
         _frontier(left, own)
         _layers(right, frame[frame["trace"] == trace], list(own["scheme"]))
         yield _svg(canvas, f"figure-{i}-")
+
+
+def ladder_figure(table: pd.DataFrame) -> str:
+    """The ladder of scales of one trace as an SVG."""
+    figure = Figure(figsize=(5.4, 3.3), layout="constrained")
+    canvas = FigureCanvasSVG(figure)
+    ladder(table, ax=figure.subplots())
+    return _svg(canvas, f"ladder-{table['trace'].iloc[0]}-")
 
 
 def _frontier(ax: Axes, own: pd.DataFrame) -> None:

@@ -76,13 +76,11 @@ def differences(a: Any, b: Any) -> list[tuple[str, str, str]]:
     list of tuples of three str
         An aspect (format, rule, headroom, scale, rounding, sums, overflow, or ``scheme`` where they are of different kinds and nothing
         else tells them apart), what `a` does and what `b` does. Empty for equal schemes.
-
-    Raises
-    ------
-    ValueError
-        No such scheme.
     """
-    one, other = as_scheme(a), as_scheme(b)
+    try:
+        one, other = as_scheme(a), as_scheme(b)
+    except ValueError:
+        return [] if a == b else [("scheme", str(a), str(b))]  # of another process, perhaps, that knew more schemes
     if one == other:
         return []
     first, second = _described(one), _described(other)
@@ -117,13 +115,11 @@ def chain(a: Any, b: Any) -> list[tuple[str, str]]:
     list of tuples of two str
         What changed, and the scheme; the first is `b`, of which nothing changed. Empty where one of them is neither `aps` nor
         `loss_scaling` with ``scale=best``: no scheme between them is known.
-
-    Raises
-    ------
-    ValueError
-        No such scheme.
     """
-    one, other = as_scheme(a), as_scheme(b)
+    try:
+        one, other = as_scheme(a), as_scheme(b)
+    except ValueError:
+        return []  # made in another process
     if not all(s.name in _CHAINED and s.keys.get("scale", "best") == "best" for s in (one, other)):
         return []
     now = {"format": other.format} | {key: other.keys[key] for key in _SHARED}
@@ -157,11 +153,11 @@ def decompose(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.D
 
     Parameters
     ----------
-    results : Results, DataFrame or Trace
-        A RESULTS table; or a trace, which is replayed through the schemes of `chain`.
+    results : Results or DataFrame
+        A RESULTS table; `chain` says which schemes it should hold.
     a, b : Scheme or str
     topology : str, optional
-        The order of the additions; by default the first replayed that adds, of a trace ``ring``.
+        The order of the additions; by default the first replayed that adds.
 
     Returns
     -------
@@ -176,13 +172,6 @@ def decompose(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.D
     ValueError
         Schemes that the results do not hold.
     """
-    from .._traces.trace import Trace
-
-    if isinstance(results, Trace):
-        from .._replay.replay import replay
-
-        specs = [spec for _, spec in chain(a, b)] or [as_scheme(s).spec for s in (a, b)]
-        results = replay(results, specs, topology=topology or "ring")
     frame = frame_of(results)
     a, b = (scheme_in(frame, s) for s in (a, b))
     links = chain(a, b)
@@ -197,6 +186,6 @@ def decompose(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.D
         for what, before, after in [*pairs, ("all", b, a)]:
             there = (trace, before) in logs and (trace, after) in logs
             found = factor(logs[trace, before], logs[trace, after]) if there else (float("nan"),) * 3
-            texts = [_described(as_scheme(spec)).get("scale" if what == "all" else what, "") for spec in (before, after)]
+            texts = [before, after] if what == "all" else [_described(as_scheme(spec)).get(what, "") for spec in (before, after)]
             out.append([trace, what, before, after, *texts, *found])
     return pd.DataFrame(out, columns=["trace", "change", "from_scheme", "to_scheme", "before", "after", "factor", "factor_low", "factor_high"])

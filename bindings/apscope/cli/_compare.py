@@ -47,7 +47,23 @@ def run(args: argparse.Namespace) -> int:
     table = results.compare(args.a, args.b, args.topology)
     if args.csv:
         print_csv(table)
-        missing = [spec for _, spec in chain(args.a, args.b) if spec not in set(results.frame["scheme"])]
+        return 0
+    named = (table["layer"] == "all") & ~table["whole"]
+    table["layer"] = table["layer"].mask(named, "'all'")  # a layer of that name, beside the row of all layers
+    for trace, part in table.groupby("trace", sort=False):
+        one, other = part["topology_a"].iloc[0], part["topology_b"].iloc[0]
+        quiet = [c for c in ("overflowed_a", "overflowed_b") if not part[c].any()]
+        columns = (
+            [c for c in part.columns if c not in ("trace", "topology_a", "topology_b")] if args.all_columns else [c for c in SHORT if c not in quiet]
+        )
+        print_frame(f"{trace}: a = {args.a} ({one}), b = {args.b} ({other})", part[columns], fit=not args.all_columns)
+        print_frame(f"{trace}: in what they differ", _differ(results, str(trace), part.iloc[0], args), fit=False)
+        factors = results.decompose(args.a, args.b, args.topology)
+        factors = factors.loc[factors["trace"] == trace, ["change", "before", "after", "factor", "factor_low", "factor_high"]]
+        if len(factors) > 1:
+            print_frame(f"{trace}: what each difference is worth, from b to a: how many times less the error is, 95 % over the steps", factors, fit=False)
+        print_frame(f"{trace}: what their squared errors are made of, all layers and steps together", made_of(part.iloc[0]), fit=False)
+    missing = [spec for _, spec in chain(args.a, args.b) if spec not in set(results.frame["scheme"])]
     if missing:
         print(f"To give each difference its factor, replay the same trace with {' '.join(f'--scheme {spec}' for spec in missing)}, and merge.")
     return 0
@@ -65,19 +81,3 @@ def _differ(results: Results, trace: str, whole: pd.Series, args: argparse.Names
     if None not in volumes and abs(volumes[0] - volumes[1]) > 1e-3:
         rows.append(["volume", *(f"{v:.3g}" for v in volumes)])
     return pd.DataFrame(rows, columns=["aspect", "a", "b"])
-    named = (table["layer"] == "all") & ~table["whole"]
-    table["layer"] = table["layer"].mask(named, "'all'")  # a layer of that name, beside the row of all layers
-    for trace, part in table.groupby("trace", sort=False):
-        one, other = part["topology_a"].iloc[0], part["topology_b"].iloc[0]
-        quiet = [c for c in ("overflowed_a", "overflowed_b") if not part[c].any()]
-        columns = (
-            [c for c in part.columns if c not in ("trace", "topology_a", "topology_b")] if args.all_columns else [c for c in SHORT if c not in quiet]
-        )
-        print_frame(f"{trace}: a = {args.a} ({one}), b = {args.b} ({other})", part[columns], fit=not args.all_columns)
-        print_frame(f"{trace}: in what they differ", _differ(results, str(trace), part.iloc[0], args), fit=False)
-        factors = results.decompose(args.a, args.b, args.topology)
-        factors = factors.loc[factors["trace"] == trace, ["change", "before", "after", "factor", "factor_low", "factor_high"]]
-        if len(factors) > 1:
-            print_frame(f"{trace}: what each difference is worth, from b to a: how many times less the error is, 95 % over the steps", factors, fit=False)
-        print_frame(f"{trace}: what their squared errors are made of, all layers and steps together", made_of(part.iloc[0]), fit=False)
-    return 0

@@ -5,7 +5,7 @@ import { element, select } from "./dom.js";
 import { clip, figure, seconds } from "./text.js";
 
 const MEASURES = {
-  step_nmse: "step NMSE", nmse: "NMSE, pooled over everything", distance: "1 − layer cosine", worst_nmse: "NMSE of the worst layer and step",
+  error_over_noise: "error over noise", step_nmse: "step NMSE", nmse: "NMSE, pooled over everything", distance: "1 − layer cosine", worst_nmse: "NMSE of the worst layer and step",
 };
 // Errors below this are drawn at the lower edge: they tell nothing about narrow formats and would flatten the rest.
 const FLOOR = 1e-7;

@@ -35,7 +35,7 @@ async function start() {
   const rows = data.tables.rows;
   const every = (key) => new Set(data.schemes.map((s) => String(s[key])));
   const state = {
-    ...data.start, layer: "", picked: null, measure: "step_nmse", families: every("family"), formats: every("format"), bits: every("bits"),
+    ...data.start, layer: "", picked: null, measure: rows.noise_blocks.some((v) => v > 0) ? "error_over_noise" : "step_nmse", families: every("family"), formats: every("format"), bits: every("bits"),
   };
   const traces = new Map(rows.trace.levels.map((name, code) => [name, traceOf(data, name, code)]));
   const sight = new Set();

@@ -5,14 +5,15 @@ import { clip, figure, nmseText, percent, seconds } from "./text.js";
 
 export function schemesPart(box, state, redraw) {
   const narrow = matchMedia("(max-width: 640px)").matches;
-  const few = new Set(["scheme", "step_nmse", "underflow_wire", "volume"]);
+  const few = new Set(["scheme", "error_over_noise", "step_nmse", "underflow_wire", "volume"]);
   const column = (key, label, title, text, shown = false) => ({ key, label, title, text: (r) => text(r[key]), numeric: true, shown: narrow ? few.has(key) : shown });
   const words = (key, label, title, shown = false) => ({ key, label, title, text: (r) => clip(String(r[key]), 60), shown: narrow ? few.has(key) : shown });
   const marked = (r) => `${figure(r.step_nmse)}${r.overflowed ? ` †${r.overflowed}` : ""}${r.skipped ? ` ‡${r.skipped}` : ""}`;
   const table = new Table({
-    name: "schemes", caption: "Schemes. † steps with overflow, which count at least 1; ‡ skipped steps, which count 1", sort: "step_nmse", search: true,
+    name: "schemes", caption: "Schemes. † steps with overflow, which count at least 1; ‡ skipped steps, which count 1", sort: "rank", search: true,
     columns: [
       words("scheme", "scheme", "a spec that --scheme takes", true),
+      column("error_over_noise", "error over noise", "squared error over the noise of the batch, in the typical block", figure, true),
       { ...column("step_nmse", "step NMSE", "mean over the steps of the step's NMSE", figure, true), text: marked },
       column("layer_cosine", "layer cosine", "mean over layers and steps", (v) => (v == null || Number.isNaN(v) ? "–" : v.toFixed(4)), true),
       column("worst_nmse", "worst NMSE", "of one layer at one step", nmseText, true),

@@ -55,7 +55,7 @@ export function summarize(rows, [from, to], kept = null) {
 function group(scheme, code, topology, steps) {
   return {
     scheme, code, topology, error: new Float64Array(steps), reference: new Float64Array(steps), flags: new Uint8Array(steps),
-    signed: 0, absolute: 0, variance: 0, varianceKnown: true, cosine: 0, cells: 0, underflow: 0, nonzero: 0, worst: -1, worstRow: -1,
+    signed: 0, absolute: 0, log2: 0, blocks: 0, variance: 0, varianceKnown: true, cosine: 0, cells: 0, underflow: 0, nonzero: 0, worst: -1, worstRow: -1,
   };
 }
 
@@ -66,6 +66,8 @@ function add(g, rows, i, step) {
   g.reference[step] += rows.sum_squared_reference[i];
   g.signed += signed(rows, i);
   g.absolute += rows.sum_absolute_reference[i] || 0;
+  g.log2 += rows.sum_log2_error_over_noise[i]; // NaN where the noise is not known
+  g.blocks += rows.noise_blocks[i] || 0;
   const skipped = rows.skipped[i];
   if (skipped) g.flags[step] |= SKIPPED;
   else {
@@ -100,9 +102,13 @@ function finish(g, rows, wire) {
   }
   const worst = g.worstRow < 0 ? NaN : g.worst;
   const rate = g.nonzero ? g.underflow / g.nonzero : NaN;
+  const overNoise = g.blocks ? 2 ** (g.log2 / g.blocks) : NaN;
+  const stepNmse = counted ? total / counted : NaN;
   return {
     scheme: g.scheme, topology: g.topology,
-    step_nmse: counted ? total / counted : NaN,
+    rank: Number.isNaN(overNoise) ? stepNmse : overNoise,
+    error_over_noise: overNoise,
+    step_nmse: stepNmse,
     layer_cosine: g.cells ? g.cosine / g.cells : NaN,
     worst_nmse: worst,
     worst_layer: Number.isNaN(worst) ? null : rows.tensor.levels[rows.tensor.codes[g.worstRow]],

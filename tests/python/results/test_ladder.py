@@ -1,0 +1,159 @@
+"""The ladder of scales: rungs against replays of single steps, factors, and what schemes differ in."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import apscope
+from apscope._results.differences import chain, decompose, differences
+from apscope._results.ladder import RUNGS, ladder_schemes
+from apscope.cli import main
+
+
+@pytest.fixture(scope="module")
+def digits(request):
+    return apscope.open_trace(request.config.rootpath / "notebooks/data/digits")
+
+
+@pytest.fixture(scope="module")
+def table(digits):
+    return apscope.ladder(digits, ["e4m3", "e3m4", "e2m5"]).set_index(["format", "rung"])
+
+
+#: Error over noise of `digits` as another programme measured it, to two digits.
+MEASURED = {
+    "e4m3": {"constant": 0.0055, "step": 0.0051, "layer": 0.0051, "1024": 0.0051, "32": 0.0051},
+    "e3m4": {"constant": 0.0187, "step": 0.0057, "layer": 0.0036, "1024": 0.0034, "32": 0.0016},
+    "e2m5": {"constant": 0.35, "step": 0.158, "layer": 0.077, "1024": 0.069, "32": 0.014},
+}
+
+
+def test_the_ladder_is_what_was_measured_elsewhere(table):
+    for name, rungs in MEASURED.items():
+        for rung, value in rungs.items():
+            assert table.at[(name, rung), "error_over_noise"] == pytest.approx(value, rel=0.03)
+
+
+def test_a_scale_a_step_is_each_step_replayed_alone(digits, table):
+    """`scale=best` of a single step is that step's largest scale that fits."""
+    logs = []
+    for step in digits.steps:
+        rows = apscope.replay(digits, ["loss_scaling:e3m4,scale=best,rule=tight"], topology=["ring"], steps=[step]).frame
+        rows = rows[rows["topology"] == "ring"]
+        logs.append((rows["sum_log2_error_over_noise"].sum(), rows["noise_blocks"].sum()))
+    total, blocks = np.sum(logs, axis=0)
+    assert table.at[("e3m4", "step"), "error_over_noise"] == pytest.approx(2 ** (total / blocks), rel=1e-12)
+
+
+def test_factors_are_quotients_and_intervals_hold_them(table):
+    row, coarse = table.loc[("e3m4", "layer")], table.loc[("e3m4", "step")]
+    assert row["finer_than"] == "step"
+    assert row["factor"] == pytest.approx(coarse["error_over_noise"] / row["error_over_noise"], rel=1e-9)
+    assert row["factor_low"] < row["factor"] < row["factor_high"]
+    assert table.at[("e4m3", "layer"), "factor"] == pytest.approx(1, abs=0.01)
+    assert math.isnan(table.at[("e3m4", "constant"), "factor"])
+
+
+def test_every_rung_pays_for_its_scales(table):
+    """Side information of 8 bits a scale, agreed in a ring of its own."""
+    n, layers = 1906, 6
+    e3m4 = table.loc["e3m4"]["volume"]
+    for rung, scales in (("step", 1), ("layer", layers), ("32", 62)):
+        assert e3m4[rung] - 0.25 == pytest.approx(scales / (4 * n), abs=2e-4)
+    assert e3m4["constant"] == 0.25 and e3m4["16"] > e3m4["32"] > e3m4["1024"] > e3m4["layer"]
+
+
+def test_a_format_and_a_rule_are_checked():
+    with pytest.raises(ValueError, match="unknown rule 'loose'; use one of tight, ceil"):
+        ladder_schemes(["e3m4"], "loose")
+    with pytest.raises(ValueError, match="e9m9"):
+        ladder_schemes(["e9m9"])
+    with pytest.raises(ValueError, match="no format"):
+        ladder_schemes([])
+    assert len(ladder_schemes("e3m4")) == len(RUNGS)
+    assert ladder_schemes(["e3m4"], "ceil")["e3m4", "layer"] == "aps:e3m4"
+
+
+def test_results_give_the_rungs_that_they_hold(digits):
+    results = apscope.replay(digits, ["aps:e3m4,rule=tight", "aps:e3m4,rule=tight,unit=model", "aps:e4m3,rule=tight"], topology=["tree", "ring"])
+    found = apscope.ladder(results)
+    assert found["rung"].tolist() == ["step", "layer"] and set(found["topology"]) == {"tree"}
+    assert set(apscope.ladder(results, topology="ring")["topology"]) == {"ring"}
+    with pytest.raises(ValueError, match="the results have no topology 'butterfly'"):
+        apscope.ladder(results, topology="butterfly")
+    with pytest.raises(ValueError, match="the results hold no"):
+        apscope.ladder(results, ["e5m2"])
+    with pytest.raises(ValueError, match="the results hold no two rungs of the ladder with rule=ceil"):
+        apscope.ladder(results, rule="ceil")
+
+
+def test_the_command_prints_errors_and_factors(request, capsys, tmp_path):
+    trace = str(request.config.rootpath / "notebooks/data/digits")
+    assert main(["ladder", trace, "--formats", "e4m3,e3m4", "--steps", "0:12"]) == 0
+    out = capsys.readouterr().out
+    assert "digits: typical error over the noise of the batch, ring, 12 steps" in out and "step -> layer" in out
+    assert main(["ladder", trace, "--formats", "e3m4", "--steps", "0:12", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [r["rung"] for r in rows] == [r.name for r in RUNGS] and rows[0]["factor"] is None
+    assert main(["replay", trace, "--scheme", "aps:e3m4,rule=tight", "--scheme", "aps:e3m4,rule=tight,unit=model", "--steps", "0:4", "-o", str(tmp_path / "r")]) == 0
+    capsys.readouterr()
+    assert main(["ladder", str(tmp_path / "r"), "--csv"]) == 0
+    assert capsys.readouterr().out.startswith("trace,format,rung,finer_than,factor")
+    assert main(["ladder", str(tmp_path / "r"), "--steps", "0:2"]) == 2
+    assert "--steps and --workers select from a trace" in capsys.readouterr().err
+    assert main(["ladder", trace, "--formats", ""]) == 2
+    assert "there is no format to make a ladder of" in capsys.readouterr().err
+    assert main(["ladder", str(tmp_path / "nothing")]) == 2
+
+
+def test_what_schemes_differ_in():
+    assert differences("aps:e3m4", "aps:e3m4") == []
+    assert differences("aps:e3m4,rule=tight", "loss_scaling:e3m4,scale=best,rule=tight") == [
+        ("scale", "one a layer and step", "one for all steps, the best in hindsight")
+    ]
+    assert [d[0] for d in differences("aps:e3m4", "loss_scaling:e3m4,scale=best,rule=tight")] == ["rule", "scale"]
+    assert differences("aps:e3m4", "aps:e4m3") == [("format", "e3m4", "e4m3")]
+    assert [d[0] for d in differences("aps:e3m4", "stochastic:e3m4")] == ["headroom", "rounding", "sums"]
+    assert differences("aps:e4m3,accumulate=fp32", "aps:e4m3") == [("sums", "in fp32", "rounded to the format")]
+    assert differences("aps:e4m3", "qsgd")[0] == ("scheme", "aps:e4m3", "qsgd")
+    assert ("scale", "one a step, of the step before", "one a step") in differences("aps:e4m3,unit=model,delay=1", "aps:e4m3,unit=model")
+
+
+def test_a_chain_changes_one_thing_at_a_time():
+    for a, b in (
+        ("aps:e3m4", "loss_scaling:e3m4,scale=best,rule=tight"),
+        ("aps:e3m4,rule=tight,unit=32,rounding=stochastic", "loss_scaling:e4m3,scale=best"),
+        ("loss_scaling:e4m3,scale=best", "aps:e5m2,accumulate=fp32"),
+        ("aps:e4m3,unit=row", "aps:e4m3,unit=model,delay=1"),
+        ("aps:e4m3,unit=bucket:1MB", "loss_scaling:e4m3,scale=best"),
+    ):
+        links = chain(a, b)
+        assert links[0] == ("", apscope.schemes.Scheme(b).spec) and links[-1][1] == apscope.schemes.Scheme(a).spec
+        for (_, before), (what, after) in zip(links, links[1:]):
+            assert [d[0] for d in differences(after, before)] == [what]
+    assert chain("aps:e3m4", "stochastic:e3m4") == [] and chain("aps:e3m4", "loss_scaling:e3m4,scale=1024") == []
+
+
+def test_the_factors_of_single_changes_multiply_to_the_whole(digits):
+    a, b = "aps:e3m4", "loss_scaling:e3m4,scale=best,rule=tight"
+    results = apscope.replay(digits, [spec for _, spec in chain(a, b)], topology=["ring"])
+    found = decompose(results, a, b).set_index("change")
+    assert found.index.tolist() == ["rule", "scale", "scale", "all"]
+    assert found["factor"].iloc[:-1].prod() == pytest.approx(found.at["all", "factor"], rel=1e-9)
+    assert found["factor"].iloc[0] < 1 < found["factor"].iloc[1]  # the spare binade costs, following the step buys
+    pd.testing.assert_frame_equal(results.decompose(a, b), decompose(results, a, b))
+    few = apscope.replay(digits, [a, b], topology=["ring"], steps="0:5")
+    assert few.decompose(a, b)["factor"].isna().tolist() == [True, True, True, False]
+
+
+def test_compare_says_what_differs_and_what_to_replay(request, capsys, tmp_path):
+    trace = str(request.config.rootpath / "notebooks/data/digits")
+    assert main(["replay", trace, "--scheme", "aps:e3m4", "--scheme", "loss_scaling:e3m4,scale=best,rule=tight", "--steps", "0:6", "-o", str(tmp_path / "r")]) == 0
+    capsys.readouterr()
+    assert main(["compare", str(tmp_path / "r"), "aps:e3m4", "loss_scaling:e3m4,scale=best,rule=tight"]) == 0
+    out = capsys.readouterr().out
+    assert "in what they differ" in out and "one for all steps, the best in hindsight" in out
+    assert "--scheme loss_scaling:e3m4,scale=best --scheme aps:e3m4,unit=model, and merge" in out
