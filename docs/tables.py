@@ -1,7 +1,7 @@
 """Writes the tables of README.md and docs/schemes.md: python docs/tables.py README.md docs/schemes.md
 
-README.md: the spec `main` on the bundled trace `digits`, a ring of 8 workers: the baselines, and the best of
-APS, loss scaling and stochastic quantization in each format. docs/schemes.md: every scheme, on the same.
+README.md: what finer scaling buys on the bundled traces, three rungs of the ladder of scales; and on `digits` the baselines, and in
+each format these rungs, APS by its own rule and stochastic rounding in the ring and gathered. docs/schemes.md: every scheme on `digits`.
 """
 
 from __future__ import annotations
@@ -13,18 +13,30 @@ import page
 import pandas as pd
 
 import apscope
-from apscope._report.text import figure, nmse, percent
+from apscope._report.text import figure, listed, nmse, percent
 from apscope._results.summary import headline
 
-TRACE = Path(__file__).parents[1] / "notebooks" / "data" / "digits"
-FORMATS = ("e5m2", "e4m3", "e3m4")
-FAMILIES = ("APS", "loss scaling", "stochastic")
-APS, CEIL, TIGHT = "aps:e3m4", "loss_scaling:e3m4,scale=best", "loss_scaling:e3m4,scale=best,rule=tight"
+DATA = Path(__file__).parents[1] / "notebooks" / "data"
+TRACE = DATA / "digits"
+TRACES = ("digits", "digits_w64", "characters", "resnet18", "transformer")
+FORMATS = ("e5m2", "e4m3fn", "e3m4")
+RUNGS = ("constant", "step", "layer")
+#: In each format: the three rungs by one rule; stochastic rounding with sums rounded in the ring, and gathered. APS by its own rule last.
+SCHEMES = (
+    "loss_scaling:{},scale=best,rule=tight", "aps:{},rule=tight,unit=model", "aps:{},rule=tight", "aps:{},rounding=stochastic", "stochastic:{}",
+)  # fmt: skip
+SPECS = ("none:fp32", "none:fp16", "none:bf16", *(scheme.format(name) for name in FORMATS for scheme in SCHEMES), "aps:e3m4")
 COLUMNS = {
-    "step_nmse": "NMSE of a step", "layer_cosine": "cosine of a layer", "worst_layer": "worst layer", "underflow_wire": "underflow",
-    "relative_bias": "relative bias", "volume": "volume", "speedup": "speed-up",
+    "error_over_noise": "error over noise", "step_nmse": "NMSE of a step", "layer_cosine": "cosine of a layer", "worst_layer": "worst layer",
+    "underflow_wire": "underflow", "relative_bias": "relative bias", "volume": "volume", "speedup": "speed-up",
 }  # fmt: skip
-MARKERS = {name: (f"<!-- {name}: written by make tables -->", f"<!-- end of {name} -->") for name in ("answer", "all schemes")}
+#: With fewer steps than this an interval over the steps says nothing.
+STEPS = 6
+MARKERS = {name: (f"<!-- {name}: written by make tables -->", f"<!-- end of {name} -->") for name in ("ladder", "answer", "all schemes")}
+
+
+def replay() -> apscope.Results:
+    return apscope.replay([DATA / name for name in TRACES], SPECS, topology="ring")
 
 
 def rows_of(results: apscope.Results) -> pd.DataFrame:
@@ -32,10 +44,11 @@ def rows_of(results: apscope.Results) -> pd.DataFrame:
     return headline(results.summary(), "ring")
 
 
-def chosen(table: pd.DataFrame) -> pd.DataFrame:
-    """Of rows_of: the baselines, then the best of each family in each format."""
-    best = [table[(table["family"] == family) & (table["format"] == name)].head(1) for name in FORMATS for family in FAMILIES]
-    return pd.concat([table[table["family"] == "baseline"], *best])
+def chosen(results: apscope.Results) -> pd.DataFrame:
+    """The rows of `digits` in the order of SPECS."""
+    table = rows_of(results)
+    specs = [apscope.schemes.as_scheme(spec).spec for spec in SPECS]
+    return table[table["trace"] == TRACE.name].set_index("scheme").loc[specs].reset_index()
 
 
 def markdown(table: pd.DataFrame) -> list[str]:
@@ -43,40 +56,97 @@ def markdown(table: pd.DataFrame) -> list[str]:
     for row in table.to_dict("records"):
         dropped = [f"{row[name]} {'step' if row[name] == 1 else 'steps'} {name}" for name in ("skipped", "overflowed") if row[name]]
         cells = [
-            f"`{row['scheme']}`" + (f" ({', '.join(dropped)})" if dropped else ""), figure(row["step_nmse"], 2), cosine(row["layer_cosine"]),
-            f"`{row['worst_layer']}` {nmse(row['worst_nmse'], 2)}" if isinstance(row["worst_layer"], str) else "–",
-            percent(row["underflow_wire"]), percent(row["relative_bias"]), number(row["volume"]), number(row["speedup"]),
+            f"`{row['scheme']}`" + (f" ({', '.join(dropped)})" if dropped else ""), over_noise(row["error_over_noise"]), figure(row["step_nmse"], 2),
+            cosine(row["layer_cosine"]), f"`{row['worst_layer']}` {nmse(row['worst_nmse'], 2)}" if isinstance(row["worst_layer"], str) else "–",
+            percent(row["underflow_wire"]), bias(row["relative_bias"]), number(row["volume"]), number(row["speedup"]),
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return lines
+
+
+def over_noise(value: float) -> str:
+    """An error in units of the noise; below 2^-30 it is not told (docs/definitions.md, section 16)."""
+    return ("≤ " if value < 2.0**-29.99 else "") + nmse(value, 2)
 
 
 def cosine(value: float) -> str:
     return "–" if pd.isna(value) else f"{value:.4f}"
 
 
+def bias(value: float) -> str:
+    return "–" if pd.isna(value) else f"{figure(100 * value, 2)}\u00a0%"
+
+
 def number(value: float) -> str:
     return "–" if pd.isna(value) else f"{value:.2f}"
 
 
-def verdict(results: apscope.Results) -> str:
-    """The sentences above README.md's table: APS against one loss scale at e3m4, by both readings."""
-    table = rows_of(results).set_index("scheme")
-    aps, tight, ceil = (table.loc[spec] for spec in (APS, TIGHT, CEIL))
-    wins, losses, every = counts(results, TIGHT)
+def ladder_of(results: apscope.Results) -> pd.DataFrame:
+    """The three rungs of every trace and format, by (trace, format, rung)."""
+    table = apscope.ladder(results, FORMATS)
+    return table[table["rung"].isin(RUNGS)].set_index(["trace", "format", "rung"])
+
+
+def wide(ladder: pd.DataFrame) -> str:
+    """What the formats of five and four exponent bits have in common."""
+    errors = ladder["error_over_noise"].drop("e3m4", level="format")
+    gain = errors.xs("constant", level="rung") / errors.xs("layer", level="rung")
+    usual = errors.drop("transformer", level="trace")
+    alone = errors.xs("transformer", level="trace").groupby(level="format", sort=False).max()
     return (
-        f"At e3m4 `{APS}` loses less than the largest single scale that fits, `{TIGHT}`, in {wins} of {every} layers and steps, "
-        f"more in {losses}; the NMSE of a step is {figure(aps['step_nmse'], 2)} against {figure(tight['step_nmse'], 2)}, the worst layer's "
-        f"{figure(aps['worst_nmse'], 2)} against {figure(tight['worst_nmse'], 2)}. Pooled over all layers and steps it would read "
-        f"{figure(aps['nmse'], 2)} against {figure(tight['nmse'], 2)}. Against one scale by APS's own rule, which leaves room for every sum, `{CEIL}`, "
-        f"it is {' and '.join(map(str, counts(results, CEIL)[:2]))}, and pooled {figure(aps['nmse'], 2)} against {figure(ceil['nmse'], 2)}."
+        "- **With five or four exponent bits (`e5m2`, `e4m3fn`) the scale hardly matters**: one a layer has at most "
+        f"{gain.max():.2f} times less error than one constant. The error is {figure(usual.min(), 2)} to {figure(usual.max(), 2)} of the noise on four "
+        f"traces, and on `transformer` up to {listed([f'{figure(error, 2)} (`{name}`)' for name, error in alone.items()])}."
     )
 
 
-def counts(results: apscope.Results, other: str) -> list[int]:
-    """In how many layers and steps APS loses less than the other, and more, and of how many."""
-    layers = results.compare(APS, other).query("layer != 'all'")
-    return [layers[name].sum() for name in ("wins", "losses", "steps")]
+def narrow(ladder: pd.DataFrame) -> list[str]:
+    """The table of e3m4, a row a trace, and what it says."""
+    lines = ["| trace | workers, steps | one constant scale | one a step | one a layer | the step buys | the layer buys further |", "|---" * 7 + "|"]
+    for trace in TRACES:
+        rungs = ladder.xs((trace, "e3m4"), level=("trace", "format"))
+        errors = [figure(rungs.loc[rung, "error_over_noise"], 2) for rung in RUNGS]
+        workers = apscope.open_trace(DATA / trace).workers
+        lines.append(f"| `{trace}` | {workers}, {rungs['steps'].iloc[0]} | {' | '.join([*errors, *(factor(rungs.loc[r]) for r in RUNGS[1:])])} |")
+    return lines
+
+
+def factor(row: pd.Series) -> str:
+    """How many times less the error is, with its interval where there are enough steps for one."""
+    spread = f" [{figure(row['factor_low'], 2)}, {figure(row['factor_high'], 2)}]" if row["steps"] >= STEPS else ""
+    return f"{figure(row['factor'], 2)} ×{spread}"
+
+
+def matters(results: apscope.Results, ladder: pd.DataFrame) -> str:
+    """Which traces stand where beside the noise, at e3m4."""
+    errors = ladder.xs("e3m4", level="format")["error_over_noise"].unstack().loc[list(TRACES), list(RUNGS)]
+    below, above = errors[(errors < 0.1).all(axis=1)], errors[(errors > 1).all(axis=1)]
+    between = errors.drop([*below.index, *above.index])
+    layers = results.pool(by=["trace", "scheme", "tensor"]).set_index(["trace", "scheme"])
+    layers = layers.loc[("transformer", "aps:e3m4,rule=tight")].set_index("tensor")["error_over_noise"].sort_values(ascending=False)
+
+    def names(rows: pd.DataFrame) -> str:
+        return listed([f"`{name}`" for name in rows.index])
+
+    return (
+        f"- **Whether that matters**: on {names(below)} the error is below 0.1 of the noise with each of the three scales. On {names(between)} it is "
+        f"{listed([figure(error, 2) for error in between['constant']])} with one constant, {listed([figure(error, 2) for error in between['layer']])} with a "
+        f"scale a layer. On {names(above)} it is above the noise with all three: in the layer `{layers.index[0]}` the typical block errs "
+        f"{figure(layers.iloc[0], 2)} times its noise even with a scale of its own, in `{layers.index[1]}` {figure(layers.iloc[1], 2)} times, in every other "
+        f"at most {figure(layers.iloc[2], 2)} ([why](notebooks/data/README.md#the-two-that-are-cut))."
+    )
+
+
+def found(results: apscope.Results) -> list[str]:
+    """What README.md says of the ladder of scales."""
+    ladder = ladder_of(results)
+    factors = ladder.xs("e3m4", level="format")["factor"].unstack()
+    step, layer = (" to ".join(figure(value, 2) for value in (factors[rung].min(), factors[rung].max())) for rung in RUNGS[1:])
+    with_three = (
+        f"- **With three (`e3m4`) following the step buys {step} times, following the layer, APS's case, {layer} times more**; which of them "
+        "matters depends on the trace:"
+    )
+    return [wide(ladder), with_three, "", *narrow(ladder), "", matters(results, ladder)]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -84,8 +154,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("readme", type=Path, help="README.md")
     parser.add_argument("schemes", type=Path, help="docs/schemes.md")
     args = parser.parse_args(arguments)
-    results = apscope.replay(TRACE, "main", topology="ring")
-    page.replace_between(args.readme, *MARKERS["answer"], [verdict(results), "", *markdown(chosen(rows_of(results)))])
+    results = replay()
+    page.replace_between(args.readme, *MARKERS["ladder"], found(results))
+    page.replace_between(args.readme, *MARKERS["answer"], markdown(chosen(results)))
     page.replace_between(args.schemes, *MARKERS["all schemes"], markdown(rows_of(apscope.replay(TRACE, "all", topology="ring"))))
 
 

@@ -1,4 +1,4 @@
-"""README.md's picture and table, and the table of docs/schemes.md, hold what their commands write."""
+"""README.md's picture and tables, and the table of docs/schemes.md, hold what their commands write."""
 
 from __future__ import annotations
 
@@ -34,13 +34,43 @@ def between(tables, page: str, name: str) -> list[str]:
     return text[text.index(begin) + len(begin) : text.index(end)].strip().splitlines()
 
 
-def test_the_answer_of_the_readme_is_what_its_command_writes(tables):
-    results = apscope.replay(tables.TRACE, "main", topology="ring")
-    rows = tables.markdown(tables.chosen(tables.rows_of(results)))
-    assert between(tables, "README.md", "answer") == [tables.verdict(results), "", *rows], "run make tables"
+@pytest.fixture(scope="module")
+def replayed():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "docs")
+        import tables
+
+        return tables.replay()
+
+
+def test_the_answer_of_the_readme_is_what_its_command_writes(tables, replayed):
+    rows = tables.markdown(tables.chosen(replayed))
+    assert between(tables, "README.md", "answer") == rows, "run make tables"
+    assert between(tables, "README.md", "ladder") == tables.found(replayed), "run make tables"
     specs = [re.findall(r"^\| `([^`]+)`", row)[0] for row in rows[2:]]
-    assert set(specs[:3]) == {"none:fp32", "none:bf16", "none:fp16"} and len(specs) == 12
-    assert {apscope.schemes.as_scheme(spec).family for spec in specs[3:]} == set(tables.FAMILIES)
+    assert specs[:3] == ["none:fp32", "none:fp16", "none:bf16"] and specs[-1] == "aps:e3m4" and len(specs) == 19
+
+
+def test_what_the_readme_says_of_its_table(tables, replayed):
+    """Two rows that it sets beside each other differ in what it says, and every figure is on its side of the thresholds."""
+    from apscope._results.differences import differences
+
+    def aspects(a, b):
+        return [name for name, *_ in differences(a, b)]
+
+    assert aspects("aps:e3m4", "aps:e3m4,rounding=stochastic") == ["rounding"] and aspects("aps:e3m4", "aps:e3m4,rule=tight") == ["rule"]
+    assert aspects("aps:e3m4,rounding=stochastic", "stochastic:e3m4") == ["headroom", "sums"]
+    constant, step, layer = (scheme.format("e3m4") for scheme in tables.SCHEMES[:3])
+    assert aspects(constant, step) == aspects(step, layer) == ["scale"]
+    ladder = tables.ladder_of(replayed)["error_over_noise"].unstack()
+    assert (ladder["constant"] / ladder["layer"]).drop("e3m4", level="format").max() < 1.5
+    e3m4 = ladder.xs("e3m4", level="format")
+    assert (e3m4.loc[["digits", "characters"]] < 0.1).all(axis=None) and (e3m4.loc["transformer"] > 1).all()
+    assert (e3m4.loc[["digits_w64", "resnet18"], "constant"] > 0.1).all()
+    table = tables.chosen(replayed).set_index("scheme")
+    assert not table[["skipped", "overflowed"]].any(axis=None)
+    assert table.loc[layer, "volume"] == pytest.approx(0.25, abs=0.001) and table.loc["stochastic:e3m4", "volume"] == pytest.approx(1, abs=0.001)
+    assert table.loc[layer, "speedup"] < table.loc[constant, "speedup"]
 
 
 def test_the_table_of_all_schemes_is_of_the_list(tables):
@@ -63,23 +93,14 @@ def test_a_table_is_best_first_and_tells_what_was_skipped(tables):
     assert all(line.count("|") == lines[0].count("|") for line in lines)
 
 
-def test_the_picture_shows_what_stands_below_it(picture, tmp_path, monkeypatch):
-    results = picture.replay()
-    table = picture.ratios(results).set_index(["trace", "format"])
-    assert len(table) == 12 and table.notna().all(axis=None)
-    for trace in picture.TRACES:
-        for name in ("e5m2", "e4m3"):  # level, pooled as well as by layer
-            assert table.loc[(trace, name), "pooled"] == pytest.approx(1, abs=0.01) and 0.5 < table.loc[(trace, name), "typical"] < 1.01
-        assert 0.2 < table.loc[(trace, "e3m4"), "typical"] < 0.3 and 0.7 < table.loc[(trace, "e3m4"), "pooled"]
-    # With three exponent bits one scale sends whole layers as zeros.
-    sent = results.frame.query("stage == 'wire' and nonzero > 0 and format == 'e3m4'")
-    zeros = (sent["underflow"] == sent["nonzero"]).groupby([sent["trace"], sent["scheme"]]).sum()
-    for trace in ("digits", "digits_w64"):
-        assert zeros[trace, picture.LOSS_SCALING.format("e3m4")] > zeros[trace, picture.APS.format("e3m4")] == 0
-    # The order of the additions costs more than the choice of the scale.
-    errors = results.summary().query("trace == 'digits_w64'").set_index(["scheme", "topology"])["step_nmse"]
-    aps, scaled = (errors[scheme.format("e4m3")] for scheme in (picture.APS, picture.LOSS_SCALING))
-    assert aps["ring"] / aps["tree"] > 4 > max(scaled["exact"] / aps["exact"], scaled["tree"] / aps["tree"])
-    monkeypatch.setattr(picture, "replay", lambda: results)
+def test_the_picture_shows_the_ladder(picture, tmp_path, monkeypatch):
+    table = picture.ladders()
+    errors = table.set_index(["trace", "format", "rung"])["error_over_noise"].unstack()[["constant", "step", "layer", "1024", "32"]]
+    assert len(errors) == 12 and set(errors.index.get_level_values("trace")) == set(picture.TRACES)
+    low, high = picture.LIMITS
+    assert ((errors > low) & (errors < high)).all(axis=None), "a line leaves the picture"
+    gain = errors["constant"] / errors["layer"]
+    assert (gain.xs("e5m2", level="format") < 1.01).all() and (gain.xs("e3m4", level="format") > 4).all()
+    monkeypatch.setattr(picture, "ladders", lambda: table)
     picture.main([str(tmp_path / "picture.png")])
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
