@@ -78,8 +78,7 @@ private:
               results(queue.template allocate<double>(blocks * plan.result_doubles())),
               noise(queue.template allocate<double>(blocks * plan.noise_doubles())),
               squares(queue.template allocate<double>(blocks * plan.square_doubles())),
-              errors(queue.template allocate<double>(blocks * plan.error_doubles())),
-              slots(queue.template allocate<HopSlot>(blocks * plan.slots())) {
+              errors(queue.template allocate<double>(blocks * plan.error_doubles())), slots(queue.template allocate<HopSlot>(blocks * plan.slots())) {
             queue.copy(plan.instructions().data(), plan.instructions().size(), instructions.get());
             queue.copy(plan.rows().data(), plan.rows().size(), reduced_rows.get());
         }

@@ -98,8 +98,8 @@ RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, double divisor, bo
 }
 
 std::uint64_t RowPlan::bytes() const {
-    const std::uint64_t doubles = sum_block + split_doubles() + moment_doubles() + lane_doubles_ + draw_doubles_ + result_doubles_ + square_doubles() +
-                                  error_doubles() + noise_doubles();
+    const std::uint64_t doubles = sum_block + split_doubles() + moment_doubles() + lane_doubles_ + draw_doubles_ + result_doubles_ +
+                                  square_doubles() + error_doubles() + noise_doubles();
     return 2 * row_floats() * sizeof(float) + doubles * sizeof(double) + slots_ * sizeof(HopSlot);
 }
 
@@ -142,8 +142,8 @@ void RowPlan::add(const std::vector<double>& results, std::uint64_t blocks, std:
             for (std::uint64_t b = 0; b < blocks && has_noise_; ++b) {
                 const double* product = drawn + plan.draw_quantities() * blocks + r * blocks + b;
                 const std::uint64_t lines = plan.row_count * blocks;
-                reduced.statistics.over_noise.add({product[lines], static_cast<std::int64_t>(product[0]),
-                                                   static_cast<std::uint64_t>(product[2 * lines])});
+                reduced.statistics.over_noise.add(
+                    {product[lines], static_cast<std::int64_t>(product[0]), static_cast<std::uint64_t>(product[2 * lines])});
             }
             if (reduced.draw_error.empty()) continue;
             for (std::uint64_t b = 0; b < blocks; ++b) {

@@ -335,8 +335,8 @@ struct NoiseRatioStep {
     APSCOPE_HD void operator()(std::uint64_t line) const {
         const std::uint64_t block = line % piece.blocks(), left = piece.count - block * sum_block;
         const std::uint64_t elements = left < sum_block ? left : sum_block;
-        const RatioProduct product = product_of_ratios(errors + line * noise_blocks_a_sum, noise + block * noise_blocks_a_sum,
-                                                       noise_blocks_of(elements));
+        const RatioProduct product =
+            product_of_ratios(errors + line * noise_blocks_a_sum, noise + block * noise_blocks_a_sum, noise_blocks_of(elements));
         out[line] = static_cast<double>(product.exponent);
         out[count() + line] = product.significand;
         out[2 * count() + line] = static_cast<double>(product.blocks);

@@ -219,14 +219,9 @@ std::vector<ResultRow> ExchangeSums::rows(std::optional<int> scale_exponent, boo
         row.has_split = splits_;
         if (scheme_.compares_intended) row.own = r.own;
     }
-    const SentItem sent{scheme_.transport,
-                        gradients_[0].size(),
-                        static_cast<int>(gradients_.size()),
-                        mean_up(payload_bits_),
-                        mean_up(side_bits_),
-                        scale_exponent,
-                        skipped,
-                        context_.noise};
+    const SentItem sent{
+        scheme_.transport, gradients_[0].size(), static_cast<int>(gradients_.size()), mean_up(payload_bits_), mean_up(side_bits_), scale_exponent,
+        skipped,           context_.noise};
     return make_rows(sent, sums);
 }
 

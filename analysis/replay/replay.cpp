@@ -67,8 +67,8 @@ private:
     Made do_item(const WorkItem& item, Workspace& workspace);
     std::vector<ResultRow> stream(std::size_t t, std::size_t k, const ItemViews& item, const BatchNoise& noise,
                                   const std::vector<std::size_t>& streaming, Workspace& workspace);
-    std::vector<ResultRow> whole(std::size_t t, std::size_t k, const ItemViews& item, const BatchNoise& noise,
-                                 const ResolvedScheme& resolved, State& state);
+    std::vector<ResultRow> whole(std::size_t t, std::size_t k, const ItemViews& item, const BatchNoise& noise, const ResolvedScheme& resolved,
+                                 State& state);
     State& state_of(const ResolvedScheme& resolved, std::size_t k, std::map<std::string, State>& states);
     void name(std::vector<ResultRow>& rows, std::size_t t, std::size_t k, const ResolvedScheme& resolved) const;
 
@@ -123,8 +123,8 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemVi
 }
 
 // A scheme of a whole tensor at one step: block by block where it has a block part.
-std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemViews& item, const BatchNoise& noise,
-                                     const ResolvedScheme& resolved, State& state) {
+std::vector<ResultRow> Replay::whole(std::size_t t, std::size_t k, const ItemViews& item, const BatchNoise& noise, const ResolvedScheme& resolved,
+                                     State& state) {
     const StepInfo& info = manifest_.steps[options_.steps[t]];
     const bool reduces = manifest_.stage == "local";
     const std::span<const Topology> wanted = reduces ? std::span<const Topology>(topologies_) : std::span<const Topology>{};
@@ -276,9 +276,8 @@ ReplayResult Replay::run() {
     if (!std::is_sorted(result.rows.begin(), result.rows.end(), comes_first)) {
         std::stable_sort(result.rows.begin(), result.rows.end(), comes_first);
     }
-    std::sort(result.noise.begin(), result.noise.end(), [](const ItemNoise& a, const ItemNoise& b) {
-        return std::tie(a.step_index, a.tensor_index) < std::tie(b.step_index, b.tensor_index);
-    });
+    std::sort(result.noise.begin(), result.noise.end(),
+              [](const ItemNoise& a, const ItemNoise& b) { return std::tie(a.step_index, a.tensor_index) < std::tie(b.step_index, b.tensor_index); });
     std::vector<std::size_t> here;  // whose histograms are this shard's to tell
     for (const WorkItem& item : items) {
         if (item.step && !found.histograms.empty()) here.push_back(*item.step * tensors() + item.tensor);

@@ -59,8 +59,8 @@ class RowDevice {
 public:
     virtual ~RowDevice() = default;
     // Every task on an item: `gradients` holds one row a worker, `divisor` is what sums and the reference are divided
-    // by, `noise` the noise of every block (batch_noise.h) or is empty. Called by several threads at once. Throws std::bad_alloc where the device has no room for one block of 4096
-    // elements, std::runtime_error where it fails.
+    // by, `noise` the noise of every block (batch_noise.h) or is empty. Called by several threads at once. Throws std::bad_alloc where the device has
+    // no room for one block of 4096 elements, std::runtime_error where it fails.
     virtual std::vector<RowTotals> run(std::span<const std::span<const float>> gradients, double divisor, std::span<const double> noise,
                                        std::span<const RowTask> tasks) = 0;
 };

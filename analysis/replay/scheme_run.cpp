@@ -303,8 +303,9 @@ std::vector<ResultRow> SchemeRun::rows(const FloatScheme& scheme, const Decision
         sums.push_back(r.sums);
         if (decision_.skipped) sums.back().statistics = reduced_[0].sums.statistics;
     }
-    const SentItem sent{scheme.transport, item_.elements, item_.workers, payload_bits(scheme.grid, item_.elements),
-                        decision.side_bits.value_or(scheme.side_bits), decision.exponent, decision.skipped, item_.noise};
+    const SentItem sent{
+        scheme.transport,  item_.elements,   item_.workers, payload_bits(scheme.grid, item_.elements), decision.side_bits.value_or(scheme.side_bits),
+        decision.exponent, decision.skipped, item_.noise};
     return make_rows(sent, sums);
 }
 

@@ -200,8 +200,8 @@ void bind_replay(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>&
         }
         py::dict after;
         for (auto& [key, state] : result.states) after[py::str(key)] = python::to_dict(std::move(state).rows());
-        return py::make_tuple(columns(trace, asked, workers, result.rows), histogram_columns(trace, result.histograms), noise_columns(trace, workers, result.noise),
-                              after);
+        return py::make_tuple(columns(trace, asked, workers, result.rows), histogram_columns(trace, result.histograms),
+                              noise_columns(trace, workers, result.noise), after);
     },
           py::arg("trace"), py::arg("options"), py::arg("items") = py::none(), py::arg("statistics") = py::none(), py::arg("states") = py::dict(),
           py::arg("keep_states") = false, py::arg("progress") = py::none(), py::arg("device") = py::none());

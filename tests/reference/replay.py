@@ -72,7 +72,8 @@ def replay(gradients, spec: str, topologies: list[str], reduction: str = "mean",
                 if skipped and row["stage"] == "reduced":  # nothing arrived
                     row |= over_noise(noise_of(g, reduction), reference[0], np.zeros_like(reference[0]))
                 kept = (
-                    {k: v for k, v in row.items() if k in UNTOUCHED or k.removesuffix("_tolerance") in COLUMNS} | of_the_reference(x if row["stage"] == "wire" else reference)
+                    {k: v for k, v in row.items() if k in UNTOUCHED or k.removesuffix("_tolerance") in COLUMNS}
+                    | of_the_reference(x if row["stage"] == "wire" else reference)
                     if skipped
                     else row
                 )

@@ -160,7 +160,9 @@ def _wait_for_workers(client: Client) -> None:
         time.sleep(POLL)
 
 
-def _on_workers(client: Client, trace: Trace, job: Job, items: list[Item], topic: str | None, anywhere: bool) -> tuple[list[dict], list[dict], list[dict], dict]:
+def _on_workers(
+    client: Client, trace: Trace, job: Job, items: list[Item], topic: str | None, anywhere: bool
+) -> tuple[list[dict], list[dict], list[dict], dict]:
     """A part for every worker that is there; `anywhere`: whichever worker takes it."""
     workers, _ = _look(client)
     if not workers:

@@ -126,7 +126,9 @@ def read_part(opened: OpenTrace, part: int, pairs: np.ndarray, topic: str | None
         return (pairs, agreed), histograms
 
 
-def run_part(opened: OpenTrace, part: int, items: np.ndarray, statistics: list[Statistics], states: dict, topic: str | None) -> tuple[dict, dict, dict]:
+def run_part(
+    opened: OpenTrace, part: int, items: np.ndarray, statistics: list[Statistics], states: dict, topic: str | None
+) -> tuple[dict, dict, dict]:
     """Pass 2 of one part: the columns of some items' rows and of their noise, and the states after them."""
     job, core = opened.job, opened.trace.core
     with _worker() as worker:

@@ -36,7 +36,7 @@ def measure(table: pd.DataFrame) -> str:
 
 
 def verdict(errors: list[float], over_noise: bool) -> str:
-    """What a format's errors on the rungs of the ladder, coarse to fine, come to: does a scale matter, and is the noise larger?"""
+    """What a format's errors on the rungs of the ladder, coarse to fine, come to: whether the scale matters, and whether the noise is larger."""
     matters = "no scale matters" if max(errors) <= NO_MATTER * min(errors) else "the scale matters"
     if not over_noise:
         return matters

@@ -157,4 +157,6 @@ def facts(results: Any, by: str | Sequence[str] = ("trace",), batch_factor: floa
                 "high": high,
             }
         )
-    return pd.DataFrame(rows, columns=[*by, "workers", "steps", "blocks", "blocks_without_noise", "lone_blocks", "noise_ratio", "noise_scale", "low", "high"])
+    return pd.DataFrame(
+        rows, columns=[*by, "workers", "steps", "blocks", "blocks_without_noise", "lone_blocks", "noise_ratio", "noise_scale", "low", "high"]
+    )

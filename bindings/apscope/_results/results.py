@@ -294,7 +294,9 @@ class Results:
                 raise ValueError(f"{folder} is no RESULTS folder: {what_is(folder, name)}")
         try:
             # As codes of a few texts, of which every cell then is one: an object a cell would take gigabytes of a large table, and time to compare.
-            tables = [pd.read_parquet(folder / f"{name}.parquet", read_dictionary=[*TEXT_COLUMNS, "kind"]) for name in ("results", "histograms", "noise")]
+            tables = [
+                pd.read_parquet(folder / f"{name}.parquet", read_dictionary=[*TEXT_COLUMNS, "kind"]) for name in ("results", "histograms", "noise")
+            ]
             provenance = json.loads((folder / "provenance.json").read_text())
         except PermissionError:
             raise ValueError(f"a file of {folder} cannot be read: permission denied") from None

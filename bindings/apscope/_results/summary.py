@@ -46,9 +46,7 @@ COLUMNS = (
 
 
 @guarded
-def summary(
-    results: Any, *, network: Network | None = None, elements: float | None = 25.6e6, batch_factor: float = 1.0
-) -> pd.DataFrame:
+def summary(results: Any, *, network: Network | None = None, elements: float | None = 25.6e6, batch_factor: float = 1.0) -> pd.DataFrame:
     """One row a trace, scheme and topology, of what can be run the scheme that lost least first.
 
     Parameters
@@ -142,9 +140,7 @@ def summary(
     families = {spec: family_of(spec) for spec in out["scheme"].unique()}
     out["family"] = [families[spec] for spec in out["scheme"]]
     out["format"] = _formats(rows, group, first)
-    order = np.lexsort(
-        [out["step_nmse"], out["error_over_noise"], out["overflowed"] > 0, out["topology"] == "exact", pd.factorize(out["trace"])[0]]
-    )
+    order = np.lexsort([out["step_nmse"], out["error_over_noise"], out["overflowed"] > 0, out["topology"] == "exact", pd.factorize(out["trace"])[0]])
     return out.iloc[order].reset_index(drop=True)[list(COLUMNS)]
 
 

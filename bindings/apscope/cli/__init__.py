@@ -17,7 +17,22 @@ from .._interrupt import release
 __all__ = ["main"]
 __dir__ = __all__.copy
 
-VERBS = ("formats", "schemes", "info", "convert", "replay", "merge", "report", "summary", "compare", "ladder", "verify", "fingerprint", "conformance", "bench")
+VERBS = (
+    "formats",
+    "schemes",
+    "info",
+    "convert",
+    "replay",
+    "merge",
+    "report",
+    "summary",
+    "compare",
+    "ladder",
+    "verify",
+    "fingerprint",
+    "conformance",
+    "bench",
+)
 
 
 class Parser(argparse.ArgumentParser):

@@ -61,7 +61,9 @@ def run(args: argparse.Namespace) -> int:
         factors = results.decompose(args.a, args.b, args.topology)
         factors = factors.loc[factors["trace"] == trace, ["change", "before", "after", "factor", "factor_low", "factor_high"]]
         if len(factors) > 1:
-            print_frame(f"{trace}: what each difference is worth, from b to a: how many times less the error is, 95 % over the steps", factors, fit=False)
+            print_frame(
+                f"{trace}: what each difference is worth, from b to a: how many times less the error is, 95 % over the steps", factors, fit=False
+            )
         print_frame(f"{trace}: what their squared errors are made of, all layers and steps together", made_of(part.iloc[0]), fit=False)
     missing = [spec for _, spec in chain(args.a, args.b) if spec not in set(results.frame["scheme"])]
     if missing:

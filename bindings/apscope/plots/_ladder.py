@@ -16,7 +16,16 @@ from ._style import axes, colour, label_lines, marker, styled
 #: Rungs that lie on one line from coarse to fine; the others stand beside it.
 _MAIN = ("constant", "step", "layer", "1024", "32")
 
-_NAMES = {"constant": "all\nsteps", "step": "a step", "bucket": "a bucket", "layer": "a layer\n(APS)", "row": "a row", "1024": "1,024", "32": "32", "16": "16"}
+_NAMES = {
+    "constant": "all\nsteps",
+    "step": "a step",
+    "bucket": "a bucket",
+    "layer": "a layer\n(APS)",
+    "row": "a row",
+    "1024": "1,024",
+    "32": "32",
+    "16": "16",
+}
 
 
 @styled

@@ -232,7 +232,8 @@ TEST_F(CudaReplay, FastRoundingsAndSumsServeWhereTheyDoOnTheCpu) {
     // Whether a task says so: e4m3 at a power of two adds in fp32, at another scale by the rule.
     class Noted : public RowDevice {
     public:
-        std::vector<RowTotals> run(std::span<const std::span<const float>>, double, std::span<const double>, std::span<const RowTask> tasks) override {
+        std::vector<RowTotals> run(std::span<const std::span<const float>>, double, std::span<const double>,
+                                   std::span<const RowTask> tasks) override {
             for (const RowTask& task : tasks) found.push_back(std::to_string(task.narrow.has_value()) + std::to_string(task.step.has_value()));
             throw std::runtime_error("noted");
         }

@@ -76,7 +76,10 @@ def test_buckets_are_those_of_ddp(tmp_path, size):
     trace = record(tmp_path / "t", {f"t{i}": (n,) for i, n in enumerate(sizes)}, workers=1)
     frame = rows(trace, f"aps:e4m3,unit=bucket:{size}").query("stage == 'wire'").set_index("tensor")
     wanted, _ = dist._compute_bucket_assignment_by_size(
-        [torch.empty(n) for n in reversed(sizes)], [min(dist._DEFAULT_FIRST_BUCKET_BYTES, limit), limit], [False] * len(sizes), list(range(len(sizes)))
+        [torch.empty(n) for n in reversed(sizes)],
+        [min(dist._DEFAULT_FIRST_BUCKET_BYTES, limit), limit],
+        [False] * len(sizes),
+        list(range(len(sizes))),
     )
     wanted = [[f"t{len(sizes) - 1 - i}" for i in bucket] for bucket in wanted]
     found = []
@@ -105,7 +108,9 @@ def test_a_bucket_is_the_model_up_to_the_size_of_ddps_first_one(tmp_path):
 @pytest.mark.parametrize("shape", [(6, 40), (5, 3, 7), (40, 1), (1, 50), (30,), (), (3, 0), (0, 4)])
 def test_a_row_is_a_slice_along_the_first_axis(shape, keys):
     rng = np.random.default_rng(1)
-    g = (rng.standard_normal((4, *shape)) * 2.0 ** rng.integers(-30, 0, (shape[0] if len(shape) > 1 else 1, *[1] * (len(shape) - 1)))).astype(np.float32)
+    g = (rng.standard_normal((4, *shape)) * 2.0 ** rng.integers(-30, 0, (shape[0] if len(shape) > 1 else 1, *[1] * (len(shape) - 1)))).astype(
+        np.float32
+    )
     if not shape:
         g = g.reshape(4)
     n = math.prod(shape)

@@ -189,7 +189,16 @@ def test_a_selection_is_all_that_the_replay_knows(tmp_path):
 
 @pytest.mark.parametrize(
     "spec",
-    ["none:e4m3", "loss_scaling:e4m3,scale=best", "dynamic_loss_scaling:e4m3", "aps:e4m3", "aps:e5m2", "aps:e5m2,unit=bucket:1KB", "stochastic:e4m3", "qsgd"],
+    [
+        "none:e4m3",
+        "loss_scaling:e4m3,scale=best",
+        "dynamic_loss_scaling:e4m3",
+        "aps:e4m3",
+        "aps:e5m2",
+        "aps:e5m2,unit=bucket:1KB",
+        "stochastic:e4m3",
+        "qsgd",
+    ],
 )
 @pytest.mark.parametrize(
     "name, steps, tensors",

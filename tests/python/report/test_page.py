@@ -72,10 +72,15 @@ def test_a_lossless_wide_scheme_is_no_winner_and_a_baseline_no_rival(results):
     assert "zero_blocks" not in set(table["scheme"])
     assert list(table["scheme"][:3]) == ["none:fp32", "none:fp16", "none:bf16"]
     sentence = words.best(answer.headline(results.summary(), "ring"), answer.bits_of(results.frame))
-    assert sentence.startswith("At a quarter of fp32's bytes `aps:e3m4,rule=tight` loses least: a typical error of 0.00360 of the batch's noise (step NMSE 0.00135); at half `none:fp16`")
+    assert sentence.startswith(
+        "At a quarter of fp32's bytes `aps:e3m4,rule=tight` loses least: a typical error of 0.00360 of the batch's noise (step NMSE 0.00135); at half `none:fp16`"
+    )
     # A gather of 8 workers sends as much as fp32: that it loses less buys nothing.
     stochastic = table.set_index("scheme").loc["stochastic:e3m4"]
-    assert stochastic["beaten_by"] in ("none:fp16", "none:bf16") and stochastic["step_nmse"] < table.set_index("scheme").loc["aps:e3m4,rule=tight", "step_nmse"]
+    assert (
+        stochastic["beaten_by"] in ("none:fp16", "none:bf16")
+        and stochastic["step_nmse"] < table.set_index("scheme").loc["aps:e3m4,rule=tight", "step_nmse"]
+    )
 
 
 def test_level_schemes_are_called_level(results):

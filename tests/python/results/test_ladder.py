@@ -98,7 +98,23 @@ def test_the_command_prints_errors_and_factors(request, capsys, tmp_path):
     assert main(["ladder", trace, "--formats", "e3m4", "--steps", "0:12", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [r["rung"] for r in rows] == [r.name for r in RUNGS] and rows[0]["factor"] is None
-    assert main(["replay", trace, "--scheme", "aps:e3m4,rule=tight", "--scheme", "aps:e3m4,rule=tight,unit=model", "--steps", "0:4", "-o", str(tmp_path / "r")]) == 0
+    assert (
+        main(
+            [
+                "replay",
+                trace,
+                "--scheme",
+                "aps:e3m4,rule=tight",
+                "--scheme",
+                "aps:e3m4,rule=tight,unit=model",
+                "--steps",
+                "0:4",
+                "-o",
+                str(tmp_path / "r"),
+            ]
+        )
+        == 0
+    )
     capsys.readouterr()
     assert main(["ladder", str(tmp_path / "r"), "--csv"]) == 0
     assert capsys.readouterr().out.startswith("trace,format,rung,finer_than,factor")
@@ -151,7 +167,23 @@ def test_the_factors_of_single_changes_multiply_to_the_whole(digits):
 
 def test_compare_says_what_differs_and_what_to_replay(request, capsys, tmp_path):
     trace = str(request.config.rootpath / "notebooks/data/digits")
-    assert main(["replay", trace, "--scheme", "aps:e3m4", "--scheme", "loss_scaling:e3m4,scale=best,rule=tight", "--steps", "0:6", "-o", str(tmp_path / "r")]) == 0
+    assert (
+        main(
+            [
+                "replay",
+                trace,
+                "--scheme",
+                "aps:e3m4",
+                "--scheme",
+                "loss_scaling:e3m4,scale=best,rule=tight",
+                "--steps",
+                "0:6",
+                "-o",
+                str(tmp_path / "r"),
+            ]
+        )
+        == 0
+    )
     capsys.readouterr()
     assert main(["compare", str(tmp_path / "r"), "aps:e3m4", "loss_scaling:e3m4,scale=best,rule=tight"]) == 0
     out = capsys.readouterr().out

@@ -58,7 +58,8 @@ def test_the_table_is_that_of_the_reference(tmp_path, gradients, reduction):
 def test_means_and_sums_have_the_same_error_over_noise(tmp_path, gradients):
     columns = ["error_over_noise", "pooled_error_over_noise", "error_over_noise_low", "pooled_error_over_noise_high"]
     mean, total = (
-        apscope.replay(record(tmp_path / r, gradients, r), ["aps:e4m3", "dynamic_loss_scaling:fp16"], topology=["ring"]).summary() for r in ("mean", "sum")
+        apscope.replay(record(tmp_path / r, gradients, r), ["aps:e4m3", "dynamic_loss_scaling:fp16"], topology=["ring"]).summary()
+        for r in ("mean", "sum")
     )
     np.testing.assert_allclose(mean[columns], total[columns], rtol=1e-12)
 

@@ -1,8 +1,6 @@
 """A row with overflow has no finite error: in the table, in its files, pooled, compared, drawn and on the page."""
 
-import html
 import math
-import re
 
 import numpy as np
 import pandas as pd
