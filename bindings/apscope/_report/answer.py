@@ -18,10 +18,12 @@ from .._results.summary import family_of, headline
 from .._schemes.scheme import as_scheme
 from .text import gap
 
-__all__ = ["LEVEL", "best_of_families", "bits_of", "duels", "headline", "ladder_of", "measure", "with_variance"]
+__all__ = ["LEVEL", "best_of_families", "bits_of", "duels", "headline", "ladder_of", "measure"]
 
 #: Two schemes are called level where their errors differ by less than this.
 LEVEL = 0.05
+#: No scale is said to matter where the errors of all rungs lie within this factor.
+NO_MATTER = 1.25
 #: Widths of a value, without side information, that are compared with each other.
 CLASSES = (1, 2, 4, 8, 16, 32)
 #: Families by which the first table is told; all others are "others".
@@ -31,6 +33,16 @@ FAMILIES = ("APS", "loss scaling", "stochastic", "others")
 def measure(table: pd.DataFrame) -> str:
     """The column of a summary that ranks: ``error_over_noise``, or ``step_nmse`` where the noise is not known."""
     return "error_over_noise" if table["error_over_noise"].notna().any() else "step_nmse"
+
+
+def verdict(errors: list[float], over_noise: bool) -> str:
+    """What a format's errors on the rungs of the ladder, coarse to fine, come to: does a scale matter, and is the noise larger?"""
+    matters = "no scale matters" if max(errors) <= NO_MATTER * min(errors) else "the scale matters"
+    if not over_noise:
+        return matters
+    at_most = max(errors) if matters.startswith("no") else min(errors)
+    beside = "far below the noise" if at_most < 0.1 else "near the noise" if at_most < 1 else "above the noise"
+    return f"{matters}; {beside}" + ("" if matters.startswith("no") else " at its finest")
 
 
 def ladder_of(results: Any, topology: str) -> dict[str, pd.DataFrame]:
@@ -84,20 +96,6 @@ def best_of_families(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
     out = pd.concat([baselines.assign(beaten_by=""), best], ignore_index=True)
     out["band"] = -np.where(out["group"] == "baseline", 64, out["bits"])
     return out
-
-
-def with_variance(rows: pd.DataFrame, summary: pd.DataFrame) -> pd.DataFrame:
-    """Where a reduction's own expected variance has no closed form (sums rounded to nearest after random draws), that of ``exact``.
-
-    Returns
-    -------
-    DataFrame
-        The rows, with ``variance_of``: ``exact``, or "" where the number is the row's own.
-    """
-    exact = summary[summary["topology"] == "exact"].set_index(["trace", "scheme"])["expected_variance"]
-    found = exact.reindex(pd.MultiIndex.from_frame(rows[["trace", "scheme"]])).to_numpy()
-    taken = rows["expected_variance"].isna().to_numpy() & ~np.isnan(found)
-    return rows.assign(expected_variance=np.where(taken, found, rows["expected_variance"]), variance_of=np.where(taken, "exact", ""))
 
 
 def _beaten_by(row: Any, baselines: pd.DataFrame, error: str) -> str:

@@ -11,7 +11,6 @@ import pandas as pd
 
 from .._core import FloatFormat
 from .._results.families import FAMILIES
-from .._results.ladder import RUNGS
 from .._results.pooling import OWN_REDUCTIONS, coded, is_own, whole_sums
 from .._results.summary import family_of
 from .._results.summary import summary as summary_of
@@ -56,7 +55,7 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
     if not len(frame):
         raise ValueError("the results hold no row, so there is nothing to report")
     topology, bits, summary = answer.topology_of(frame), answer.bits_of(frame), summary_of(frame)
-    rows = answer.with_variance(answer.headline(summary, topology), summary)
+    rows = answer.headline(summary, topology)
     duels = answer.duels(frame, answer.pairs(list(frame["scheme"].unique()), rows, bits), topology)
     ladders = answer.ladder_of(results, topology)
     sections = [_section(trace, rows, bits, duels, results.provenance) for trace in frame["trace"].unique()]
@@ -93,22 +92,28 @@ def _section(trace: str, rows: pd.DataFrame, bits: dict[str, int], duels: pd.Dat
     }  # fmt: skip
 
 
+#: Of a ladder's table: a rung and its head.
+_COLUMNS = {"constant": "all steps", "step": "a step", "layer": "a layer (APS)", "1024": "1,024 elements", "32": "32 elements"}
+
+
 def _ladder(table: pd.DataFrame | None) -> dict[str, Any] | None:
-    """A trace's ladder of scales: a picture, and a row a rung with a cell a format."""
+    """A trace's ladder of scales: a picture, and a row a format with a cell a rung."""
     from markupsafe import Markup
 
     if table is None:
         return None
     error = answer.measure(table)
-    cells = {(r.rung, r.format): r for r in table.itertuples()}
-    formats = list(dict.fromkeys(table["format"]))
-    rungs = [rung for rung in RUNGS if (table["rung"] == rung.name).any()]
-    return {
-        "picture": Markup(ladder_figure(table)),
-        "noisy": error == "error_over_noise",
-        "formats": formats,
-        "rows": [{"name": r.name, "meaning": r.meaning, "cells": [_rung(cells.get((r.name, f)), error) for f in formats]} for r in rungs],
-    }
+    cells = {(r.format, r.rung): r for r in table.itertuples()}
+    rungs = [rung for rung in _COLUMNS if (table["rung"] == rung).any()]
+    rows = []
+    for name in dict.fromkeys(table["format"]):
+        held = [cells[name, r] for r in rungs if (name, r) in cells]
+        errors = [getattr(r, error) for r in held]
+        rows.append({
+            "format": name, "exponent_bits": FloatFormat(name).exponent_bits, "cells": [_rung(cells.get((name, r)), error) for r in rungs],
+            "verdict": answer.verdict(errors, error == "error_over_noise") if len(errors) > 1 else "",
+        })  # fmt: skip
+    return {"picture": Markup(ladder_figure(table)), "noisy": error == "error_over_noise", "rungs": [_COLUMNS[r] for r in rungs], "rows": rows}
 
 
 def _rung(row: Any, error: str) -> dict[str, Any] | None:

@@ -43,7 +43,7 @@ def figures(rows: pd.DataFrame, frame: pd.DataFrame) -> Iterator[str]:
 
 def ladder_figure(table: pd.DataFrame) -> str:
     """The ladder of scales of one trace as an SVG."""
-    figure = Figure(figsize=(5.4, 3.3), layout="constrained")
+    figure = Figure(figsize=(5.4, 2.7), layout="constrained")
     canvas = FigureCanvasSVG(figure)
     ladder(table, ax=figure.subplots())
     return _svg(canvas, f"ladder-{table['trace'].iloc[0]}-")

@@ -29,8 +29,8 @@ _SHARES = ((0.25, "a quarter"), (0.5, "half"))
 def errors(row: pd.Series) -> str:
     """The error of a row of a summary, in units of the noise where that is known."""
     over = row["error_over_noise"]
-    typical = "" if pd.isna(over) else f"a typical error of {figure(over)} of the batch's noise, "
-    return f"{typical}step NMSE {figure(row['step_nmse'])}"
+    nmse = f"step NMSE {figure(row['step_nmse'])}"
+    return nmse if pd.isna(over) else f"a typical error of {figure(over)} of the batch's noise ({nmse})"
 
 
 def best(rows: pd.DataFrame, bits: dict[str, int]) -> str:
@@ -59,7 +59,6 @@ def best(rows: pd.DataFrame, bits: dict[str, int]) -> str:
             continue
         last = first["scheme"]
         text = f"at {called}{'' if parts else of_fp32} {code(last)} loses least: {errors(first)}"
-        text += f", modelled speed-up {figure(first['speedup'])}" if first["speedup"] > 0 else ""
         level = [code(r.scheme) for r in ranked.iloc[1:].itertuples() if getattr(r, error) < first[error] * (1 + LEVEL)]
         text += f" ({listed(level[:3])} {'is' if len(level) == 1 else 'are'} level)" if level else ""
         parts.append(text)

@@ -76,7 +76,7 @@ def ladder(results: Any, *, trace: str | None = None, ax: Axes | None = None) ->
         ax.text(-0.25, 1.06, "the noise of the batch", color="#666666", fontsize=8, va="bottom")
         if bottom < 0.1:
             ax.text(-0.25, 0.106, "costs as much as 9 % fewer samples", color="#888888", fontsize=8, va="bottom")
-    ax.set_ylabel("squared error / noise of the batch" if noisy else "NMSE of a step")
+    ax.set_ylabel("error over noise" if noisy else "NMSE of a step")
     ax.set_title(str(table["trace"].iloc[0]))
     label_lines(ax, labels)
     return ax
