@@ -1,5 +1,5 @@
 # Everything from an empty clone: `make report` and `make test` install what they need (Debian
-# packages, a virtual environment in .venv, the build in build/) and do nothing twice.
+# packages, a virtual environment in .venv, the build in build/) and repeat nothing that is up to date.
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
