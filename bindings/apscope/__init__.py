@@ -43,7 +43,8 @@ if _TYPE_CHECKING:
     from ._report import report
     from ._report.explore import explore
     from ._results.ladder import ladder
-    from ._results.results import Results, merge
+    from ._results.merging import merge
+    from ._results.results import Results
     from ._schemes.exchange import exchange
     from ._traces.opening import open_trace
     from ._traces.trace import Trace
@@ -57,7 +58,7 @@ _LAZY = {
     "fingerprint": "_formats.fingerprint",
     "identify": "_formats.identify",
     "ladder": "_results.ladder",
-    "merge": "_results.results",
+    "merge": "_results.merging",
     "open_trace": "_traces.opening",
     "plan": "_arrays.plan",
     "replay": "_replay.replay",

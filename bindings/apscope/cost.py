@@ -307,9 +307,7 @@ def _buckets(codes: np.ndarray, step: np.ndarray, values: np.ndarray, count: int
 
 
 def _bytes(bits: np.ndarray, codes: np.ndarray, count: int, factor: np.ndarray) -> np.ndarray:
-    """Bytes of side information; where all tensors of a group that have some have equally much, it is one number a tensor (or
-    one for several tensors), whatever the size.
-    """
+    """Bytes of side information; equally much for all tensors of a group that have some: one number a tensor or for several, whatever the size."""
     narrowest, widest = np.full(count, np.inf), np.full(count, -np.inf)
     np.minimum.at(narrowest, codes[bits > 0], bits[bits > 0])
     np.maximum.at(widest, codes, bits)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from .. import _core
 from .._arrays.checks import flag, integer, text
 from .._results.columns import frame_of, joined
-from .._results.results import Results, in_order
+from .._results.merging import in_order
+from .._results.results import Results
 from .._schemes.lists import schemes_of
 from .._schemes.scheme import Scheme
 from .._traces.json_number import json_number

@@ -13,8 +13,9 @@ from .._results.results import Results
 from ._table import print_csv, print_frame, warn
 
 #: What a terminal has room for, the most telling first.
-SHORT = ("layer", "error_over_noise_a", "error_over_noise_b", "steps", "wins", "losses", "ties", "median_ratio", "worst_ratio", "step_nmse_a", "step_nmse_b", "overflowed_a", "overflowed_b", "underflow_wire_a",
-         "underflow_wire_b", "accumulation_a", "accumulation_b")  # fmt: skip
+SHORT = ("layer", "error_over_noise_a", "error_over_noise_b", "steps", "wins", "losses", "ties", "median_ratio",
+         "worst_ratio", "step_nmse_a", "step_nmse_b", "overflowed_a", "overflowed_b", "underflow_wire_a", "underflow_wire_b",
+         "accumulation_a", "accumulation_b")  # fmt: skip
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:

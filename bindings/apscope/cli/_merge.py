@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from .._results.folders import check_results_folder
-from .._results.results import merge
+from .._results.merging import merge
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:

@@ -23,7 +23,8 @@ from apscope.cli import main
 from apscope.record import TraceWriter
 
 SCHEMES = ["none:fp32", "none:bf16", "none:fp16", "none:e4m3", "loss_scaling:e4m3,scale=best", "aps:e4m3", "loss_scaling:e3m4,scale=best", "aps:e3m4",
-           "loss_scaling:e3m4,scale=best,rule=tight", "aps:e3m4,rule=tight", "loss_scaling:e5m2,scale=best", "aps:e5m2", "stochastic:e3m4", "dynamic_loss_scaling:e4m3", "qsgd", "zero_blocks"]  # fmt: skip
+           "loss_scaling:e3m4,scale=best,rule=tight", "aps:e3m4,rule=tight", "loss_scaling:e5m2,scale=best", "aps:e5m2", "stochastic:e3m4",
+           "dynamic_loss_scaling:e4m3", "qsgd", "zero_blocks"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

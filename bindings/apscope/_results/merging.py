@@ -1,0 +1,131 @@
+"""Results put together: shards of a replay, replays of several traces, or of one trace through several schemes."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .results import Results
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["in_order", "merge"]
+
+
+def in_order(frame: pd.DataFrame, provenance: dict[str, Any]) -> pd.DataFrame:
+    """Rows of a table of results, histograms or noise in the order in which one whole run writes them."""
+    tensor = np.empty(len(frame), np.int64)
+    for trace in provenance["traces"]:
+        rows = (frame["trace"] == trace["name"]).to_numpy()
+        tensor[rows] = frame["tensor"][rows].map({t["name"]: i for i, t in enumerate(trace["tensors"])})
+    keys = {
+        "trace": frame["trace"].map({t["name"]: i for i, t in enumerate(provenance["traces"])}),
+        "step": frame["step"].astype(np.int64),
+        "tensor": tensor,
+    }
+    if "scheme" in frame:  # Inside an item the rows are in order already: a stable sort keeps them.
+        keys["scheme"] = frame["scheme"].map({s: i for i, s in enumerate(provenance["schemes"])})
+    order = np.lexsort([np.asarray(key) for key in reversed(keys.values())])
+    return frame.iloc[order].reset_index(drop=True)
+
+
+def _concatenate(parts: list[Results], provenance: dict[str, Any], histograms: list[Results] | None = None) -> Results:
+    """Rows of several results, in the order in which one run would have written them; histograms of all, or of those that have them."""
+    import pandas as pd
+
+    def joined(name: str, of: list[Results]) -> pd.DataFrame:
+        return in_order(pd.concat([getattr(p, name) for p in of], ignore_index=True), provenance)
+
+    counted = histograms or parts
+    return Results(joined("frame", parts), joined("histograms", counted), provenance, joined("noise", counted))
+
+
+def merge(results: list[Results | str | os.PathLike[str]]) -> Results:
+    """Join shards of one replay, replays of one trace through different schemes, or replays of different traces.
+
+    Parameters
+    ----------
+    results : list of Results or folders
+        All N shards of a replay, in any order; whole replays of the same traces, with the same selection, through schemes of
+        which none is in two of them; or whole replays of different traces with the same schemes. Topologies, seed, draws and
+        version are the same in all. Selections of different traces may differ: `command` tells each.
+
+    Returns
+    -------
+    Results
+        The rows of all, in the order of one run, schemes in the order in which they are given; of one trace, the very rows of one run.
+
+    Raises
+    ------
+    ValueError
+        Overlapping or missing shards, replays that differ in their settings, a trace or its scheme given twice.
+    """
+    if isinstance(results, (str, os.PathLike, Results)):
+        results = [results]
+    parts = [r if isinstance(r, Results) else Results.open(r) for r in results]
+    if not parts:
+        raise ValueError("there is nothing to merge; give at least one RESULTS folder")
+    groups: dict[str, list[Results]] = {}
+    for part in parts:
+        p = part.provenance
+        settings = {k: p[k] for k in ("topologies", "seed", "draws", "version")}
+        first = {k: parts[0].provenance[k] for k in settings}
+        if settings != first:
+            wrong = next(k for k in settings if settings[k] != first[k])
+            raise ValueError(f"the results differ in their {wrong} ({settings[wrong]} and {first[wrong]}) and cannot be merged")
+        groups.setdefault(json.dumps([p["traces"], p["selection"]]), []).append(part)
+    whole = [_join_schemes(group) for group in groups.values()]
+    names: list[str] = [t["name"] for part in whole for t in part.provenance["traces"]]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"trace '{name}' is in more than one of the results, with overlapping rows or another selection")
+    for part in whole:
+        if (one := part.provenance["schemes"]) != (other := whole[0].provenance["schemes"]):
+            raise ValueError(f"the results differ in their schemes ({one} and {other}) and cannot be merged: every trace needs the same ones")
+    provenance = _provenance(whole)
+    provenance["traces"] = [t for part in whole for t in part.provenance["traces"]]
+    return _concatenate(whole, provenance)
+
+
+def _provenance(parts: list[Results]) -> dict[str, Any]:
+    """The provenance of the first, with the commands of all."""
+    provenance = dict(parts[0].provenance)
+    if len(parts) > 1:
+        provenance["command"] = " && ".join(dict.fromkeys(part.provenance["command"] for part in parts))
+        provenance["command_of_whole"] = provenance["command"]
+    return provenance
+
+
+def _join_schemes(group: list[Results]) -> Results:
+    """Results of the same traces: shards first, then schemes beside each other."""
+    shards: dict[str, list[Results]] = {}
+    for part in group:
+        shards.setdefault(json.dumps(part.provenance["schemes"]), []).append(part)
+    whole = [_join_shards(parts) for parts in shards.values()]
+    provenance = _provenance(whole)
+    provenance["schemes"] = [scheme for part in whole for scheme in part.provenance["schemes"]]
+    for scheme in provenance["schemes"]:
+        if provenance["schemes"].count(scheme) > 1:
+            raise ValueError(f"scheme '{scheme}' is in more than one of the results of trace '{provenance['traces'][0]['name']}': its rows overlap")
+    return _concatenate(whole, provenance, histograms=whole[:1])  # they are the traces'
+
+
+def _join_shards(group: list[Results]) -> Results:
+    of = {part.provenance["shard"][1] for part in group}
+    if len(of) > 1:
+        raise ValueError(f"the results are shards of different splits ({sorted(of)}); merge the shards of one split")
+    (count,) = of
+    seen = sorted(part.provenance["shard"][0] for part in group)
+    for shard in range(count):
+        if seen.count(shard) > 1:
+            raise ValueError(f"shard {shard}/{count} is given {seen.count(shard)} times, so its rows overlap")
+        if shard not in seen:
+            raise ValueError(f"shard {shard}/{count} is missing; the results hold shards {', '.join(map(str, seen))}")
+    provenance = dict(group[0].provenance)
+    provenance["shard"] = [0, 1]
+    provenance["command"] = provenance["command_of_whole"]
+    return _concatenate(group, provenance)
