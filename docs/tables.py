@@ -13,7 +13,8 @@ import page
 import pandas as pd
 
 import apscope
-from apscope._report.text import figure, listed, nmse, percent
+from apscope._report.answer import ENOUGH_STEPS
+from apscope._report.text import figure, listed, nmse, over_noise, percent
 from apscope._results.summary import headline
 
 DATA = Path(__file__).parents[1] / "notebooks" / "data"
@@ -21,17 +22,16 @@ TRACE = DATA / "digits"
 TRACES = ("digits", "digits_w64", "characters", "resnet18", "transformer")
 FORMATS = ("e5m2", "e4m3fn", "e3m4")
 RUNGS = ("constant", "step", "layer")
-#: In each format: the three rungs by one rule; stochastic rounding with sums rounded in the ring, and gathered. APS by its own rule last.
+#: In each format: the three rungs by one rule; stochastic rounding with sums rounded in the ring, and gathered. Between them APS by its own rule.
 SCHEMES = (
-    "loss_scaling:{},scale=best,rule=tight", "aps:{},rule=tight,unit=model", "aps:{},rule=tight", "aps:{},rounding=stochastic", "stochastic:{}",
+    "loss_scaling:{},scale=best,rule=tight", "aps:{},rule=tight,unit=model", "aps:{},rule=tight", "aps:{}", "aps:{},rounding=stochastic", "stochastic:{}",
 )  # fmt: skip
-SPECS = ("none:fp32", "none:fp16", "none:bf16", *(scheme.format(name) for name in FORMATS for scheme in SCHEMES), "aps:e3m4")
+SPECS = ("none:fp32", "none:fp16", "none:bf16", *(scheme.format(name) for name in FORMATS for scheme in SCHEMES))
 COLUMNS = {
-    "error_over_noise": "error over noise", "step_nmse": "NMSE of a step", "layer_cosine": "cosine of a layer", "worst_layer": "worst layer",
+    "error_over_noise": "error over noise", "step_nmse": "NMSE of a step", "layer_cosine": "cosine of a layer", "worst_layer": "worst layer, its NMSE",
     "underflow_wire": "underflow", "relative_bias": "relative bias", "volume": "volume", "speedup": "speed-up",
 }  # fmt: skip
-#: With fewer steps than this an interval over the steps says nothing.
-STEPS = 6
+
 MARKERS = {name: (f"<!-- {name}: written by make tables -->", f"<!-- end of {name} -->") for name in ("ladder", "answer", "all schemes")}
 
 
@@ -56,17 +56,12 @@ def markdown(table: pd.DataFrame) -> list[str]:
     for row in table.to_dict("records"):
         dropped = [f"{row[name]} {'step' if row[name] == 1 else 'steps'} {name}" for name in ("skipped", "overflowed") if row[name]]
         cells = [
-            f"`{row['scheme']}`" + (f" ({', '.join(dropped)})" if dropped else ""), over_noise(row["error_over_noise"]), figure(row["step_nmse"], 2),
+            f"`{row['scheme']}`" + (f" ({', '.join(dropped)})" if dropped else ""), over_noise(row["error_over_noise"], 2), figure(row["step_nmse"], 2),
             cosine(row["layer_cosine"]), f"`{row['worst_layer']}` {nmse(row['worst_nmse'], 2)}" if isinstance(row["worst_layer"], str) else "–",
             percent(row["underflow_wire"]), bias(row["relative_bias"]), number(row["volume"]), number(row["speedup"]),
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return lines
-
-
-def over_noise(value: float) -> str:
-    """An error in units of the noise; below 2^-30 it is not told (docs/definitions.md, section 16)."""
-    return ("≤ " if value < 2.0**-29.99 else "") + nmse(value, 2)
 
 
 def cosine(value: float) -> str:
@@ -94,26 +89,39 @@ def wide(ladder: pd.DataFrame) -> str:
     usual = errors.drop("transformer", level="trace")
     alone = errors.xs("transformer", level="trace").groupby(level="format", sort=False).max()
     return (
-        "- **With five or four exponent bits (`e5m2`, `e4m3fn`) the scale hardly matters**: one a layer has at most "
+        "- **With five or four exponent bits (`e5m2`, `e4m3fn`) the choice of scale hardly matters**: one per layer has at most "
         f"{gain.max():.2f} times less error than one constant. The error is {figure(usual.min(), 2)} to {figure(usual.max(), 2)} of the noise on four "
         f"traces, and on `transformer` up to {listed([f'{figure(error, 2)} (`{name}`)' for name, error in alone.items()])}."
     )
 
 
 def narrow(ladder: pd.DataFrame) -> list[str]:
-    """The table of e3m4, a row a trace, and what it says."""
-    lines = ["| trace | workers, steps | one constant scale | one a step | one a layer | the step buys | the layer buys further |", "|---" * 7 + "|"]
+    """The table of e3m4, a row per trace, beside e4m3fn with the coarsest scale."""
+    heads = (
+        "trace",
+        "workers, steps",
+        "one constant scale",
+        "one per step",
+        "one per layer",
+        "a scale per step buys",
+        "one per layer buys further",
+        "`e4m3fn`, one constant",
+    )
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for trace in TRACES:
         rungs = ladder.xs((trace, "e3m4"), level=("trace", "format"))
         errors = [figure(rungs.loc[rung, "error_over_noise"], 2) for rung in RUNGS]
         workers = apscope.open_trace(DATA / trace).workers
-        lines.append(f"| `{trace}` | {workers}, {rungs['steps'].iloc[0]} | {' | '.join([*errors, *(factor(rungs.loc[r]) for r in RUNGS[1:])])} |")
+        beside = figure(ladder.loc[(trace, "e4m3fn", "constant"), "error_over_noise"], 2)
+        lines.append(
+            f"| `{trace}` | {workers}, {rungs['steps'].iloc[0]} | {' | '.join([*errors, *(factor(rungs.loc[r]) for r in RUNGS[1:]), beside])} |"
+        )
     return lines
 
 
 def factor(row: pd.Series) -> str:
     """How many times less the error is, with its interval where there are enough steps for one."""
-    spread = f" [{figure(row['factor_low'], 2)}, {figure(row['factor_high'], 2)}]" if row["steps"] >= STEPS else ""
+    spread = f" [{figure(row['factor_low'], 2)}, {figure(row['factor_high'], 2)}]" if row["steps"] >= ENOUGH_STEPS else ""
     return f"{figure(row['factor'], 2)} ×{spread}"
 
 
@@ -131,8 +139,8 @@ def matters(results: apscope.Results, ladder: pd.DataFrame) -> str:
     return (
         f"- **Whether that matters**: on {names(below)} the error is below 0.1 of the noise with each of the three scales. On {names(between)} it is "
         f"{listed([figure(error, 2) for error in between['constant']])} with one constant, {listed([figure(error, 2) for error in between['layer']])} with a "
-        f"scale a layer. On {names(above)} it is above the noise with all three: in the layer `{layers.index[0]}` the typical block errs "
-        f"{figure(layers.iloc[0], 2)} times its noise even with a scale of its own, in `{layers.index[1]}` {figure(layers.iloc[1], 2)} times, in every other "
+        f"scale a layer. On {names(above)} it is above the noise with all three: in the layer `{layers.index[0]}` the typical block has a squared "
+        f"error {figure(layers.iloc[0], 2)} times its noise even with a scale of its own, in `{layers.index[1]}` {figure(layers.iloc[1], 2)} times, in every other "
         f"at most {figure(layers.iloc[2], 2)} ([why](notebooks/data/README.md#the-two-that-are-cut))."
     )
 
@@ -142,9 +150,12 @@ def found(results: apscope.Results) -> list[str]:
     ladder = ladder_of(results)
     factors = ladder.xs("e3m4", level="format")["factor"].unstack()
     step, layer = (" to ".join(figure(value, 2) for value in (factors[rung].min(), factors[rung].max())) for rung in RUNGS[1:])
+    errors = ladder["error_over_noise"]
+    wins = [t for t in TRACES if errors[t, "e3m4", "layer"] < errors[t, "e4m3fn", "constant"]]
+    better = listed([f"`{name}`" for name in wins])
     with_three = (
-        f"- **With three (`e3m4`) following the step buys {step} times, following the layer, APS's case, {layer} times more**; which of them "
-        "matters depends on the trace:"
+        f"- **With three (`e3m4`) a scale per step lowers the error by a factor of {step}, a scale per layer (APS) by a further factor of {layer}**; "
+        f"which of the two matters depends on the trace. Only on {better} is it then below that of `e4m3fn` with one constant scale:"
     )
     return [wide(ladder), with_three, "", *narrow(ladder), "", matters(results, ladder)]
 

@@ -23,7 +23,9 @@ __all__ = ["LEVEL", "best_of_families", "bits_of", "duels", "headline", "ladder_
 #: Two schemes are called level where their errors differ by less than this.
 LEVEL = 0.05
 #: No scale is said to matter where the errors of all rungs lie within this factor.
-NO_MATTER = 1.25
+NO_MATTER = 1.5
+#: With fewer steps than this an interval over the steps says nothing.
+ENOUGH_STEPS = 6
 #: Widths of a value, without side information, that are compared with each other.
 CLASSES = (1, 2, 4, 8, 16, 32)
 #: Families by which the first table is told; all others are "others".
@@ -37,12 +39,12 @@ def measure(table: pd.DataFrame) -> str:
 
 def verdict(errors: list[float], over_noise: bool) -> str:
     """What a format's errors on the rungs of the ladder, coarse to fine, come to: whether the scale matters, and whether the noise is larger."""
-    matters = "no scale matters" if max(errors) <= NO_MATTER * min(errors) else "the scale matters"
+    matters = "the choice of scale hardly matters" if max(errors) <= NO_MATTER * min(errors) else "a finer scale helps"
     if not over_noise:
         return matters
-    at_most = max(errors) if matters.startswith("no") else min(errors)
+    at_most = max(errors) if matters.startswith("the choice") else min(errors)
     beside = "far below the noise" if at_most < 0.1 else "near the noise" if at_most < 1 else "above the noise"
-    return f"{matters}; {beside}" + ("" if matters.startswith("no") else " at its finest")
+    return f"{matters}; {beside}" + ("" if matters.startswith("the choice") else " at the finest")
 
 
 def ladder_of(results: Any, topology: str) -> dict[str, pd.DataFrame]:

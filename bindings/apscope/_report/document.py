@@ -68,7 +68,7 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
     environment.filters |= {
         "code": _code,
         "breakable": _breakable,
-        **{f.__name__: f for f in (text.figure, text.nmse, text.percent, text.seconds, clip, count_of)},
+        **{f.__name__: f for f in (text.figure, text.nmse, text.over_noise, text.percent, text.seconds, clip, count_of)},
     }
     return environment.get_template("template.html").render(
         sections=sections, overview=overview, topology=topology, own_reductions=OWN_REDUCTIONS, provenance=results.provenance, words=glossary.WORDS, schemes=len(bits), rows=len(frame),
@@ -119,7 +119,7 @@ def _ladder(table: pd.DataFrame | None) -> dict[str, Any] | None:
 def _rung(row: Any, error: str) -> dict[str, Any] | None:
     if row is None:
         return None
-    spread = f" [{text.figure(row.factor_low, 2)}, {text.figure(row.factor_high, 2)}]" if row.factor_low == row.factor_low else ""
+    spread = f" [{text.figure(row.factor_low, 2)}, {text.figure(row.factor_high, 2)}]" if row.steps >= answer.ENOUGH_STEPS else ""
     factor = f"÷ {text.figure(row.factor, 2)}{spread}" if row.factor == row.factor else ""
     return {"error": getattr(row, error), "factor": factor, "scheme": row.scheme, "overflowed": row.overflowed}
 

@@ -25,6 +25,11 @@ def figure(value: float | None, digits: int = 3) -> str:
     return text.replace("-", "−")
 
 
+def over_noise(value: float | None, digits: int = 3) -> str:
+    """An error in units of the noise; below 2^-30 none is told (docs/definitions.md, section 16)."""
+    return ("≤ " if value is not None and value < 2.0**-29.99 else "") + figure(value, digits)
+
+
 def nmse(value: float | None, digits: int = 3) -> str:
     """An NMSE, which is infinite where values overflowed."""
     return "overflow" if value is not None and math.isinf(value) else figure(value, digits)

@@ -50,7 +50,7 @@ def test_the_ladder_stands_first_with_its_factors(results):
     table = text[text.index("What finer scaling buys") :]
     row = re.search(r'class="text">e3m4, 3 exponent bits<br>(.*?)</tr>', table)[1]
     layer = ladder.loc[("layer", "e3m4")]
-    assert f"<b>{figure(layer['error_over_noise'], 2)}</b>" in row and "the scale matters; far below the noise at its finest" in row
+    assert f"<b>{figure(layer['error_over_noise'], 2)}</b>" in row and "a finer scale helps; far below the noise at the finest" in row
     assert text.index("What finer scaling buys") < text.index("Baselines, and the best of each family") < text.index("they differ in")
     assert '<figure class="static ladder"><svg' in text
 
@@ -126,7 +126,7 @@ def test_the_page_is_one_file_and_the_same_results_give_the_same(results):
     assert not re.search(r'(src|href)="(?!#|data:)', markup) and "@import" not in markup
     ids = re.findall(r'\sid="([^"]+)"', markup)
     assert len(ids) == len(set(ids))
-    for column in ("error over noise", "step NMSE", "worst layer", "volume, of fp32"):
+    for column in ("error over noise", "step NMSE", "worst layer, its NMSE", "volume, of fp32"):
         assert f">{column}</th>" in text
 
 
