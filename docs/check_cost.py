@@ -55,6 +55,7 @@ def main(arguments: list[str] | None = None) -> None:
             "aps:e4m3",
             "--topology",
             "ring",
+            "--force",
             "-o",
             str(Path(place) / "results"),
         ]

@@ -31,7 +31,7 @@ TRACES = [f"notebooks/data/{name}" for name in ("digits", "digits_w64", "charact
 
 def command(traces: list[str], threads: int, folder: str, schemes: list[str]) -> list[str]:
     words = [w for s in schemes for w in ("--scheme", s)]
-    return [sys.executable, "-m", "apscope", "replay", *traces, *words, "--threads", str(threads), "-o", folder]
+    return [sys.executable, "-m", "apscope", "replay", *traces, *words, "--threads", str(threads), "-o", folder, "--force"]
 
 
 def run(words: list[str]) -> tuple[float, float, int]:

@@ -29,7 +29,7 @@ def jobs(folder: str) -> dict[str, list[str]]:
         "`import apscope`": [sys.executable, "-c", "import apscope"],
         "`import pandas`": [sys.executable, "-c", "import pandas"],
         "`apscope schemes aps`": [*apscope, "schemes", "aps"],
-        f"`apscope replay {TRACE} --scheme aps:e4m3 -o RESULTS`": [*apscope, "replay", TRACE, "--scheme", "aps:e4m3", "-o", folder],
+        f"`apscope replay {TRACE} --scheme aps:e4m3 -o RESULTS`": [*apscope, "replay", TRACE, "--scheme", "aps:e4m3", "-o", folder, "--force"],
         "`apscope summary RESULTS`": [*apscope, "summary", folder],
     }
 

@@ -135,6 +135,8 @@ def pairs(schemes: list[str], rows: pd.DataFrame, bits: dict[str, int]) -> list[
     found = []
     for one in (s for s in schemes if family_of(s) == "APS" and follows_amax(s)):
         a = as_scheme(one)
+        if a.keys.get("unit", "tensor") != "tensor":
+            continue  # the ladder of scales has it
         plain = one == f"{a.name}:{a.format}"
         for other in schemes:
             family = family_of(other)

@@ -43,9 +43,9 @@ def figures(rows: pd.DataFrame, frame: pd.DataFrame) -> Iterator[str]:
 
 def ladder_figure(table: pd.DataFrame) -> str:
     """The ladder of scales of one trace as an SVG."""
-    figure = Figure(figsize=(5.4, 2.7), layout="constrained")
+    figure = Figure(figsize=(5.4, 2.7))
     canvas = FigureCanvasSVG(figure)
-    ladder(table, ax=figure.subplots())
+    ladder(table, ax=figure.subplots(gridspec_kw={"left": 0.13, "right": 0.85, "bottom": 0.25, "top": 0.9}))
     return _svg(canvas, f"ladder-{table['trace'].iloc[0]}-")
 
 

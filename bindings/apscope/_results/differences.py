@@ -58,8 +58,10 @@ def _described(scheme: Scheme) -> dict[str, str]:
         found["headroom"] = keys["headroom"]
     if "rounding" in keys:
         found["rounding"] = keys["rounding"]
+    if "accumulate" in keys:
         wide = "rounded to the format" if keys["accumulate"] == "format" else f"in {keys['accumulate']}"
         found["sums"] = wide + ("" if keys["hop_rounding"] == "same" else f", {keys['hop_rounding']}")
+    if "overflow" in keys:
         found["overflow"] = keys["overflow"]
     return found
 

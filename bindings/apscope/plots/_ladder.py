@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from .._results.ladder import RUNGS
 from .._results.ladder import ladder as ladder_table
 from .._results.pooling import one_trace
+from ._asked import rows_of
 from ._style import axes, colour, label_lines, marker, styled
 
 #: Rungs that lie on one line from coarse to fine; the others stand beside it.
@@ -50,10 +51,16 @@ def ladder(results: Any, *, trace: str | None = None, ax: Axes | None = None) ->
 
     Raises
     ------
+    TypeError
+        Neither a Results nor a table.
     ValueError
-        No such trace, or several and none named; no rung.
+        No such trace, or several and none named; no two rungs.
     """
-    table = results if isinstance(results, pd.DataFrame) and "rung" in results else ladder_table(results)
+    if isinstance(results, pd.DataFrame) and "rung" in results:
+        table = results
+    else:
+        rows_of(results, trace)  # says what is not there
+        table = ladder_table(results)
     table = one_trace(table, trace)
     ax = axes(ax, 5.2, 3.4)
     noisy = table["error_over_noise"].notna().any()

@@ -140,7 +140,7 @@ def exchanges() -> list:
 
 def replays() -> list:
     frames = [apscope.replay(apscope.open_trace(DATA / "digits"), REPLAYED, steps="0:2", tensors="conv1|bias", draws=3, threads=2)]
-    frames[0].save(FOLDER / "results")
+    frames[0].save(FOLDER / "results", force=True)
     options = _core.ReplayOptions(REPLAYED, ["ring"], [0, 2], [0, 1], 8)
     trace = apscope.open_trace(DATA / "digits").core
     frames.append(_core.read_statistics(trace, options, [0, 3]))

@@ -38,18 +38,20 @@ def printed(capsys, *words):
 
 def test_the_summary_is_a_ranked_table_a_trace(capsys, folder, results):
     out = printed(capsys, "summary", folder)
-    digits, characters = out.rstrip("\n").split("\n\n")
+    digits, noise, characters, _ = out.rstrip("\n").split("\n\n")
     assert digits.startswith("digits\n") and characters.startswith("characters\n")
+    facts = dict(zip(*(line.split() for line in noise.splitlines()[1:])))
+    assert noise.startswith("digits: noise of the batch; ") and float(facts["noise_ratio"]) == float(f"{results.noise_facts().noise_ratio[0]:.3g}")
     lines = digits.splitlines()[1:]
     assert lines[0].split() == [
-        "scheme", "topology", "step_nmse", "underflow_wire", "underflow_reduced", "volume", "speedup", "layer_cosine", "worst_nmse",
+        "scheme", "topology", "error_over_noise", "step_nmse", "underflow_wire", "underflow_reduced", "volume", "speedup", "layer_cosine", "worst_nmse",
         "relative_bias", "worst_layer",
     ]  # fmt: skip
     table = results.summary()
     ranked = table[(table.trace == "digits") & table.topology.isin(["ring", "gather"])]
     assert [line.split()[0] for line in lines[1:]] == ranked.scheme.tolist()
     assert [line.split()[1] for line in lines[1:]] == ranked.topology.tolist()
-    assert [float(line.split()[2]) for line in lines[1:]] == [float(f"{v:.3g}") for v in ranked.step_nmse]
+    assert [float(line.split()[2]) for line in lines[1:]] == [float(f"{v:.3g}") for v in ranked.error_over_noise]
     assert len({len(line) for line in out.splitlines() if "_" in line}) < 12 and max(map(len, out.splitlines())) < 200
 
 
@@ -91,14 +93,15 @@ def test_a_comparison_is_a_table_a_trace(capsys, folder, results):
     out = printed(capsys, "compare", folder, "aps:e4m3", "loss_scaling:e4m3,headroom=workers,scale=best", "--topology", "ring")
     assert "digits: a = aps:e4m3 (ring), b = loss_scaling:e4m3,headroom=workers,scale=best (ring)\n" in out
     wanted = results.compare("aps:e4m3", "loss_scaling:e4m3,scale=best", "ring")
-    lines = [line for line in out.splitlines() if line and not line.startswith(("layer ", "scheme "))]
+    lines = [line for line in out.splitlines() if line and not line.startswith(("layer ", "scheme ", "aspect ", "change ", "To give "))]
     titles = [i for i, line in enumerate(lines) if line.startswith(("digits:", "characters:"))]
     tables = [lines[i + 1 : j] for i, j in zip(titles, [*titles[1:], None])]
-    rows = [line.split() for table in tables[::2] for line in table]
-    for parts in tables[1::2]:  # what the errors are made of
+    kinds = [lines[i].split(": ", 1)[1] for i in titles]
+    rows = [line.split() for kind, table in zip(kinds, tables) if kind.startswith("a = ") for line in table]
+    for parts in (table for kind, table in zip(kinds, tables) if kind.startswith("what their squared errors")):
         shares = [[float(share.rstrip("%")) for share in line.split()[2:]] for line in parts]
         assert [line.split()[0] for line in parts] == ["a", "b"] and all(abs(sum(s) - 100) < 1 for s in shares)
-    assert [row[0] for row in rows] == wanted.layer.tolist() and [int(row[2]) for row in rows] == wanted.wins.tolist()
+    assert [row[0] for row in rows] == wanted.layer.tolist() and [int(row[4]) for row in rows] == wanted.wins.tolist()
     table = pd.read_csv(io.StringIO(printed(capsys, "compare", folder, "aps:e4m3", "qsgd", "--csv")))
     assert table.geometric_ratio.tolist() == results.compare("aps:e4m3", "qsgd").geometric_ratio.tolist()
     assert " cosine_a " in printed(capsys, "compare", folder, "aps:e4m3", "qsgd", "--all-columns")

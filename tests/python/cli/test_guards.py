@@ -156,7 +156,7 @@ def test_a_wrong_folder_is_told_what_it_is(capsys, digits, tmp_path):
     data, out = os.path.dirname(digits), tmp_path / "results"
     assert main(["replay", digits, *QUICK, "-o", str(out)]) == 0
     assert capsys.readouterr().out.startswith(f"{out}: 18 rows; apscope summary")
-    holds = "it holds traces: characters, digits, digits_w64; name them"
+    holds = "it holds traces: characters, digits, digits_w64, resnet18, transformer; name them"
     results = "it is a RESULTS folder, which apscope summary, compare and report read"
     assert refused(capsys, "summary", digits) == f"{digits} is no RESULTS folder: it is a trace; apscope replay makes results of it"
     assert refused(capsys, "replay", data, "-o", tmp_path / "x") == f"{data} is no trace: {holds}"
@@ -170,7 +170,7 @@ def test_a_wrong_folder_is_told_what_it_is(capsys, digits, tmp_path):
 
 
 @pytest.mark.parametrize(("words", "sentence"), [
-    ([], "give a verb, one of formats, schemes, info, convert, replay, merge, report, summary, compare, verify, fingerprint, conformance, bench; --help says what each does"),
+    ([], "give a verb, one of formats, schemes, info, convert, replay, merge, report, summary, compare, ladder, verify, fingerprint, conformance, bench; --help says what each does"),
     (["replay"], "replay: the following arguments are required: TRACE, -o/--output"),
     (["replay", "x", "-o", "y", "--workers", "many"], "replay: --workers 'many' must be an integer"),
     (["summary", "x", "--elements", "many"], "summary: --elements 'many' must be a number"),

@@ -39,6 +39,10 @@ def png(ax):
     return np.asarray(ax.figure.canvas.buffer_rgba()).tobytes()
 
 
+#: Those that take one.
+WITH_SCHEME = [name for name in plots.__all__ if name != "ladder"]
+
+
 def calls(results):
     """(name, a call with some scheme) of every plot that takes one."""
     for plot in OF_ONE:
@@ -52,10 +56,10 @@ def calls(results):
 
 def test_every_plot_of_the_package_is_tried_here():
     tried = {name for name, _ in calls(None)}
-    assert tried == set(plots.__all__)
+    assert tried == {*plots.__all__} - {"ladder"}  # which takes no scheme
 
 
-@pytest.mark.parametrize("plot", plots.__all__)
+@pytest.mark.parametrize("plot", WITH_SCHEME)
 def test_a_scheme_is_taken_in_any_spelling(results, plot):
     call = dict(calls(results))[plot]
     expected = png(call("aps:e3m4"))
@@ -64,7 +68,7 @@ def test_a_scheme_is_taken_in_any_spelling(results, plot):
     assert png(call("loss_scaling:e3m4,scale=best")) != expected or plot == "sqnr_against_bits"
 
 
-@pytest.mark.parametrize("plot", plots.__all__)
+@pytest.mark.parametrize("plot", WITH_SCHEME)
 @pytest.mark.parametrize("scheme", ["aps", "loss_scaling headroom=workers", "aps:e5m2", "x", ""])
 def test_a_scheme_that_is_not_there_is_one_sentence(results, plot, scheme):
     with pytest.raises(ValueError, match=f"^the results hold no scheme '{re.escape(scheme)}'; (did you mean '|they hold none:bf16, aps:e3m4, )"):
@@ -75,7 +79,29 @@ def test_a_scheme_that_is_not_there_is_one_sentence(results, plot, scheme):
         dict(calls(results))[plot](5)
 
 
-@pytest.mark.parametrize("plot", plots.__all__)
+def test_the_ladder_draws_a_line_a_format_and_the_noise(request, results):
+    table = apscope.ladder(apscope.open_trace(request.config.rootpath / "notebooks/data/digits"), ["e4m3", "e3m4"])
+    ax = plots.ladder(table)
+    lines = {tuple(np.round(np.log10(line.get_ydata()), 6)) for line in ax.lines if line.get_marker() in ("o", "s")}
+    for name in ("e4m3", "e3m4"):
+        errors = table[(table["format"] == name) & table["rung"].isin(["constant", "step", "layer", "1024", "32"])]["error_over_noise"]
+        assert tuple(np.round(np.log10(errors.to_numpy()), 6)) in lines
+    assert (
+        {1.0, 0.1} <= {line.get_ydata()[0] for line in ax.lines} and "the noise of the batch" in texts(ax) and ax.get_ylabel() == "error over noise"
+    )
+    assert png(plots.ladder(table, trace="digits")) == png(plots.ladder(table))
+    with pytest.raises(ValueError, match="no trace 'other' in the results; they hold digits"):
+        plots.ladder(table, trace="other")
+    with pytest.raises(ValueError, match="the results hold no two rungs of the ladder"):
+        plots.ladder(results)
+    for wrong in (5, {}, "out/", None):
+        with pytest.raises(TypeError, match="results is of type .*; give a Results"):
+            plots.ladder(wrong)
+    with pytest.raises(ValueError, match="the table has no column trace"):
+        plots.ladder(pd.DataFrame({"x": [1]}))
+
+
+@pytest.mark.parametrize("plot", WITH_SCHEME)
 def test_what_is_no_results_is_one_sentence(results, plot):
     for wrong, word in ((5, "int"), ({}, "dict"), ("out/", "str"), (None, "NoneType")):
         with pytest.raises(TypeError, match=f"results is of type {word}; give a Results"):

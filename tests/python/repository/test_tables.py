@@ -48,7 +48,7 @@ def test_the_answer_of_the_readme_is_what_its_command_writes(tables, replayed):
     assert between(tables, "README.md", "answer") == rows, "run make tables"
     assert between(tables, "README.md", "ladder") == tables.found(replayed), "run make tables"
     specs = [re.findall(r"^\| `([^`]+)`", row)[0] for row in rows[2:]]
-    assert specs[:3] == ["none:fp32", "none:fp16", "none:bf16"] and specs[-1] == "aps:e3m4" and len(specs) == 19
+    assert specs[:3] == ["none:fp32", "none:fp16", "none:bf16"] and specs[-1] == "stochastic:e3m4" and len(specs) == 21
 
 
 def test_what_the_readme_says_of_its_table(tables, replayed):
