@@ -1,4 +1,4 @@
-"""HDF5 files, through h5py. Links to other files are not followed."""
+"""HDF5 files, through h5py. Links to other files are not followed, datasets that lie in other files are refused."""
 
 from __future__ import annotations
 
@@ -49,6 +49,8 @@ class Hdf5Reader(Reader):
             inner = group[name]
             if isinstance(inner, h5py.Group):
                 ordered &= self._walk(h5py, inner, f"{path}{name}/", entries, notes)
+            elif isinstance(inner, h5py.Dataset) and (inner.external or inner.is_virtual):
+                raise ValueError(f"its dataset {path + name!r} is stored in other files, which are not read; write the values into the file itself")
             elif isinstance(inner, h5py.Dataset) and inner.shape is not None:
                 entries.append(Entry(path + name, word_of(inner.dtype), inner.shape))
         return ordered

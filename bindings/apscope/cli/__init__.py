@@ -108,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             warnings.showwarning = _tell_warning  # type: ignore[assignment]  # of its arguments, the first
             return args.run(args)
     except (ValueError, TypeError) as error:
-        print(f"apscope: {_one_line(str(error))}", file=sys.stderr)
+        _tell(str(error))
         return 2
     except BrokenPipeError:
         # The reader went away (apscope formats | head); there is nobody left to tell.
@@ -116,15 +116,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except OSError as error:
         name = f" {error.filename}" if error.filename and str(error.filename) not in str(error.strerror or "") else ""
-        print(f"apscope: {_one_line(error.strerror or str(error))}{name and ':' + name}", file=sys.stderr)
+        _tell(f"{error.strerror or error}{name and ':' + name}")
         return 2
     except KeyboardInterrupt:
-        print("apscope: interrupted", file=sys.stderr)
+        _tell("interrupted")
         return 130
 
 
 def _tell_warning(message: Warning | str, *_: Any) -> None:
-    print(f"apscope: warning: {_one_line(str(message))}", file=sys.stderr)
+    _tell(f"warning: {message}")
+
+
+def _tell(text: str) -> None:
+    """One line on standard error, where there is one: without, print() would take standard output."""
+    if sys.stderr is not None:
+        print(f"apscope: {_one_line(text)}", file=sys.stderr)
 
 
 def _one_line(text: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 
 from .._proof.bench import bench
+from ._table import on_terminal
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
@@ -23,7 +23,7 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     from tqdm import tqdm
 
-    with tqdm(desc="bench", unit="visit", leave=False, disable=not sys.stderr.isatty()) as bar:
+    with tqdm(desc="bench", unit="visit", leave=False, disable=not on_terminal()) as bar:
 
         def progress(done: int, total: int) -> None:
             bar.total = total

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 
 from .._dumps.conversion import convert
 from .._dumps.names import BARE_PATTERN, DEFAULT_PATTERNS
+from ._table import on_terminal, say
 
 _DESCRIPTION = """\
 Converts a dump of gradients into a trace: files of torch.save, npz, npy, safetensors (alone or in shards), HDF5, zarr, and torch
@@ -122,12 +122,12 @@ def run(args: argparse.Namespace) -> int:
         trust_pickle=args.trust_pickle,
         python=args.python,
         dry_run=args.dry_run,
-        progress=sys.stderr.isatty(),
-        tell=lambda line: print(line, flush=True),
+        progress=on_terminal(),
+        tell=say,
     )
     if result.trace is not None:
         size = sum(size for _, size, _ in result.trace.files())
-        print(f"{args.destination}: {size:,} bytes; apscope info, replay and report read it")
+        say(f"{args.destination}: {size:,} bytes; apscope info, replay and report read it")
     return 0
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 
 import pandas as pd
 
 from .._results.folders import check_readable
 from .._results.ladder import FORMATS, RULES, RUNGS, ladder
 from .._results.results import Results
-from ._table import print_csv, print_table, warn
+from ._table import on_terminal, print_csv, print_table, warn
 
 _EXAMPLE = "example: apscope ladder notebooks/data/digits --formats e4m3,e3m4"
 
@@ -54,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         specs = list(dict.fromkeys(ladder_schemes(FORMATS if formats is None else formats, args.rule).values()))
         replayed = replay(
             args.source, specs, topology=args.topology or "ring", steps=args.steps, workers=args.workers, threads=args.threads,
-            progress=sys.stderr.isatty(),
+            progress=on_terminal(),
         )  # fmt: skip
         warn(replayed)
         table = ladder(replayed, formats, **options)

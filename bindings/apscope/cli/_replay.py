@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import sys
 from typing import Any
 
 from .._replay.replay import DEFAULT_TOPOLOGIES, replay
 from .._results.folders import check_results_folder
 from .._results.results import Results
+from ._table import on_terminal
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
@@ -83,6 +83,6 @@ def _replay(args: argparse.Namespace, client: Any) -> Results:
         draws=args.draws,
         check=not args.no_check,
         device=args.device,
-        progress=sys.stderr.isatty(),
+        progress=on_terminal(),
         client=client,
     )

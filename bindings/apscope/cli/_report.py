@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from .._replay.replay import replay
 from .._report import check_destination, report
 from .._results.folders import check_readable, what_is
 from .._results.results import Results
 from .._traces.opening import is_url, open_trace
-from ._table import warn
+from ._table import on_terminal, warn
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
@@ -44,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     if source is None or (source / "manifest.json").is_file():
         if against is not None:
             _check_common(args.source, against)
-        results = replay(args.source, memory=args.memory, progress=sys.stderr.isatty())
+        results = replay(args.source, memory=args.memory, progress=on_terminal())
     elif (source / "provenance.json").is_file():
         results = Results.open(source)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import sys
 from collections.abc import Collection, Sequence
@@ -14,6 +15,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .._results.results import Results
+
+
+def on_terminal() -> bool:
+    """Whether somebody sees standard error, which may be closed."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def say(line: str) -> None:
+    """A line on standard output for whoever still reads it: work that writes files goes on without."""
+    try:
+        print(line, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: Collection[str] = (), fit: bool = False) -> None:
@@ -80,5 +94,5 @@ def print_csv(table: pd.DataFrame) -> None:
 def warn(results: Results, of: Sequence[str] = ("incomplete", "not_finite", "all_zero")) -> None:
     """Say on standard error what must be known of these results before their numbers are read."""
     for sentence in (getattr(results, name) for name in of):
-        if sentence:
+        if sentence and sys.stderr is not None:
             print(f"apscope: {sentence}", file=sys.stderr)

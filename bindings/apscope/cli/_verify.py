@@ -12,6 +12,7 @@ from pathlib import Path
 from .._formats.formats import named_formats
 from .._proof.certificate import write_certificate
 from .._proof.verify import OPERATIONS, ROUNDINGS, WITHOUT_ORACLE, Verification, has_oracle, verify
+from ._table import on_terminal
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -81,7 +82,7 @@ class _Bar:
     """One progress line on a terminal's standard error; nothing elsewhere."""
 
     def __init__(self) -> None:
-        self._shown = sys.stderr.isatty()
+        self._shown = on_terminal()
 
     def report(self, name: str) -> Callable[[str, int, int], None]:
         def show(words: str, done: int, total: int) -> None:

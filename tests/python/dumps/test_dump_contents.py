@@ -225,3 +225,23 @@ def test_one_array_a_file_in_numbered_folders_gets_a_pattern_that_works(tmp_path
     pattern = str(error.value).split("--pattern '")[1].split("'")[0]
     trace = convert(tmp_path / "dump", tmp_path / "run", reduction="mean", pattern=pattern).trace
     assert (trace.steps, trace.workers, trace.tensors) == ((0, 1), 3, ("conv", "fc"))
+
+
+@pytest.mark.parametrize("kind", ["external", "virtual"])
+def test_a_dataset_that_lies_in_another_file_is_refused(tmp_path, kind):
+    """Else a dump of a stranger's could bring any file of the reader's into a trace."""
+    h5py = pytest.importorskip("h5py")
+    secret = tmp_path / "secret"
+    secret.write_bytes(bytes(range(64)))
+    with h5py.File(tmp_path / "dump.h5", "w") as file:
+        if kind == "external":
+            file.create_dataset("step_0/worker_0/w", (16,), "f4", external=[(str(secret), 0, 64)])
+        else:
+            with h5py.File(tmp_path / "other.h5", "w") as other:
+                other["x"] = np.ones(16, np.float32)
+            layout = h5py.VirtualLayout((16,), "f4")
+            layout[:] = h5py.VirtualSource(str(tmp_path / "other.h5"), "x", (16,))
+            file.create_virtual_dataset("step_0/worker_0/w", layout)
+    with pytest.raises(ValueError, match="its dataset 'step_0/worker_0/w' is stored in other files, which are not read"):
+        convert(tmp_path / "dump.h5", tmp_path / "trace", reduction="mean")
+    assert not (tmp_path / "trace").exists()
