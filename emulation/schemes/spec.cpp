@@ -105,6 +105,19 @@ SpecParts take_apart(std::string_view spec) {
     return parts;
 }
 
+// Specs nest by parentheses, and what reads them calls itself for each.
+constexpr std::size_t most_nested = 64;
+
+void check_depth(std::string_view spec) {
+    std::size_t depth = 0;
+    for (const char c : spec) {
+        if (c == '(' && ++depth > most_nested) {
+            refuse("scheme '" + std::string(spec.substr(0, 40)) + "...' nests more than " + std::to_string(most_nested) + " schemes; nest fewer");
+        }
+        if (c == ')' && depth > 0) --depth;
+    }
+}
+
 const SchemeDefinition& definition_of(std::string_view name) {
     const std::span<const SchemeDefinition> definitions = scheme_definitions();
     const auto found = std::find_if(definitions.begin(), definitions.end(), [&](const auto& d) { return d.name == name; });
@@ -165,6 +178,7 @@ std::string canonical_spec(const SchemeDefinition& definition, const SchemeArgum
 
 Scheme parse_scheme(std::string_view spec, const MadeSchemes* made) {
     if (const auto known = made != nullptr ? made->find(spec) : nullptr) return *known;
+    check_depth(spec);
     const SpecParts parts = take_apart(spec);
     const std::string name(parts.name);
     const SchemeDefinition& definition = definition_of(name);
