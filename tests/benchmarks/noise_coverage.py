@@ -11,7 +11,7 @@ import argparse
 import numpy as np
 import pandas as pd
 
-from apscope._results.noise import pooled_interval, typical_interval
+from apscope._results.noise import by_steps, pooled_interval, typical_interval
 
 BLOCK, BLOCKS = 32, 20
 
@@ -79,7 +79,7 @@ def coverage(kind: str, steps: int, workers: int, trials: int, seed: int = 0) ->
         low, high = np.log2(typical_interval(table)) + plain
         held[0] += low <= truth <= high
         ratios = pd.Series(error.sum(axis=1) / n.sum(axis=1), range(steps))
-        low, high = pooled_interval(table, ratios)
+        low, high = pooled_interval(by_steps(table), ratios)
         held[1] += low <= (error.sum(axis=1) / true.sum(axis=1)).mean() <= high
     return tuple(held / trials)
 

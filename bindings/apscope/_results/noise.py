@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from .._arrays.float_environment import guarded
 from .intervals import bias_of_log_variance, student_t
 from .pooling import groups, quotient
 
-__all__ = ["facts", "noise_of", "pooled_interval", "typical_interval"]
+__all__ = ["BySteps", "by_steps", "facts", "noise_of", "pooled_interval", "typical_interval"]
 
 
 def noise_of(results: Any) -> pd.DataFrame | None:
@@ -21,12 +21,20 @@ def noise_of(results: Any) -> pd.DataFrame | None:
     return None if isinstance(results, pd.DataFrame) else results.noise
 
 
-def _by_step(noise: pd.DataFrame, column: str) -> tuple[np.ndarray, np.ndarray]:
-    """Of one trace, all its layers added up: a value a step with all workers, and one a step and worker without it."""
+class BySteps(NamedTuple):
+    """A column of one trace's table of noise, all layers added up."""
+
+    steps: np.ndarray  # ascending
+    whole: np.ndarray  # a value a step, with all workers
+    left: np.ndarray  # (steps, workers): without each
+
+
+def by_steps(noise: pd.DataFrame, column: str = "sum_noise") -> BySteps:
+    """The sums of a column over the layers."""
     whole = noise[noise["without"].isna()]
     of_step = whole.groupby("step", sort=True)[column].sum()
     left = noise[noise["without"].notna()].pivot_table(index="step", columns="without", values=column, aggfunc="sum")
-    return of_step.to_numpy(), left.reindex(of_step.index).to_numpy() if len(left) else np.empty((len(of_step), 0))
+    return BySteps(of_step.index.to_numpy(), of_step.to_numpy(), left.reindex(of_step.index).to_numpy() if len(left) else np.empty((len(of_step), 0)))
 
 
 def _jackknife(values: np.ndarray) -> tuple[np.ndarray, float, float]:
@@ -59,7 +67,7 @@ def typical_interval(noise: pd.DataFrame | None) -> tuple[float, float]:
         return math.nan, math.nan
     whole = noise[noise["without"].isna()]
     blocks, known = whole["noise_blocks"].sum(), (whole["noise_blocks"] - whole["lone_blocks"]).sum()
-    _, logs = _by_step(noise, "sum_log2_ratio")
+    logs = by_steps(noise, "sum_log2_ratio").left
     if known == 0 or logs.shape[1] < 3 or np.isnan(logs).any():
         return math.nan, math.nan
     means, error, freedom = _jackknife(logs / blocks)
@@ -69,13 +77,13 @@ def typical_interval(noise: pd.DataFrame | None) -> tuple[float, float]:
     return 2.0 ** (bias - half), 2.0 ** (bias + half)
 
 
-def pooled_interval(noise: pd.DataFrame | None, ratios: pd.Series) -> tuple[float, float]:
+def pooled_interval(noise: BySteps | None, ratios: pd.Series) -> tuple[float, float]:
     """The interval of 95 % of a ``pooled_error_over_noise``, the mean over the steps of `ratios`, by step: jackknife over the workers.
 
     Parameters
     ----------
-    noise : DataFrame or None
-        Rows of `Results.noise` of one trace.
+    noise : BySteps or None
+        `by_steps` of one trace.
     ratios : Series
         Of the squared error over the noise, by step.
 
@@ -84,9 +92,10 @@ def pooled_interval(noise: pd.DataFrame | None, ratios: pd.Series) -> tuple[floa
     tuple of two floats
         NaN for fewer than three workers, or without noise.
     """
-    if noise is None or not len(noise) or not np.isfinite(ratios).all():
+    if noise is None or not len(noise.steps) or not np.isfinite(ratios).all():
         return math.nan, math.nan
-    whole, left = _by_step(noise[noise["step"].isin(ratios.index)], "sum_noise")
+    these = np.isin(noise.steps, ratios.index)
+    whole, left = noise.whole[these], noise.left[these]
     workers = left.shape[1]
     if workers < 3 or len(whole) != len(ratios) or not (left > 0).all():
         return math.nan, math.nan

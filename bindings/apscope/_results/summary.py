@@ -15,7 +15,7 @@ import pandas as pd
 from .._arrays.float_environment import guarded
 from .._schemes.scheme import as_scheme
 from ..cost import Network, step_time
-from .noise import noise_of, pooled_interval, typical_interval
+from .noise import by_steps, noise_of, pooled_interval, typical_interval
 from .pooling import (
     coded,
     compared_rows,
@@ -110,7 +110,7 @@ def summary(results: Any, *, network: Network | None = None, elements: float | N
     pooled_steps, noisy = pooled_over_noise(of_step)
     out["pooled_error_over_noise"] = _mean(pooled_steps, noisy, owner, count) * batch_factor
     of_ratio = pd.Series(pooled_steps[noisy], numbers(rows, "step")[step_first][noisy])
-    _add_intervals(out, noise_of(results), [of_ratio[owner[noisy] == i] for i in range(count)], batch_factor)
+    _add_intervals(out, noise_of(results), dict(iter(of_ratio.groupby(owner[noisy]))), batch_factor)
     out["step_nmse"] = _mean(*step_losses(of_step), owner, count)
     out["layer_cosine"] = _mean(*cosines(rows, lost), group, count)
     value, there = step_losses(lost)
@@ -144,11 +144,12 @@ def summary(results: Any, *, network: Network | None = None, elements: float | N
     return out.iloc[order].reset_index(drop=True)[list(COLUMNS)]
 
 
-def _add_intervals(out: pd.DataFrame, noise: pd.DataFrame | None, ratios: list[pd.Series], batch_factor: float) -> None:
-    """The ends of the intervals; `ratios`: of every row of `out` the squared error over the noise, by step."""
+def _add_intervals(out: pd.DataFrame, noise: pd.DataFrame | None, ratios: dict[int, pd.Series], batch_factor: float) -> None:
+    """The ends of the intervals; `ratios`: by place in `out` the squared error over the noise, by step."""
     of_trace = {} if noise is None else dict(list(noise.groupby("trace", sort=False)))
     typical = {trace: typical_interval(of_trace.get(trace)) for trace in out["trace"].unique()}
-    pooled = [pooled_interval(of_trace.get(trace), ratio) for trace, ratio in zip(out["trace"], ratios)]
+    sums, none = {trace: by_steps(rows) for trace, rows in of_trace.items()}, pd.Series(dtype=float)
+    pooled = [pooled_interval(sums.get(trace), ratios.get(i, none)) for i, trace in enumerate(out["trace"])]
     for end, name in enumerate(("low", "high")):
         out[f"error_over_noise_{name}"] = out["error_over_noise"] * [typical[trace][end] for trace in out["trace"]]
         out[f"pooled_error_over_noise_{name}"] = np.array([ends[end] for ends in pooled]) * batch_factor
