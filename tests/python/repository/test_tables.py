@@ -44,7 +44,7 @@ def replayed():
 
 
 def test_the_answer_of_the_readme_is_what_its_command_writes(tables, replayed):
-    rows = tables.markdown(tables.chosen(replayed))
+    rows = tables.markdown(tables.chosen(replayed), tables.SAID)
     assert between(tables, "README.md", "answer") == rows, "run make tables"
     assert between(tables, "README.md", "ladder") == tables.found(replayed), "run make tables"
     specs = [re.findall(r"^\| `([^`]+)`", row)[0] for row in rows[2:]]
