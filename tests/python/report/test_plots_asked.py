@@ -87,7 +87,9 @@ def test_the_ladder_draws_a_line_a_format_and_the_noise(request, results):
         errors = table[(table["format"] == name) & table["rung"].isin(["constant", "step", "layer", "1024", "32"])]["error_over_noise"]
         assert tuple(np.round(np.log10(errors.to_numpy()), 6)) in lines
     assert (
-        {1.0, 0.1} <= {line.get_ydata()[0] for line in ax.lines} and "the noise of the batch" in texts(ax) and ax.get_ylabel() == "error over noise"
+        {1.0, 0.1} <= {line.get_ydata()[0] for line in ax.lines if len(line.get_ydata())}
+        and "the noise of the batch" in texts(ax)
+        and ax.get_ylabel() == "error over noise"
     )
     assert png(plots.ladder(table, trace="digits")) == png(plots.ladder(table))
     with pytest.raises(ValueError, match="no trace 'other' in the results; they hold digits"):
