@@ -11,12 +11,12 @@ bool is_stochastic(const FloatGrid& grid) { return is_stochastic(grid.projection
 
 Reduction Reduction::gathered() { return {Collective::all_gather, false, make_format(8, 23), {}}; }
 
-Decision power_of_two(int exponent) { return {std::ldexp(1.0, exponent), exponent, false}; }
+Decision power_of_two(int exponent) { return {std::ldexp(1.0, exponent), exponent, false, {}}; }
 
 Decision scale_of(double scale) {
     int exponent = 0;
-    if (std::frexp(scale, &exponent) == 0.5) return {scale, exponent - 1, false};
-    return {scale, std::nullopt, false};
+    if (std::frexp(scale, &exponent) == 0.5) return {scale, exponent - 1, false, {}};
+    return {scale, std::nullopt, false, {}};
 }
 
 std::optional<int> common_exponent(std::span<const double> scales) {
