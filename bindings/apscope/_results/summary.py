@@ -66,7 +66,7 @@ def summary(results: Any, *, network: Network | None = None, elements: float | N
     DataFrame
         `COLUMNS`; sorted by trace, then what can be run before ``exact``, then schemes without overflow first, then
         by ``error_over_noise``, then by ``step_nmse``. Topologies as replayed, a reduction of the scheme's own, or "" (the wire) for traces without
-        reduced rows; last ``exact``, which nobody can run: no sum is rounded, what the wire alone loses.
+        reduced rows; last ``exact``, an ideal that no system runs: no sum is rounded, what the wire alone loses.
 
         - ``error_over_noise``: the typical block's squared error over the noise of the batch: the geometric mean over
           blocks of 32 elements, layers and steps. ``inf`` with overflow, NaN where the noise is not known.

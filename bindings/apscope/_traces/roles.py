@@ -24,7 +24,7 @@ _BY_NAME = (
 
 
 class Guess(str):
-    """A role that nobody said."""
+    """A role that was not given."""
 
     __slots__ = ()
 

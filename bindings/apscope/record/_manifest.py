@@ -130,7 +130,7 @@ class Manifest:
 
 
 def _guessed(roles: Mapping[str, str], shown: int = 6) -> dict[str, str]:
-    """What the metadata say of roles that nobody said."""
+    """What the metadata say of roles that were not given."""
     names = [name for name, role in roles.items() if isinstance(role, Guess)]
     if not names:
         return {}

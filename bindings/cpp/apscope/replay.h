@@ -90,7 +90,7 @@ public:
     std::vector<std::string> schemes() const;      ///< canonical specs, in the order of the request
     std::vector<std::string> topologies() const;
 
-    /// Which scheme lost least: one row a scheme and topology, ranked: `exact`, which nobody can run, last; those without
+    /// Which scheme lost least: one row a scheme and topology, ranked: `exact`, an ideal, last; those without
     /// overflow first; then by `error_over_noise`, then by `step_nmse`.
     std::vector<SummaryRow> summary() const;
 

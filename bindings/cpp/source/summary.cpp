@@ -217,7 +217,7 @@ std::vector<SummaryRow> summarize(const Results::Data& data) {
         summary[i].nonfinite = static_cast<std::int64_t>(odd_steps.size());
     }
     std::ranges::stable_sort(summary, [](const SummaryRow& a, const SummaryRow& b) {
-        if ((a.topology == "exact") != (b.topology == "exact")) return b.topology == "exact";  // which nobody can run
+        if ((a.topology == "exact") != (b.topology == "exact")) return b.topology == "exact";  // an ideal that no system runs
         if ((a.overflowed > 0) != (b.overflowed > 0)) return b.overflowed > 0;
         const auto before = [](double x, double y) { return x < y || (!std::isnan(x) && std::isnan(y)); };
         if (before(a.error_over_noise, b.error_over_noise)) return true;
