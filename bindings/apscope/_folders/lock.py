@@ -30,8 +30,8 @@ class Lock:
         self.path, self.doing = path, doing
         self._lock = FileLock(path, thread_local=False)
 
-    def take(self, what: str) -> None:
-        """Takes the lock.
+    def take(self, what: str, patience: float = 0) -> None:
+        """Takes the lock, and waits for it so many seconds.
 
         Raises
         ------
@@ -43,7 +43,7 @@ class Lock:
         from filelock import Timeout
 
         try:
-            self._lock.acquire(timeout=0)
+            self._lock.acquire(timeout=patience)
         except Timeout:
             raise ValueError(f"{_holder(self.path)} {what}; wait for it, or give another place") from None
         try:

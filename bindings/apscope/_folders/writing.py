@@ -28,7 +28,7 @@ from pathlib import Path
 from .durable import sync, sync_folder
 from .lock import Lock, who
 
-__all__ = ["Writing", "left_behind", "write_file"]
+__all__ = ["Writing", "halves", "is_hidden", "left_behind", "write_file"]
 
 MARK = "apscope.json"
 _LONGEST = 100  # bytes of a name that its hidden names keep: file systems end at 255
@@ -47,11 +47,10 @@ class Writing:
         What is written.
     doing : str
         What writes it, for those who come second.
-
-    Attributes
-    ----------
-    into : bool
-        Whether the destination is a folder that is there: files are moved into it, one by one.
+    into : bool, optional
+        Whether files are moved into the destination, one by one; by default where it is a folder that is there.
+    patience : float
+        Seconds to wait for another process that writes it.
 
     Raises
     ------
@@ -61,13 +60,13 @@ class Writing:
         Nothing can be written there, named by the destination.
     """
 
-    def __init__(self, destination: str | os.PathLike[str], doing: str) -> None:
+    def __init__(self, destination: str | os.PathLike[str], doing: str, into: bool | None = None, patience: float = 0) -> None:
         self.destination = Path(destination)
         absolute = Path(os.path.abspath(destination))
-        self.into = absolute.is_dir()
+        self.into = absolute.is_dir() if into is None else into
         self.place = absolute if self.into else absolute.parent
         self._name = absolute.name
-        self._doing = doing
+        self._doing, self._patience = doing, patience
         self._fresh: Path | None = None
 
     def __enter__(self) -> Writing:
@@ -76,7 +75,7 @@ class Writing:
             self.place.mkdir(parents=True, exist_ok=True)
             self._lock = Lock(self.place / f"{_stem(self._name)}lock", self._doing)
             try:
-                self._lock.take(os.fspath(self.destination))
+                self._lock.take(os.fspath(self.destination), self._patience)
             except BaseException:
                 self._remove_made()
                 raise
@@ -200,6 +199,19 @@ def left_behind(place: Path, name: str) -> list[Path]:
     return sorted(found, key=lambda path: path.lstat().st_mtime_ns)
 
 
+def halves(folder: Path, mark: str) -> Path | None:
+    """What a write that was interrupted left in a folder that has no file `mark`, which such a write puts there last."""
+    if os.path.lexists(folder / mark):
+        return None
+    absolute = Path(os.path.abspath(folder))
+    return next(iter(left_behind(absolute, absolute.name)), None)
+
+
+def is_hidden(path: Path) -> bool:
+    """Whether it is by its name a lock, or a folder that is being written, of the folder that it lies in."""
+    return path.name.startswith(_stem(Path(os.path.abspath(path.parent)).name))
+
+
 def _is_ours(path: Path, name: str) -> bool:
     try:
         about = path.lstat()
@@ -214,8 +226,8 @@ def _is_ours(path: Path, name: str) -> bool:
 
 
 def write_file(path: str | os.PathLike[str], text: str, doing: str) -> None:
-    """Writes a text to a file in one step: it is what it was, or all of it."""
-    with Writing(path, doing) as writing:
+    """Writes a text to a file in one step: it is what it was, or all of it. Who writes it at the moment is waited for."""
+    with Writing(path, doing, into=False, patience=10) as writing:
         writing.clear()
         (writing.new / Path(path).name).write_text(text, encoding="utf-8")
         writing.put_file()

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from .._folders.writing import Writing, left_behind
+from .._folders.writing import Writing, halves
 from .._text import clip, count_of
 
 __all__ = ["FILES", "MARK", "TABLES", "check_readable", "check_results_folder", "what_is", "writing_results"]
@@ -112,7 +112,7 @@ def check_results_folder(folder: str | os.PathLike[str], force: bool = False) ->
             raise ValueError(f"{folder / name} is a folder; a file of the results belongs there")
     there = [name for name in FILES if os.path.lexists(folder / name)]
     if there and not force:
-        if MARK not in there and left_behind(folder.absolute(), folder.absolute().name):
+        if halves(folder, MARK):
             return folder  # the halves of a write that a kill ended
         if not (ours := _provenance(folder)):
             raise ValueError(f"{folder / there[0]} is there already and is not of a replay; give another folder, or --force to replace it")

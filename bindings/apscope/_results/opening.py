@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._folders.writing import left_behind
+from .._folders.writing import halves
 from .._text import clip
 from .columns import TEXT_COLUMNS
 from .folders import FILES, MARK, TABLES, what_is
@@ -43,8 +43,8 @@ def opened(folder: Path) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
     ValueError
         A file is missing, is not what provenance.json says, or does not hold what it should; the sentence names it.
     """
-    if halves := left_behind(folder.absolute(), folder.absolute().name) if not (folder / MARK).exists() else []:
-        raise ValueError(f"{folder} holds the halves of a write that was interrupted ({halves[0].name}); run the command again")
+    if left := halves(folder, MARK):
+        raise ValueError(f"{folder} holds the halves of a write that was interrupted ({left.name}); run the command again")
     for name in FILES:
         if not (folder / name).is_file():
             raise ValueError(f"{folder} is no RESULTS folder: {what_is(folder, name)}")
