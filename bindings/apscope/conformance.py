@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -193,6 +193,26 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
     if not isinstance(manifest, dict) or manifest.get("kind") != KIND or manifest.get("version") != VERSION:
         raise ValueError(f"{path} is no manifest of a conformance pack of version {VERSION}")
     return manifest
+
+
+def is_pack(directory: Path) -> bool:
+    """Whether the manifest.json of a folder says that it is of a pack, whatever else it says."""
+    try:
+        manifest = json.loads((directory / "manifest.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(manifest, dict) and manifest.get("kind") == KIND
+
+
+def pack_problems(directory: Path) -> Iterator[str]:
+    """A sentence for every file of a pack that is missing or is not what its manifest says."""
+    manifest = read_manifest(directory)
+    for entry in manifest["formats"].values():
+        for about in (entry["inputs"], entry["table"], *entry["results"].values()):
+            try:
+                _read(directory, about)
+            except (ValueError, OSError) as error:
+                yield str(error)
 
 
 def _read(directory: Path, entry: dict[str, str]) -> np.ndarray:
