@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import socket
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,7 @@ class Lock:
 
 def who(doing: str) -> dict[str, Any]:
     """This process, as others find it."""
-    return {"doing": doing, "process": os.getpid(), "host": socket.gethostname(), "since": datetime.now(timezone.utc).isoformat(timespec="seconds")}
+    return {"doing": doing, "process": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat(timespec="seconds")}
 
 
 def _holder(path: Path) -> str:

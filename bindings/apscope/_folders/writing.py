@@ -179,8 +179,13 @@ class Writing:
 
     def _concerns(self, error: OSError) -> bool:
         """Whether an error is of what is written here, not of what was read for it."""
-        under = isinstance(error.filename, str) and self._name in error.filename and "apscope-" in error.filename
-        return under or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+        hidden = os.fspath(self.place / _stem(self._name))
+        return (isinstance(error.filename, str) and error.filename.startswith(hidden)) or error.errno in (
+            errno.ENOSPC,
+            errno.EDQUOT,
+            errno.EFBIG,
+            errno.EROFS,
+        )
 
     def _remove_made(self) -> None:
         """Of the folders above the destination those that were made and hold nothing; the innermost first."""
@@ -228,9 +233,9 @@ def _is_ours(path: Path, name: str) -> bool:
 def write_file(path: str | os.PathLike[str], text: str, doing: str) -> None:
     """Writes a text to a file in one step: it is what it was, or all of it. Who writes it at the moment is waited for."""
     with Writing(path, doing, into=False, patience=10) as writing:
-        writing.clear()
         (writing.new / Path(path).name).write_text(text, encoding="utf-8")
         writing.put_file()
+        writing.clear()
 
 
 def _stem(name: str) -> str:

@@ -267,8 +267,8 @@ class Results:
             files = {name: digest_of(writing.new / name) | {"rows": table.num_rows} for name, table in tables.items()}
             about = json.dumps(self.provenance | {"files": files}, indent=1, allow_nan=False)
             (writing.new / MARK).write_text(about + "\n", encoding="utf-8")
-        writing.clear()
         writing.put_files(FILES, mark=MARK) if writing.into else writing.put_folder()
+        writing.clear()
 
     @staticmethod
     def open(folder: str | os.PathLike[str]) -> Results:

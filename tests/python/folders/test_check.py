@@ -152,7 +152,11 @@ def test_hostile_provenance_is_a_sentence(results, capsys, text, sentence):
     (results / "provenance.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(ValueError, match=f"^{results / 'provenance.json'} {sentence}"):
         apscope.Results.open(results)
-    for verb in (["summary", str(results)], ["report", str(results), "-o", str(results / "page.html")], ["merge", str(results), "-o", str(results / "m")]):
+    for verb in (
+        ["summary", str(results)],
+        ["report", str(results), "-o", str(results / "page.html")],
+        ["merge", str(results), "-o", str(results / "m")],
+    ):
         assert main(verb) == 2
         assert len(capsys.readouterr().err.splitlines()) == 1
 
