@@ -13,6 +13,7 @@ from typing import Any
 
 from .. import _core
 from .._core import FloatFormat
+from .._folders.one_file import put_text
 from .verify import Verification
 
 __all__ = ["certificate", "write_certificate"]
@@ -71,8 +72,5 @@ def _mpfr_version() -> str | None:
 
 
 def write_certificate(path: str | Path, results: Sequence[Verification], command: Sequence[str] = ()) -> None:
-    """Write `certificate` to a file, beside its place first: nothing half-written is left."""
-    path = Path(path)
-    beside = path.with_name(path.name + ".part")
-    beside.write_text(json.dumps(certificate(results, command), indent=1) + "\n")
-    beside.replace(path)
+    """Write `certificate` to a file, whole or not at all."""
+    put_text(Path(path), json.dumps(certificate(results, command), indent=1) + "\n")
