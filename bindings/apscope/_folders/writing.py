@@ -33,7 +33,7 @@ __all__ = ["Writing", "halves", "is_hidden", "left_behind", "write_file"]
 MARK = "apscope.json"
 
 
-class _NotWritten(OSError):
+class _NotWrittenError(OSError):
     """An error of the system that names the destination already."""
 
 
@@ -171,10 +171,10 @@ class Writing:
         """Errors of the system name the destination, not what is hidden beside it."""
         try:
             yield
-        except _NotWritten:
+        except _NotWrittenError:
             raise
         except OSError as error:
-            raise _NotWritten(error.errno, f"{self.destination} cannot be written: {error.strerror or error}") from None
+            raise _NotWrittenError(error.errno, f"{self.destination} cannot be written: {error.strerror or error}") from None
 
     def _concerns(self, error: OSError) -> bool:
         """Whether an error is of what is written here, not of what was read for it."""
