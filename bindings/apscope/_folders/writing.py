@@ -178,7 +178,7 @@ class Writing:
 
     def _concerns(self, error: OSError) -> bool:
         """Whether an error is of what is written here, not of what was read for it."""
-        hidden = os.fspath(self.place / _stem(self._name))
+        hidden = os.fspath(self.place / stem(self._name))
         return (isinstance(error.filename, str) and error.filename.startswith(hidden)) or error.errno in (
             errno.ENOSPC,
             errno.EDQUOT,
@@ -213,7 +213,7 @@ def halves(folder: Path, mark: str) -> Path | None:
 
 def is_hidden(path: Path) -> bool:
     """Whether it is by its name a lock, or a folder that is being written, of the folder that it lies in."""
-    return path.name.startswith(_stem(Path(os.path.abspath(path.parent)).name))
+    return path.name.startswith(stem(Path(os.path.abspath(path.parent)).name))
 
 
 def _is_ours(path: Path, name: str) -> bool:
