@@ -16,11 +16,12 @@ import numpy as np
 from .._traces.roles import Roles, either
 from ._arguments import Chosen, check_arguments, chooser
 from ._background import Background, Step, logger
-from ._mistakes import Mistake, Unattached
+from ._mistakes import Unattached
 from ._overhead import Overhead
 from ._pytree import Leaves
 from ._session import Session, StopRecording
 from ._shards import Part
+
 
 class Recorder:
     """Records every so many steps of a training run into a trace, and never harms the training.

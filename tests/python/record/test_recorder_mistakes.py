@@ -103,7 +103,9 @@ def test_an_optimizer_of_another_copy_of_the_model_is_told_at_its_second_step(tm
     for name in ("copy is trained", "copy has an optimizer"):
         model, copy = network(), network()
         optimizer = torch.optim.SGD(copy.parameters(), lr=0.1)
-        sentence = "no optimizer holds a parameter of the attached model, and SGD steps with 6 others; attach the model that the optimizer was made of"
+        sentence = (
+            "no optimizer holds a parameter of the attached model, and SGD steps with 6 others; attach the model that the optimizer was made of"
+        )
         with pytest.raises(ValueError, match=sentence), Recorder(tmp_path / name, every=1, quiet=True) as rec:
             rec.attach(model)
             step(model if name == "copy has an optimizer" else copy, optimizer, data[0])
@@ -130,7 +132,7 @@ def test_gradients_that_hooks_cannot_see_are_told_at_the_second_step(tmp_path, c
         optimizer.step()
         step(model, optimizer, data[0])
     assert open_trace(tmp_path / "run").steps == (0,)
-    with pytest.raises(ValueError, match=r"did not come through backward\(\); give them to record_pytree"):  # noqa: PT012, SIM117
+    with pytest.raises(ValueError, match=r"did not come through backward\(\); give them to record_pytree"):
         with Recorder(tmp_path / "a", every=1, quiet=True) as rec:
             rec.attach(model)
             for batch in data:
