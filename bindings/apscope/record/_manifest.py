@@ -205,16 +205,19 @@ _HALF = waiting(_FILES)
 
 
 def remove_uncommitted(path: Path, keep: Collection[int], whole: bool = True) -> None:
-    """Removes what killed processes left in a trace's folder, whose lock the caller holds: what they had half written
-    and, where `whole` says so, the files of steps other than those to keep. What is not a trace's file stays.
+    """Removes what killed processes left in a trace's folder, whose lock the caller holds.
+
+    That is what they had half written and, where `whole` says so, the files of steps other than those to keep. What is
+    not a trace's file stays.
     """
     remove_left(path, waiting(r"manifest\.json"))
+    kept = set(keep)
     for folder in path.glob("step_*"):
         number = re.fullmatch(r"step_(\d{8,})", folder.name)
         if number is None or folder.is_symlink():
             continue
         remove_left(folder, _HALF)
-        if int(number[1]) not in keep:
+        if int(number[1]) not in kept:
             if whole:
                 remove_left(folder, _WHOLE)
             with contextlib.suppress(OSError):  # where somebody else's files lie in it

@@ -12,7 +12,7 @@ from typing import Any
 __all__ = ["Mistake", "Unattached", "optimizers"]
 
 
-class Mistake(ValueError):
+class Mistake(ValueError):  # noqa: N818  # the caller's, who sees a ValueError
     """What the script does wrong, and what would be right. Raised until a step is recorded; it ends the recording afterwards."""
 
 
