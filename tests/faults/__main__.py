@@ -1,0 +1,63 @@
+"""``python -m tests.faults``: every command with a fault at every system call that it writes with; counts, and every failure. Exits with 1 after any."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
+from operator import add
+from pathlib import Path
+
+from .commands import COMMANDS, Command, make_inputs, warm_up
+from .library import Server, compiled
+from .trials import Bench, Tally, all_trials, thinned
+
+
+def main(words: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    parser.add_argument("--only", metavar="WORD", default="", help="commands whose name holds it")
+    parser.add_argument("--writes", type=int, default=1, metavar="N", help="one in N of the trials at writes of data; default: all")
+    parser.add_argument("--others", type=int, default=1, metavar="N", help="one in N of the other trials; default: all")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="trials at a time; default: %(default)s")
+    args = parser.parse_args(words)
+    chosen = [command for command in COMMANDS.values() if args.only in command.name]
+    if not chosen:
+        parser.error(f"--only '{args.only}' leaves no command; they are {', '.join(COMMANDS)}")
+    with tempfile.TemporaryDirectory(prefix="apscope-faults-") as name:
+        tallies = run(args, chosen, Path(name))
+    rows = [Tally.HEAD, *(tally.row() for tally in tallies)]
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    for row in rows:
+        print("  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))))
+    return 1 if any(tally.failures for tally in tallies) else 0
+
+
+def run(args: argparse.Namespace, chosen: list[Command], folder: Path) -> list[Tally]:
+    library, begun = compiled(folder), time.monotonic()
+    servers = [Server(library) for _ in range(args.jobs)]
+    inputs = make_inputs(servers[0], folder / "inputs")
+    tallies = []
+    with ThreadPoolExecutor(args.jobs) as pool:
+        list(pool.map(lambda i: warm_up(servers[i], inputs, folder / f"at{i}"), range(args.jobs)))
+
+        def share(command: Command, number: int) -> Tally:
+            bench = Bench(servers[number], command, inputs, folder / f"at{number}")
+            return bench.all(thinned(all_trials(bench.calls), args.writes, args.others)[number :: args.jobs])
+
+        for command in chosen:
+            tally = reduce(add, pool.map(share, [command] * args.jobs, range(args.jobs)))
+            for failure in tally.failures:
+                print(f"  {failure}")
+            print(f"{command.name}: {tally.trials} trials, {len(tally.failures)} failures, {time.monotonic() - begun:.0f} s", flush=True)
+            tallies.append(tally)
+    for server in servers:
+        server.close()
+    return tallies
+
+
+if __name__ == "__main__":
+    sys.exit(main())
