@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .library import Run, Server
+from .library import Server
 
 Job = dict[str, Any]
 
@@ -74,17 +74,11 @@ COMMANDS = {
 }
 
 
-def must(run: Run) -> Run:
-    if run.code or run.hangs:
-        raise RuntimeError(str(run))
-    return run
-
-
 def make_inputs(server: Server, folder: Path) -> Path:
     """Small inputs of every command."""
 
     def run(*words: str) -> None:
-        must(server.run({"words": [word.replace("INPUTS", str(folder)) for word in words], "under": str(folder)})[0])
+        server.warm_up({"words": [word.replace("INPUTS", str(folder)) for word in words], "under": str(folder)})
 
     folder.mkdir()
     (folder / "dump").mkdir()
@@ -100,7 +94,7 @@ def make_inputs(server: Server, folder: Path) -> Path:
         run(*replay("--shard", f"{shard}/2", out=f"shard{shard}"))
     run(*replay(seed=5, out="others"))
     run("report", "INPUTS/others", "-o", "report.html")
-    must(server.run({"script": "record", "arguments": ["recorded"], "under": str(folder)})[0])
+    server.warm_up({"script": "record", "arguments": ["recorded"], "under": str(folder)})
     return folder
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 HERE = Path(__file__).parent
 SECONDS = 60.0  # a run that takes longer hangs
+#: APSCOPE_FAULTS=all: every call and a hundred rounds; otherwise a few of each.
+ALL = os.environ.get("APSCOPE_FAULTS") == "all"
 
 
 def compiled(folder: Path) -> Path:
@@ -22,8 +24,9 @@ def compiled(folder: Path) -> Path:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Of every process here: one thread in libraries that start some."""
-    return {**os.environ, "ARROW_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **more}
+    """Of every process here: one thread in libraries that start some, and this package to be found."""
+    path = os.pathsep.join(filter(None, [str(HERE.parents[1]), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "ARROW_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": path, **more}
 
 
 @dataclass(frozen=True)
@@ -59,17 +62,24 @@ class Run:
         return f"{'hangs, ' if self.hangs else ''}exit status {self.code}: {self.err.strip()[-300:]!r}"
 
 
+def shell_words(job: dict[str, Any]) -> list[str]:
+    """A job as a user's shell runs it, in its directory and with `environment()`."""
+    if "words" in job:
+        return [sys.executable, "-m", "apscope", *job["words"]]
+    call = f"from tests.faults.scripts import SCRIPTS; raise SystemExit(SCRIPTS[{job['script']!r}](*{tuple(job['arguments'])!r}))"
+    return [sys.executable, "-c", call]
+
+
 class Server:
     """A process with all of apscope imported, whose children are the runs."""
 
     def __init__(self, library: Path) -> None:
-        path = os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
         self._process = subprocess.Popen(
             [sys.executable, "-c", "from tests.faults import server; server.main()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=environment(LD_PRELOAD=str(library), PYTHONPATH=path),
+            env=environment(LD_PRELOAD=str(library)),
         )
         self._known: set[str] = set()
 
@@ -98,11 +108,11 @@ class Server:
         return Run(**answer["runs"][0]), calls(answer["log"]) if "mode" in job else []
 
     def warm_up(self, job: dict[str, Any]) -> None:
-        """Imports what a job imports, once for all children."""
+        """Runs a job that succeeds, and imports what it imports, once for all children."""
         run, _ = self.run(job | {"modules": True})
-        modules = set(json.loads(run.out.splitlines()[-1])) if run.code == 0 else set()
-        if run.code:
+        if run.code or run.hangs:
             raise RuntimeError(f"{job}: {run}")
+        modules = set(json.loads(run.out.splitlines()[-1]))
         self._ask(modules=sorted(modules - self._known))
         self._known |= modules
 

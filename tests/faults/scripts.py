@@ -31,9 +31,6 @@ def write(folder: str, seed: int = 0) -> int:
     except (ValueError, OSError) as error:
         print(f"apscope: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("apscope: interrupted", file=sys.stderr)
-        return 130
     return 0
 
 
@@ -52,9 +49,6 @@ def record(folder: str, seed: int = 0, first_step: int = 0, resume: bool = True)
     except (ValueError, OSError) as error:
         print(f"apscope: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("apscope: interrupted", file=sys.stderr)
-        return 130
     return 0
 
 

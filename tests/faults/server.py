@@ -20,13 +20,24 @@ from typing import Any
 MODES = ("count", "kill", "kill_after", "kill_half", "no_space", "disk_full", "io_error", "interrupt")
 
 
+SENT = {signal.SIGINT, signal.SIGTERM}
+
+
 def work(job: dict[str, Any]) -> int:
     """A child's work: words for the command line, or a function of `scripts`."""
     if script := job.get("script"):
-        return importlib.import_module("tests.faults.scripts").SCRIPTS[script](*job.get("arguments", ()))
-    from apscope.cli import main
+        run = importlib.import_module("tests.faults.scripts").SCRIPTS[script]
+        try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SENT)
+            return run(*job.get("arguments", ()))
+        except KeyboardInterrupt:  # as a user's script may say it
+            print("apscope: interrupted", file=sys.stderr)
+            return 130
+    from apscope import cli
 
-    return main(job["words"])
+    release = cli.release  # the first that main() does; before it a process has a handler of its own
+    cli.release = lambda: (release(), signal.pthread_sigmask(signal.SIG_UNBLOCK, SENT))
+    return cli.main(job["words"])
 
 
 def child(job: dict[str, Any], faults: Any, gate: int) -> int:
@@ -53,6 +64,7 @@ def child(job: dict[str, Any], faults: Any, gate: int) -> int:
 
 def start(job: dict[str, Any], faults: Any, gate: tuple[int, int]) -> dict[str, Any]:
     out, err = os.memfd_create("out"), os.memfd_create("err")
+    signal.pthread_sigmask(signal.SIG_BLOCK, SENT)
     if (pid := os.fork()) == 0:
         code = 70
         try:
@@ -64,10 +76,14 @@ def start(job: dict[str, Any], faults: Any, gate: tuple[int, int]) -> dict[str, 
             code = child(job, faults, gate[0])
         finally:
             os._exit(code)
-    return {"pid": pid, "watch": os.pidfd_open(pid), "out": out, "err": err}
+    return {"pid": pid, "watch": os.pidfd_open(pid), "out": out, "err": err, "signal": job.get("signal")}
 
 
 def collect(run: dict[str, Any], until: float) -> dict[str, Any]:
+    if run["signal"]:  # its number, and after how many seconds
+        number, after = run["signal"]
+        if not select.select([run["watch"]], [], [], after)[0]:
+            os.kill(run["pid"], number)
     ended, _, _ = select.select([run["watch"]], [], [], max(0.0, until - time.monotonic()))
     if not ended:
         os.kill(run["pid"], signal.SIGKILL)

@@ -41,7 +41,7 @@ def part(tree: Tree, target: str, inside: bool, without: list[str]) -> Tree:
 def differences(a: Tree, b: Tree) -> str:
     """What differs, in a few words."""
     words = [f"{name} {'is gone' if name not in b else 'is new' if name not in a else 'changed'}" for name in sorted({*a, *b}) if a.get(name) != b.get(name)]
-    return ", ".join(words[:6]) + (f" and {len(words) - 6} more" if len(words) > 6 else "")
+    return ", ".join(words[:4]) + (f" and {len(words) - 4} more" if len(words) > 4 else "")
 
 
 @dataclass(frozen=True)
@@ -156,6 +156,10 @@ class Bench:
         """The state that a fault leaves, and everything that is wrong with it."""
         restore(self.command, self.inputs, self.folder)
         run, _ = self.server.run(self.job | {"mode": trial.mode, "at": trial.call.number})
+        return self.judged(run, trial.mode)
+
+    def judged(self, run: Run, mode: str) -> tuple[str, list[str]]:
+        """The state that a run left, one that was disturbed as `mode` says, and everything that is wrong with it; runs it again."""
         state, what = self.state()
         wrong = [f"{state}: {what}"] if state == "mixture" else []
         now = look(self.folder)
@@ -163,18 +167,20 @@ class Bench:
         around, was = (part(tree, self.command.target, False, left) for tree in (now, self.before))
         if around != was:
             wrong.append(f"beside it {differences(was, around)}")
-        wrong += self._ending(trial, run, state)
+        wrong += self._ending(mode, run, state)
         if state == "steps" or (state == "old" and self.command.is_recording):
             committed = sum(line.startswith("committed") for line in run.out.splitlines())
             if int(what or 0) < committed:
                 wrong.append(f"{committed} steps were committed, {what or 0} are there")
         return state, wrong + self._repeat(state, left)
 
-    def _ending(self, trial: Trial, run: Run, state: str) -> list[str]:
+    def _ending(self, mode: str, run: Run, state: str) -> list[str]:
         if run.hangs:
             return ["it hangs"]
-        if trial.mode in KILLS:
+        if mode in KILLS:
             return [] if run.code == -9 else [f"was not killed: {run}"]
+        if mode == "terminate" and run.code in (-15, 143):
+            return []
         if self.command.is_recording and run.code == 0:
             whole = state == "new" or (run.sentence or run.err.count("\n") == 1)
             return [] if whole else [f"the recording is not whole, and no line says so: {run}"]
@@ -182,7 +188,7 @@ class Bench:
             return [] if state == "new" else [f"says that all is well, and what is there is {state}"]
         if run.sentence is None:
             return [f"no sentence: {run}"]
-        if run.code != (130 if trial.mode == "interrupt" else 2):
+        if run.code != (130 if mode == "interrupt" else 2):
             return [f"a wrong exit status: {run}"]
         return []
 
