@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -16,6 +17,7 @@ from ._arrays.dtypes import is_dtype
 from ._arrays.inputs import FormatLike, as_format
 from ._arrays.options import Options, RoundingOptions
 from ._core import FloatFormat
+from ._folders.writing import Writing, halves, is_hidden
 from ._formats.blackbox import cast_of, name_of, run_cast, same
 from ._formats.formats import named_formats
 from ._formats.identify import identify
@@ -138,9 +140,22 @@ def write(directory: str | Path, formats: Sequence[str] | None = None) -> dict[s
         if f.storage_bits > 16:
             raise ValueError(f"{f.name} has {f.storage_bits} bits; the conformance pack covers formats of at most 16")
     directory = Path(directory)
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+    if os.path.lexists(directory) and not _is_free(directory):
         raise ValueError(f"{directory} is not an empty folder; give a new one")
-    directory.mkdir(parents=True, exist_ok=True)
+    with Writing(directory, "apscope conformance write") as writing:
+        manifest = _write_pack(writing.new, chosen)
+        writing.put_files([path.name for path in writing.new.iterdir()], mark="manifest.json") if writing.into else writing.put_folder()
+        writing.clear()
+    return manifest
+
+
+def _is_free(directory: Path) -> bool:
+    """Whether it is a folder that is empty, or holds what a kill left of a pack."""
+    names = {path.name for path in directory.iterdir() if not is_hidden(path)} if directory.is_dir() else {""}
+    return not names or bool(halves(directory, "manifest.json") and all(name.endswith(".bin") for name in names))
+
+
+def _write_pack(directory: Path, chosen: Sequence[FloatFormat]) -> dict[str, Any]:
     entries: dict[str, Any] = {}
     for f in dict.fromkeys(chosen):
         inputs = inputs_of(f)
@@ -156,7 +171,7 @@ def write(directory: str | Path, formats: Sequence[str] | None = None) -> dict[s
                 results[f"{rounding}.{overflow}"] = _store(directory, name, expected(inputs, f, rounding, overflow))
         entries[f.name] = {"descriptor": f.to_dict(), "count": len(inputs), **files, "results": results}
     manifest = {"kind": KIND, "version": VERSION, "word": "uint32, little-endian", "nan": f"{NAN:#x}", "formats": entries}
-    (directory / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
+    (directory / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     return manifest
 
 
@@ -178,6 +193,26 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
     if not isinstance(manifest, dict) or manifest.get("kind") != KIND or manifest.get("version") != VERSION:
         raise ValueError(f"{path} is no manifest of a conformance pack of version {VERSION}")
     return manifest
+
+
+def is_pack(directory: Path) -> bool:
+    """Whether the manifest.json of a folder says that it is of a pack, whatever else it says."""
+    try:
+        manifest = json.loads((directory / "manifest.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(manifest, dict) and manifest.get("kind") == KIND
+
+
+def pack_problems(directory: Path) -> Iterator[str]:
+    """A sentence for every file of a pack that is missing or is not what its manifest says."""
+    manifest = read_manifest(directory)
+    for entry in manifest["formats"].values():
+        for about in (entry["inputs"], entry["table"], *entry["results"].values()):
+            try:
+                _read(directory, about)
+            except (ValueError, OSError) as error:
+                yield str(error)
 
 
 def _read(directory: Path, entry: dict[str, str]) -> np.ndarray:

@@ -7,7 +7,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Mapping
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -164,8 +164,9 @@ def convert(
     _check(said)
     destination = Path(destination)
     workshop = Workshop(destination, dry_run)
-    if destination.exists():
-        workshop.clear()  # where a conversion was killed when it was done
+    if os.path.lexists(destination):
+        if not dry_run:
+            workshop.clear()  # where a conversion was killed when it was done
         raise ValueError(f"{destination} exists; convert into a new folder")
     options = Options(
         worker_axis=worker_axis,
@@ -175,7 +176,7 @@ def convert(
         raw=None if raw_dtype is None else code_word(raw_dtype),
         densify=densify,
     )
-    with closing(Source(source, workshop.fetched)) as files, nullcontext() if dry_run else workshop:
+    with closing(Source(source, workshop.fetched)) as files, workshop:
         if not dry_run:
             workshop.prepare(fingerprint(list(files.files), {key: said[key] for key in _DECISIVE} | {"order": _contents(order)}))
         with closing(Readers(files, trust_pickle=trust_pickle, python=python)) as readers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -93,8 +93,8 @@ class Source:
     ----------
     source : path-like or str
         A folder or a file; or an fsspec address.
-    staging : path
-        Where remote files may be fetched to; made when the first one is, removed by `close`.
+    staging : callable
+        Gives the folder that remote files may be fetched to; asked when the first one is. `close` removes it.
 
     Raises
     ------
@@ -102,7 +102,7 @@ class Source:
         Nothing is there, or fsspec or what it needs for this address is not installed.
     """
 
-    def __init__(self, source: str | os.PathLike[str], staging: Path):
+    def __init__(self, source: str | os.PathLike[str], staging: Callable[[], Path]):
         self.text = os.fspath(source)
         self.remote: Any = None
         self.folder: Path | None = None
@@ -112,8 +112,9 @@ class Source:
 
     def staging(self) -> Path:
         """The folder for fetched files."""
-        self.folder = self._staging
-        self.folder.mkdir(parents=True, exist_ok=True)
+        if self.folder is None:
+            self.folder = self._staging()
+            self.folder.mkdir(exist_ok=True)
         return self.folder
 
     def close(self) -> None:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import hashlib
 import json
-import os
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from types import TracebackType
+from typing import Any
 
 import numpy as np
 from tqdm.auto import tqdm
 
+from .._folders.writing import Writing
 from .._traces.roles import guess_role
 from ..record._writer import TraceWriter
 from .dtypes import to_store
@@ -41,61 +39,59 @@ class Workshop:
     """The hidden folder beside the destination in which a conversion works; one process at a time.
 
     A kill leaves it behind. The next conversion into the same destination goes on in it where it is the same
-    conversion of the same files, and clears it where not.
+    conversion of the same files, and clears it where not. A dry run has none.
     """
 
     def __init__(self, destination: Path, dry_run: bool = False):
         self.destination = destination
-        self.folder = destination.absolute().parent / f".{destination.name}.part"
-        # What remote files are fetched to; a dry run writes nothing beside the destination.
-        self.fetched = Path(tempfile.gettempdir()) / f"apscope-{os.getpid()}" if dry_run else self.folder / "fetched"
-        self._lock: BinaryIO | None = None
+        self._dry_run = dry_run
+        self._writing = Writing(destination, "apscope convert", into=False)
 
     def __enter__(self) -> Workshop:
-        self._made = [parent for parent in self.folder.parents if not parent.exists()]
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock = open(self.folder / "lock", "wb")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._lock.close()
-            raise ValueError(f"another conversion into {self.destination} is running; wait for it, or give another folder") from None
+        if not self._dry_run:
+            self._writing.__enter__()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
-        assert self._lock is not None
-        if kind is None or not issubclass(kind, KeyboardInterrupt):  # after one the same command goes on
-            shutil.rmtree(self.folder, ignore_errors=True)
-            for parent in self._made:  # the innermost first; those that hold the trace stay
-                with contextlib.suppress(OSError):
-                    parent.rmdir()
-        self._lock.close()
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise OSError(error.errno, error.strerror, str(self.destination)) from None
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._dry_run:
+            return
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            self._writing.leave()  # the same command goes on
+        self._writing.__exit__(kind, error, trace)
+
+    def fetched(self) -> Path:
+        """What remote files are fetched to; a dry run writes nothing beside the destination."""
+        return Path(tempfile.mkdtemp(prefix="apscope-")) if self._dry_run else self._writing.fresh / "fetched"
 
     def clear(self) -> None:
         """Removes what a kill left, where nobody works in it."""
-        if self.folder.exists():
-            with self:
-                pass
+        with contextlib.suppress(ValueError), self._writing:
+            self._writing.clear()
 
     @property
     def trace(self) -> Path:
         """Where the trace grows."""
-        return self.folder / "trace"
+        return self._writing.new
 
     def prepare(self, fingerprint: str) -> None:
-        """Clears what another conversion left."""
-        state = self.folder / "fingerprint"
-        if not state.exists() or state.read_text() != fingerprint:
-            for path in self.folder.iterdir():
-                if path.name != "lock":
-                    shutil.rmtree(path) if path.is_dir() else path.unlink()
-            state.write_text(fingerprint)
+        """Goes on in what was left of the same conversion, and clears what was of another."""
+        same = [path for path in self._writing.left if _fingerprint_in(path) == fingerprint]
+        if same:
+            self._writing.go_on_in(same[-1])
+        self._writing.clear()
+        if not same:
+            (self._writing.fresh / "fingerprint").write_text(fingerprint, encoding="utf-8")
 
     def finish(self) -> None:
         """Moves the trace to its place."""
-        os.rename(self.trace, self.destination)
+        self._writing.put_folder()
+
+
+def _fingerprint_in(folder: Path) -> str:
+    try:
+        return (folder / "fingerprint").read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return ""
 
 
 def fingerprint(files: list[File], options: Mapping[str, Any]) -> str:

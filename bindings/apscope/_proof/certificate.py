@@ -13,6 +13,7 @@ from typing import Any
 
 from .. import _core
 from .._core import FloatFormat
+from .._folders.writing import write_file
 from .verify import Verification
 
 __all__ = ["certificate", "write_certificate"]
@@ -72,7 +73,4 @@ def _mpfr_version() -> str | None:
 
 def write_certificate(path: str | Path, results: Sequence[Verification], command: Sequence[str] = ()) -> None:
     """Write `certificate` to a file, beside its place first: nothing half-written is left."""
-    path = Path(path)
-    beside = path.with_name(path.name + ".part")
-    beside.write_text(json.dumps(certificate(results, command), indent=1) + "\n")
-    beside.replace(path)
+    write_file(path, json.dumps(certificate(results, command), indent=1) + "\n", "apscope verify")

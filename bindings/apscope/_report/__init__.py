@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import secrets
 from pathlib import Path
 from typing import Any
 
+from .._folders.writing import write_file
 from .._results.results import Results
 
 __all__ = ["check_destination", "page", "report"]
@@ -44,7 +44,7 @@ def report(results: Any, out_path: str | os.PathLike, *, against: Any = None, fo
         The file cannot be written. Nothing is left half-written.
     """
     out_path = check_destination(out_path, force=force)
-    _write(out_path, page(results, against))
+    write_file(out_path, page(results, against), "apscope report")
     return out_path
 
 
@@ -81,18 +81,3 @@ def _results(results: Any) -> Results:
     if not isinstance(results, Results):
         raise TypeError(f"results is of type {type(results).__name__}; give a Results or the path of a RESULTS folder")
     return results
-
-
-def _write(path: Path, text: str) -> None:
-    """Writes the file beside its place, then renames it."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with open(beside, "x", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(beside, path)
-    except OSError as error:
-        raise OSError(f"the report {path} cannot be written: {error.strerror or error}") from None
-    finally:
-        beside.unlink(missing_ok=True)

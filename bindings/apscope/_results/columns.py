@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["Columns", "arrow_table", "frame_of", "joined", "length", "text_array", "validity"]
+__all__ = ["TEXT_COLUMNS", "Columns", "arrow_table", "frame_of", "joined", "length", "text_array", "validity"]
+
+#: Of the table of results.
+TEXT_COLUMNS = ["trace", "tensor", "role", "scheme", "format", "topology", "stage", "note"]
 
 #: Name -> array, all of one length: objects are text, a pair (values, whether empty) is nullable integers, NaN an empty float.
 Columns: TypeAlias = Mapping[str, Any]

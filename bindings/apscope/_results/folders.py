@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 import os
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from .._folders.writing import Writing, halves
 from .._text import clip, count_of
 
-__all__ = ["FILES", "check_readable", "check_results_folder", "what_is"]
+__all__ = ["FILES", "MARK", "TABLES", "check_readable", "check_results_folder", "what_is", "writing_results"]
 
-#: Of a RESULTS folder.
-FILES = ["results.parquet", "results.csv", "histograms.parquet", "noise.parquet", "provenance.json"]
+#: The tables of a RESULTS folder: the file, and which table it holds.
+TABLES = {"results.parquet": "frame", "results.csv": "frame", "histograms.parquet": "histograms", "noise.parquet": "noise"}
+#: What makes the tables results: it comes last and says what the others are.
+MARK = "provenance.json"
+FILES = [*TABLES, MARK]
 
 
 #: Endings of files, and names of those in stores, that a dump of gradients has.
@@ -97,19 +103,38 @@ def check_results_folder(folder: str | os.PathLike[str], force: bool = False) ->
         raise ValueError(f"{folder} cannot be made: {place} is a file")
     if not os.access(place, os.W_OK | os.X_OK):
         raise ValueError(f"the results folder {folder} cannot be written: {place} is not writable")
+    if os.path.islink(folder) and not folder.exists():
+        raise ValueError(f"{folder} is a link that leads nowhere; give a folder for the results")
     if (folder / "manifest.json").exists():
         raise ValueError(f"{folder} is a trace; give another folder for the results")
     for name in FILES:
         if (folder / name).is_dir():
             raise ValueError(f"{folder / name} is a folder; a file of the results belongs there")
-    there = [name for name in FILES if (folder / name).exists()]
+    there = [name for name in FILES if os.path.lexists(folder / name)]
     if there and not force:
+        if halves(folder, MARK):
+            return folder  # the halves of a write that a kill ended
         if not (ours := _provenance(folder)):
             raise ValueError(f"{folder / there[0]} is there already and is not of a replay; give another folder, or --force to replace it")
         raise ValueError(
             f"{folder} holds results that would be replaced, of {_held(ours)}; give another folder, or --force (force=True in Python) to replace them"
         )
     return folder
+
+
+@contextlib.contextmanager
+def writing_results(folder: str | os.PathLike[str], force: bool = False) -> Iterator[Writing]:
+    """What :meth:`Results.write` writes a RESULTS folder by: checked and locked, so that a second writer is told before its work.
+
+    Raises
+    ------
+    ValueError
+        As :func:`check_results_folder`; or another process writes it.
+    """
+    check_results_folder(folder, force)
+    with Writing(folder, "apscope") as writing:
+        check_results_folder(folder, force)
+        yield writing
 
 
 def _is_ours(folder: Path) -> bool:

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._folders.durable import digest_of
 from .columns import Columns, arrow_table, frame_of, length
 from .csv_table import read_csv, write_csv
-from .folders import FILES, check_readable, check_results_folder, what_is
+from .folders import FILES, MARK, TABLES, check_readable, writing_results
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+    from .._folders.writing import Writing
     from .._schemes.scheme import Scheme
     from ..cost import Network
 
 __all__ = ["Results"]
-
-TEXT_COLUMNS = ["trace", "tensor", "role", "scheme", "format", "topology", "stage", "note"]
 
 #: The table of noise where nothing is known of it.
 NO_NOISE: Columns = {
@@ -233,8 +233,9 @@ class Results:
     def save(self, folder: str | os.PathLike[str], *, force: bool = False) -> Path:
         """Write the RESULTS folder: results.parquet, results.csv, histograms.parquet, noise.parquet, provenance.json.
 
-        Every file is written under another name first; all are renamed at the end, so an error
-        leaves nothing half-written. Other files in the folder stay.
+        All is written into a hidden folder beside it first and moved at the end, provenance.json last, with the size, SHA-256
+        and number of rows of the others: an error leaves nothing half-written, and a reader tells a half that a kill left.
+        Other files in the folder stay. One process writes a folder at a time.
 
         Parameters
         ----------
@@ -247,35 +248,27 @@ class Results:
         OSError
             The folder cannot be written.
         ValueError
-            `folder` is a file or a trace, a folder stands where one of its files belongs, or, without `force`, it holds
+            Another process writes the folder; `folder` is a file or a trace, a folder stands where one of its files belongs, or, without `force`, it holds
             results already, or a file of these names that is none of apscope's.
         """
+        with writing_results(folder, force) as writing:
+            self.write(writing)
+        return Path(folder)
+
+    def write(self, writing: Writing) -> None:
+        """Writes the files as :meth:`save` does, by what `_results.folders.writing_results` gave before the replay began."""
         import pyarrow.parquet as pq
 
-        folder = check_results_folder(folder, force)
-        made = [p for p in [folder, *folder.parents] if not p.exists()]
-        parts = {name: folder / f".{name}.part" for name in FILES}
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            table = _arrow(self._tables["frame"])
-            pq.write_table(table, parts["results.parquet"])
-            with parts["results.csv"].open("wb") as file:
-                write_csv(table, file)
-            for name in ("histograms", "noise"):
-                pq.write_table(_arrow(self._tables[name]), parts[f"{name}.parquet"])
-            parts["provenance.json"].write_text(json.dumps(self.provenance, indent=1, allow_nan=False) + "\n")
-            for name in FILES:
-                parts[name].rename(folder / name)
-        except BaseException as error:
-            for part in parts.values():
-                part.unlink(missing_ok=True) if os.access(folder, os.W_OK) else None
-            for empty in made:
-                if empty.is_dir() and not any(empty.iterdir()):
-                    empty.rmdir()
-            if isinstance(error, OSError):
-                raise OSError(f"the results folder {folder} cannot be written: {error.strerror or error}") from None
-            raise
-        return folder
+        with writing.named():
+            tables = {name: _arrow(self._tables[kind]) for name, kind in TABLES.items()}
+            for name, table in tables.items():
+                with (writing.new / name).open("xb") as file:
+                    write_csv(table, file) if name.endswith(".csv") else pq.write_table(table, file)
+            files = {name: digest_of(writing.new / name) | {"rows": table.num_rows} for name, table in tables.items()}
+            about = json.dumps(self.provenance | {"files": files}, indent=1, allow_nan=False)
+            (writing.new / MARK).write_text(about + "\n", encoding="utf-8")
+        writing.put_files(FILES, mark=MARK) if writing.into else writing.put_folder()
+        writing.clear()
 
     @staticmethod
     def open(folder: str | os.PathLike[str]) -> Results:
@@ -286,30 +279,10 @@ class Results:
         ValueError
             A file of the folder is missing or is not what it should be.
         """
-        import pandas as pd
+        from .opening import opened
 
-        folder = check_readable(folder)
-        for name in FILES:
-            if not (folder / name).is_file():
-                raise ValueError(f"{folder} is no RESULTS folder: {what_is(folder, name)}")
-        try:
-            # As codes of a few texts, of which every cell then is one: an object a cell would take gigabytes of a large table, and time to compare.
-            tables = [
-                pd.read_parquet(folder / f"{name}.parquet", read_dictionary=[*TEXT_COLUMNS, "kind"]) for name in ("results", "histograms", "noise")
-            ]
-            provenance = json.loads((folder / "provenance.json").read_text())
-        except PermissionError:
-            raise ValueError(f"a file of {folder} cannot be read: permission denied") from None
-        except Exception as error:  # noqa: BLE001  # whatever the readers of damaged files raise
-            raise ValueError(f"{folder} holds a damaged file: {str(error).splitlines()[0]}") from None
-        if lacking := [c for c in ("sum_signed_error", "volume", "sum_noise") if c not in tables[0]]:
-            raise ValueError(f"{folder} was written by an older apscope, without the column {lacking[0]}; replay the trace again")
-        # Parquet gives text a dtype of its own; in memory it is object, read back or not.
-        for table in tables:
-            for name in [c for c in TEXT_COLUMNS + ["kind"] if c in table]:
-                table[name] = table[name].astype(object)
-        frame, histograms, noise = tables
-        return Results(frame, histograms, provenance, noise)
+        tables, provenance = opened(check_readable(folder))
+        return Results(tables["frame"], tables["histograms"], provenance, tables["noise"])
 
 
 def _arrow(table: pd.DataFrame | Columns) -> pa.Table:

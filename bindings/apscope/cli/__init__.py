@@ -28,6 +28,7 @@ VERBS = (
     "summary",
     "compare",
     "ladder",
+    "check",
     "verify",
     "fingerprint",
     "conformance",
@@ -96,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0; 1 where `verify` or `conformance check` found a mismatch; 2 after an error, told in one sentence on standard
+        0; 1 where `verify` or `conformance check` found a mismatch, or `check` a problem; 2 after an error, told in one sentence on standard
         error; 130 when interrupted.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)

@@ -7,7 +7,7 @@ import contextlib
 from typing import Any
 
 from .._replay.replay import DEFAULT_TOPOLOGIES, replay
-from .._results.folders import check_results_folder
+from .._results.folders import writing_results
 from .._results.results import Results
 from ._table import on_terminal
 
@@ -50,8 +50,8 @@ def _shard(text: str | None) -> tuple[int, int] | None:
 
 
 def run(args: argparse.Namespace) -> int:
-    check_results_folder(args.output, args.force)
     with contextlib.ExitStack() as stack:
+        writing = stack.enter_context(writing_results(args.output, args.force))
         client = None
         if args.dask is not None:
             from .._replay.cluster import connect
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
             if args.device != "cuda":
                 raise
             raise ValueError(str(error)) from error  # what is wrong with the GPU, in one sentence
-    results.save(args.output, force=args.force)
+        results.write(writing)
     print(f"{args.output}: {len(results)} rows; apscope summary, compare and report read them")
     return 0
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from apscope.cli import main
 from apscope.record import TraceWriter, convert
 
 STEPS, WORKERS = 40, 2
+HIDDEN = re.compile("[0-9a-f]{8}$")  # what is random of a hidden folder's name
+REMOVED = "removed .run.apscope-[0-9a-f]{8}, which an interrupted run had left beside "
 COMMAND = [sys.executable, "-m", "apscope", "convert"]
 
 
@@ -86,7 +89,7 @@ def interrupted(dump, out, how):
 def test_the_same_command_goes_on_after_a_kill(tmp_path, dump):
     out = tmp_path / "run"
     code, _ = interrupted(dump, out, signal.SIGKILL)
-    assert code == -signal.SIGKILL and [p.name for p in tmp_path.iterdir()] == [".run.part"]
+    assert code == -signal.SIGKILL and {HIDDEN.sub("", p.name) for p in tmp_path.iterdir()} == {".run.apscope-", ".run.apscope-lock"}
     again = subprocess.run([*COMMAND, dump, out, "--reduction", "mean"], check=True, capture_output=True, text=True)
     assert "going on behind step " in again.stdout
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
@@ -103,16 +106,18 @@ def test_another_conversion_clears_what_a_kill_left(tmp_path, dump):
     out = tmp_path / "run"
     interrupted(dump, out, signal.SIGKILL)
     lines = []
-    result = convert(dump, out, reduction="mean", steps="0:2", tell=lines.append)
+    with pytest.warns(UserWarning, match=REMOVED):
+        result = convert(dump, out, reduction="mean", steps="0:2", tell=lines.append)
     assert result.trace.steps == (0, 1) and not any("going on" in line for line in lines)
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
 
 
 def test_a_conversion_killed_after_its_end_leaves_nothing_for_long(tmp_path, dump):
     convert(dump, tmp_path / "run", reduction="mean", steps="0:1")
-    (tmp_path / ".run.part").mkdir()
-    (tmp_path / ".run.part" / "lock").touch()
-    with pytest.raises(ValueError, match="run exists; convert into a new folder"):
+    left = tmp_path / ".run.apscope-0123abcd"
+    left.mkdir()
+    (left / "apscope.json").write_text('{"writes": "run"}')
+    with pytest.raises(ValueError, match="run exists; convert into a new folder"), pytest.warns(UserWarning, match=REMOVED):
         convert(dump, tmp_path / "run", reduction="mean")
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
 
@@ -199,7 +204,10 @@ def test_control_c_while_modules_are_imported_is_one_line(tmp_path, way):
 
 def test_one_conversion_at_a_time_into_a_place(tmp_path, dump):
     out = tmp_path / "run"
-    with held(dump, out) as process, pytest.raises(ValueError, match="another conversion into .*run is running; wait for it, or give another folder"):
+    with (
+        held(dump, out) as process,
+        pytest.raises(ValueError, match=rf"another apscope convert \(process {process.pid} on .*\) writes .*run; wait for it"),
+    ):
         convert(dump, out, reduction="mean")
     _, err = process.communicate(timeout=300)
     assert (process.returncode, err) == (0, "")
@@ -213,7 +221,8 @@ def test_files_that_changed_are_converted_anew(tmp_path, dump):
     about = path.stat()
     os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns + 10**10))
     lines = []
-    convert(dump, out, reduction="mean", tell=lines.append)
+    with pytest.warns(UserWarning, match=REMOVED):
+        convert(dump, out, reduction="mean", tell=lines.append)
     assert not any("going on" in line for line in lines)
 
 
@@ -238,7 +247,8 @@ def test_another_list_of_names_in_the_same_file_is_converted_anew(tmp_path, monk
             convert(dump, out, reduction="mean", order=order)
         order.write_text(names)
         lines = []
-        trace = convert(dump, out, reduction="mean", order=order, tell=lines.append).trace
+        with contextlib.nullcontext() if going_on else pytest.warns(UserWarning, match="removed .run-b.apscope-"):
+            trace = convert(dump, out, reduction="mean", order=order, tell=lines.append).trace
         assert list(trace.tensors) == names.split() and any("going on behind step 1" in line for line in lines) == going_on
 
 
@@ -246,7 +256,7 @@ def test_a_full_disk_is_told_with_the_destination(tmp_path, monkeypatch, capsys)
     np.savez(tmp_path / "step_0.npz", a=np.ones(2, np.float32), b=np.ones(3, np.float32))
     monkeypatch.setattr(TraceWriter, "end_step", lambda *_, **__: os.write(os.open("/dev/full", os.O_WRONLY), b"x"))
     assert main(["convert", str(tmp_path / "step_0.npz"), str(tmp_path / "run"), "--reduction", "mean"]) == 2
-    assert capsys.readouterr().err == f"apscope: No space left on device: {tmp_path / 'run'}\n"
+    assert capsys.readouterr().err == f"apscope: {tmp_path / 'run'} cannot be written: No space left on device\n"
     assert [p.name for p in tmp_path.iterdir()] == ["step_0.npz"]
 
 

@@ -1,0 +1,1 @@
+"""How apscope writes: into a fresh hidden folder beside the place, locked, and moved there when it is whole."""

@@ -1,0 +1,80 @@
+"""A lock beside what is written, which says who holds it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Lock", "who"]
+
+
+class Lock:
+    """One process's hold on a file that is locked as long as the process lives, and removed when it lets go.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The lock's file. A link there is not followed.
+    doing : str
+        What the holder is doing, such as ``apscope replay``, for those who come second.
+    """
+
+    def __init__(self, path: Path, doing: str) -> None:
+        from filelock import FileLock  # which takes longer to import than a small trace to open
+
+        self.path, self.doing = path, doing
+        self._lock = FileLock(path, thread_local=False)
+
+    def take(self, what: str, patience: float = 0) -> None:
+        """Takes the lock, and waits for it so many seconds.
+
+        Raises
+        ------
+        ValueError
+            Another process holds it: ``another apscope replay writes WHAT``, and which one.
+        OSError
+            The file cannot be made.
+        """
+        from filelock import Timeout
+
+        try:
+            self._lock.acquire(timeout=patience)
+        except Timeout:
+            raise ValueError(f"{_holder(self.path)} {what}; wait for it, or give another place") from None
+        try:
+            self._say(json.dumps(who(self.doing)))
+        except BaseException:
+            self.let_go()
+            raise
+
+    def let_go(self) -> None:
+        """Removes the file, then unlocks it: who waits for this one finds no name that leads to it, and makes another."""
+        if self._lock.is_locked:
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+            self._lock.release()
+
+    def _say(self, text: str) -> None:
+        place = os.open(self.path, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.write(place, text.encode())
+        finally:
+            os.close(place)
+
+
+def who(doing: str) -> dict[str, Any]:
+    """This process, as others find it."""
+    return {"doing": doing, "process": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat(timespec="seconds")}
+
+
+def _holder(path: Path) -> str:
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        return f"another {told['doing']} (process {told['process']} on {told['host']}, since {told['since']}) writes"
+    except (OSError, ValueError, LookupError, TypeError):
+        return "another process of apscope writes"

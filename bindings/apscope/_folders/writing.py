@@ -1,0 +1,249 @@
+"""Writing a folder or a file: all of it appears at its place, or nothing.
+
+```text
+runs/                           the place of a new folder `out`, or of a file; of an `out` that is there, `out/` itself
+  .out.apscope-lock             held while one process writes `out`; says which
+  .out.apscope-3f9c2a71/        made by that process alone, for its user alone
+    apscope.json                that it is ours, and of what
+    new/                        what is written; moved to its place when it is whole and on the disk
+```
+
+A kill leaves such a folder behind. Who writes the same place next holds the lock, so nobody works in it any more, and removes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+import secrets
+import shutil
+import stat
+import warnings
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from .durable import sync, sync_folder
+from .lock import Lock, who
+
+__all__ = ["Writing", "halves", "is_hidden", "left_behind", "write_file"]
+
+MARK = "apscope.json"
+_LONGEST = 100  # bytes of a name that its hidden names keep: file systems end at 255
+
+
+class _NotWritten(OSError):
+    """An error of the system that names the destination already."""
+
+
+class Writing:
+    """One process's work on one folder or file.
+
+    Parameters
+    ----------
+    destination : path-like
+        What is written.
+    doing : str
+        What writes it, for those who come second.
+    into : bool, optional
+        Whether files are moved into the destination, one by one; by default where it is a folder that is there.
+    patience : float
+        Seconds to wait for another process that writes it.
+
+    Raises
+    ------
+    ValueError
+        On entering: another process writes the same destination.
+    OSError
+        Nothing can be written there, named by the destination.
+    """
+
+    def __init__(self, destination: str | os.PathLike[str], doing: str, into: bool | None = None, patience: float = 0) -> None:
+        self.destination = Path(destination)
+        absolute = Path(os.path.abspath(destination))
+        self.into = absolute.is_dir() if into is None else into
+        self.place = absolute if self.into else absolute.parent
+        self._name = absolute.name
+        self._doing, self._patience = doing, patience
+        self._fresh: Path | None = None
+
+    def __enter__(self) -> Writing:
+        self._made = [folder for folder in (self.place, *self.place.parents) if not folder.exists()]
+        with self.named():
+            self.place.mkdir(parents=True, exist_ok=True)
+            self._lock = Lock(self.place / f"{_stem(self._name)}lock", self._doing)
+            try:
+                self._lock.take(os.fspath(self.destination), self._patience)
+            except BaseException:
+                self._remove_made()
+                raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
+        if self._fresh is not None:
+            shutil.rmtree(self._fresh, ignore_errors=True)
+        self._lock.let_go()
+        self._remove_made()
+        if isinstance(error, OSError) and self._concerns(error):
+            with self.named():
+                raise error
+
+    @property
+    def left(self) -> list[Path]:
+        """What killed processes left of the same work, oldest first."""
+        return left_behind(self.place, self._name)
+
+    def clear(self, but: Path | None = None) -> None:
+        """Removes, and names in a warning, what killed processes left."""
+        for path in self.left:
+            if path not in (but, self._fresh):
+                shutil.rmtree(path, ignore_errors=True)
+                warnings.warn(f"removed {path.name}, which an interrupted run had left beside {self.destination}", stacklevel=3)
+
+    @property
+    def fresh(self) -> Path:
+        """The hidden folder, made at the first use."""
+        if self._fresh is None:
+            while self._fresh is None:
+                path = self.place / f"{_stem(self._name)}{secrets.token_hex(4)}"
+                with contextlib.suppress(FileExistsError):  # whoever made it, it is not ours
+                    path.mkdir(mode=0o700)
+                    self._fresh = path
+            (self._fresh / MARK).write_text(json.dumps(who(self._doing) | {"writes": self._name}), encoding="utf-8")
+        return self._fresh
+
+    def go_on_in(self, path: Path) -> None:
+        """Takes one of `left` for the fresh folder."""
+        self._fresh = path
+
+    def leave(self) -> None:
+        """Lets the fresh folder stay for the next one who writes the destination."""
+        self._fresh = None
+
+    @property
+    def new(self) -> Path:
+        """Where the files are written: a folder of its own, made at the first use."""
+        path = self.fresh / "new"
+        path.mkdir(exist_ok=True)
+        return path
+
+    def put_folder(self) -> None:
+        """Moves the new folder to its place, where none is, in one step.
+
+        Raises
+        ------
+        ValueError
+            Something stands there by now.
+        """
+        with self.named():
+            _sync_tree(self.new)
+            try:
+                os.rename(self.new, self.place / self._name)
+            except OSError as error:
+                if not os.path.lexists(self.place / self._name):
+                    raise
+                raise ValueError(f"{self.destination} was made while this was written, and stays as it is; give another place") from error
+            sync_folder(self.place)
+
+    def put_files(self, names: Iterable[str], mark: str) -> None:
+        """Moves files into the folder that is there. The file `mark` goes first and comes last: without it the others are nothing."""
+        with self.named():
+            _sync_tree(self.new)
+            (self.place / mark).unlink(missing_ok=True)
+            sync_folder(self.place)
+            for name in names:
+                if name != mark:
+                    os.replace(self.new / name, self.place / name)
+            sync_folder(self.place)
+            os.replace(self.new / mark, self.place / mark)
+            sync_folder(self.place)
+
+    def put_file(self) -> None:
+        """Moves the one new file, of the destination's name, to its place, in one step."""
+        with self.named():
+            sync([self.new / self._name])
+            os.replace(self.new / self._name, self.place / self._name)
+            sync_folder(self.place)
+
+    @contextlib.contextmanager
+    def named(self) -> Iterator[None]:
+        """Errors of the system name the destination, not what is hidden beside it."""
+        try:
+            yield
+        except _NotWritten:
+            raise
+        except OSError as error:
+            raise _NotWritten(error.errno, f"{self.destination} cannot be written: {error.strerror or error}") from None
+
+    def _concerns(self, error: OSError) -> bool:
+        """Whether an error is of what is written here, not of what was read for it."""
+        hidden = os.fspath(self.place / _stem(self._name))
+        return (isinstance(error.filename, str) and error.filename.startswith(hidden)) or error.errno in (
+            errno.ENOSPC,
+            errno.EDQUOT,
+            errno.EFBIG,
+            errno.EROFS,
+        )
+
+    def _remove_made(self) -> None:
+        """Of the folders above the destination those that were made and hold nothing; the innermost first."""
+        for folder in self._made:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
+def left_behind(place: Path, name: str) -> list[Path]:
+    """The hidden folders in `place` in which something of `name` was written: this user's own, no links, and marked or empty."""
+    found = []
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(place):
+            if re.fullmatch(re.escape(_stem(name)) + "[0-9a-f]{8}", entry.name) and _is_ours(Path(entry.path), name):
+                found.append(Path(entry.path))
+    return sorted(found, key=lambda path: path.lstat().st_mtime_ns)
+
+
+def halves(folder: Path, mark: str) -> Path | None:
+    """What a write that was interrupted left in a folder that has no file `mark`, which such a write puts there last."""
+    if os.path.lexists(folder / mark):
+        return None
+    absolute = Path(os.path.abspath(folder))
+    return next(iter(left_behind(absolute, absolute.name)), None)
+
+
+def is_hidden(path: Path) -> bool:
+    """Whether it is by its name a lock, or a folder that is being written, of the folder that it lies in."""
+    return path.name.startswith(_stem(Path(os.path.abspath(path.parent)).name))
+
+
+def _is_ours(path: Path, name: str) -> bool:
+    try:
+        about = path.lstat()
+        if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid():
+            return False
+        if not (path / MARK).exists():
+            return not any(path.iterdir())
+        told = json.loads((path / MARK).read_text(encoding="utf-8") or "{}")
+        return not told or told.get("writes") == name
+    except (OSError, ValueError, RecursionError, AttributeError):
+        return False
+
+
+def write_file(path: str | os.PathLike[str], text: str, doing: str) -> None:
+    """Writes a text to a file in one step: it is what it was, or all of it. Who writes it at the moment is waited for."""
+    with Writing(path, doing, into=False, patience=10) as writing:
+        (writing.new / Path(path).name).write_text(text, encoding="utf-8")
+        writing.put_file()
+        writing.clear()
+
+
+def _stem(name: str) -> str:
+    """How the hidden names beside a place begin."""
+    return f".{os.fsdecode(os.fsencode(name)[:_LONGEST])}.apscope-"
+
+
+def _sync_tree(folder: Path) -> None:
+    for at, _, names in os.walk(folder):
+        sync(Path(at) / name for name in names)
+        sync_folder(Path(at))

@@ -1,0 +1,151 @@
+"""A RESULTS folder read: its files are the ones that provenance.json lists, and hold what such files hold."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .._folders.writing import halves
+from .._text import clip
+from .columns import TEXT_COLUMNS
+from .folders import FILES, MARK, TABLES, what_is
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["differs", "opened", "read_provenance"]
+
+_AGAIN = "replay the trace again"
+_INTEGER, _TEXT, _LIST, _OBJECT = "an integer", "a text", "a list", "an object"
+_TYPES = {_INTEGER: int, _TEXT: str, _LIST: list, _OBJECT: dict}
+#: What provenance.json holds, and of every trace.
+_KEYS = {
+    "command": _TEXT, "command_of_whole": _TEXT, "version": _TEXT, "seed": _INTEGER, "draws": _INTEGER, "schemes": _LIST, "topologies": _LIST,
+    "selection": _LIST, "shard": _LIST, "traces": _LIST,
+}  # fmt: skip
+_OF_TRACE = {"name": _TEXT, "hash": _TEXT, "stage": _TEXT, "reduction": _TEXT, "workers": _INTEGER, "steps": _LIST, "tensors": _LIST}
+#: Columns without which a table is none of ours.
+_COLUMNS = {
+    "results.parquet": "step workers count counted nonzero underflow overflow nan nmse sum_signed_error sum_squared_reference volume sum_noise skipped",
+    "histograms.parquet": "step exponent count",
+    "noise.parquet": "step workers elements blocks sum_squared_reference sum_noise sum_log2_ratio",
+}
+_TEXTS = {"results.parquet": TEXT_COLUMNS, "histograms.parquet": ["trace", "tensor", "role", "kind"], "noise.parquet": ["trace", "tensor", "role"]}
+
+
+def opened(folder: Path) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
+    """The tables of a RESULTS folder by name, and its provenance.
+
+    Raises
+    ------
+    ValueError
+        A file is missing, is not what provenance.json says, or does not hold what it should; the sentence names it.
+    """
+    if left := halves(folder, MARK):
+        raise ValueError(f"{folder} holds the halves of a write that was interrupted ({left.name}); run the command again")
+    for name in FILES:
+        if not (folder / name).is_file():
+            raise ValueError(f"{folder} is no RESULTS folder: {what_is(folder, name)}")
+    try:
+        provenance, files = read_provenance(folder)
+        tables = {kind: _table(folder / name, files[name]) for name, kind in TABLES.items() if name.endswith(".parquet")}
+        size = (folder / "results.csv").stat().st_size  # what it holds is not read here; apscope check does
+        if size != files["results.csv"]["bytes"]:
+            raise ValueError(differs(folder / "results.csv", "bytes", size, files["results.csv"]["bytes"]))
+    except PermissionError:
+        raise ValueError(f"a file of {folder} cannot be read: permission denied") from None
+    for name, kind in TABLES.items():
+        for column, listed in (("trace", [t["name"] for t in provenance["traces"]]), ("scheme", provenance["schemes"])):
+            if column in tables[kind] and (others := set(tables[kind][column].unique()) - set(listed)):
+                raise ValueError(f"{folder / name} has rows of {column} '{clip(sorted(others)[0])}', which {MARK} does not list; {_AGAIN}")
+    return tables, provenance
+
+
+def read_provenance(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What provenance.json says, and the sizes, digests and rows of the files, which stand in it under ``files``.
+
+    Raises
+    ------
+    ValueError
+        It is no provenance.
+    """
+    path = folder / MARK
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged: {'it is nested too deep' if isinstance(error, RecursionError) else error}") from None
+    if not isinstance(told, dict):
+        raise ValueError(f"{path} is no provenance: it holds {clip(json.dumps(told))} where an object belongs")
+    if "files" not in told and _KEYS.keys() <= told.keys():
+        raise ValueError(f"{folder} was written by an older apscope, without digests of its files; {_AGAIN}")
+    _check(path, "", told, {**_KEYS, "files": _OBJECT})
+    shard = told["shard"]
+    if len(shard) != 2 or not all(map(_is_integer, shard)) or not 0 <= shard[0] < shard[1]:
+        raise ValueError(f"{path}: shard is {shard}; it must be two integers, I and N, 0 <= I < N")
+    for key in ("schemes", "topologies"):
+        if not all(isinstance(text, str) for text in told[key]):
+            raise ValueError(f"{path}: {key} is {clip(json.dumps(told[key]))}; it must be a list of texts")
+    for i, trace in enumerate(told["traces"]):
+        where = f"traces[{i}]."
+        if not isinstance(trace, dict):
+            raise ValueError(f"{path}: traces[{i}] is {clip(json.dumps(trace))}; it must be an object")
+        _check(path, where, trace, _OF_TRACE)
+        for tensor in trace["tensors"]:
+            if not isinstance(tensor, dict) or not isinstance(tensor.get("name"), str) or not isinstance(tensor.get("shape"), list):
+                raise ValueError(f"{path}: {where}tensors holds {clip(json.dumps(tensor))}; it must be objects with name, role and shape")
+        if not trace["steps"] or not all(map(_is_integer, trace["steps"])):
+            raise ValueError(f"{path}: {where}steps is {clip(json.dumps(trace['steps']))}; it must be a list of step numbers")
+    for name in TABLES:
+        about = told["files"].get(name)
+        if not isinstance(about, dict) or not isinstance(about.get("sha256"), str) or not all(_is_integer(about.get(k)) for k in ("bytes", "rows")):
+            raise ValueError(f"{path}: files.{name} is {clip(json.dumps(about))}; it must be an object with bytes, sha256 and rows")
+    return told, told.pop("files")
+
+
+def differs(path: Path, what: str, found: object, said: object) -> str:
+    """The sentence about a file that is not the one that provenance.json lists."""
+    return f"{path} is damaged or of another run: its {what} is {found}, but {MARK} says {said}; {_AGAIN}"
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _check(path: Path, where: str, told: dict[str, Any], keys: dict[str, str]) -> None:
+    for key, what in keys.items():
+        if key not in told:
+            raise ValueError(f"{path} has no {where}{key}")
+        if isinstance(told[key], bool) or not isinstance(told[key], _TYPES[what]):
+            raise ValueError(f"{path}: {where}{key} is {clip(json.dumps(told[key]))}; it must be {what}")
+
+
+def _table(path: Path, about: dict[str, Any]) -> pd.DataFrame:
+    """One parquet file, as its digest says it was written."""
+    import pandas as pd
+
+    data = path.read_bytes()
+    if (found := hashlib.sha256(data).hexdigest()) != about["sha256"]:
+        raise ValueError(differs(path, "SHA-256", found, about["sha256"]))
+    try:
+        # As codes of a few texts, of which every cell then is one: an object a cell would take gigabytes of a large table, and time to compare.
+        table = pd.read_parquet(io.BytesIO(data), read_dictionary=[*TEXT_COLUMNS, "kind"])
+    except Exception as error:  # noqa: BLE001  # whatever the readers of damaged files raise
+        raise ValueError(f"{path} is damaged: {str(error).splitlines()[0]}") from None
+    if len(table) != about["rows"]:
+        raise ValueError(differs(path, "number of rows", len(table), about["rows"]))
+    texts = _TEXTS[path.name]
+    if lacking := [c for c in [*_COLUMNS[path.name].split(), *texts] if c not in table]:
+        raise ValueError(f"{path.parent} was written by an older apscope, without the column {lacking[0]}; {_AGAIN}")
+    for name in table:
+        column = table[name]
+        if name in texts:
+            # Parquet gives text a dtype of its own; in memory it is object, read back or not.
+            table[name] = column.astype(object)
+            if column.isna().any() or not all(isinstance(value, str) for value in column.unique()):
+                raise ValueError(f"{path}: the column {name} holds values that are no texts; {_AGAIN}")
+        elif not pd.api.types.is_numeric_dtype(column.dtype):
+            raise ValueError(f"{path}: the column {name} is of {column.dtype}; it must be of numbers; {_AGAIN}")
+    return table

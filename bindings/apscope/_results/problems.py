@@ -1,0 +1,83 @@
+"""What is wrong with a RESULTS folder, all of it."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .._folders.durable import digest_of
+from .._text import count_of
+from .csv_table import write_csv
+from .folders import MARK, TABLES
+from .opening import differs, opened, read_provenance
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["problems"]
+
+
+def problems(folder: Path) -> Iterator[str]:
+    """A sentence for everything that is not as provenance.json says, for CSV that is not the table of the parquet file, and for rows that lack or are twice."""
+    damaged = False
+    try:
+        _, files = read_provenance(folder)
+        for name, about in files.items():
+            if name in TABLES and (folder / name).exists():
+                found = digest_of(folder / name)
+                for key in ("bytes", "sha256"):
+                    if found[key] != about[key]:
+                        damaged = True
+                        yield differs(folder / name, key, found[key], about[key])
+        if damaged:
+            return
+        tables, provenance = opened(folder)
+    except (ValueError, OSError) as error:
+        yield str(error)
+        return
+    if (found_csv := _digest_of_csv(folder / "results.parquet")) != files["results.csv"]["sha256"]:
+        yield f"{folder / 'results.csv'} is not the table of results.parquet: its SHA-256 would be {found_csv}"
+    yield from _of_rows(folder, tables["frame"], provenance)
+
+
+class _Hashed(io.RawIOBase):
+    """A file that keeps its digest alone."""
+
+    def __init__(self) -> None:
+        self.sum = hashlib.sha256()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.sum.update(data)
+        return len(memoryview(data))
+
+
+def _digest_of_csv(path: Path) -> str:
+    """The SHA-256 of the CSV file that the table of a parquet file makes."""
+    import pyarrow.parquet as pq
+
+    hashed = _Hashed()
+    write_csv(pq.read_table(path), hashed)  # type: ignore[arg-type]  # a file, as far as Arrow asks
+    return hashed.sum.hexdigest()
+
+
+def _of_rows(folder: Path, frame: pd.DataFrame, provenance: dict[str, Any]) -> Iterator[str]:
+    item = ["trace", "step", "tensor", "scheme"]
+    twice = int(frame.duplicated([*item, "stage", "topology"]).sum())
+    if twice:
+        yield f"{folder / 'results.parquet'} has {count_of(twice, 'row')} twice; replay the trace again"
+    index, shards = provenance["shard"]
+    if shards > 1:
+        return  # which items are of a shard its own replay alone knows
+    wanted = sum(len(trace["steps"]) * len(trace["tensors"]) for trace in provenance["traces"]) * len(provenance["schemes"])
+    found = len(frame[item].drop_duplicates())
+    if found != wanted:
+        yield (
+            f"{folder / 'results.parquet'} has rows of {found} of {wanted} layers, steps and schemes that {MARK} lists: it is a part of a replay, "
+            "or damaged"
+        )

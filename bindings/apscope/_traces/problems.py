@@ -1,0 +1,54 @@
+"""What is wrong with a trace, all of it, and what lies in its folder that is not of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from .._folders.durable import digest_of
+from .opening import open_trace
+from .trace import KINDS, Trace
+
+__all__ = ["problems", "strays"]
+
+
+def problems(folder: Path) -> Iterator[str]:
+    """A sentence for everything that is not as the manifest says: files, their sizes, digests and headers, shapes and values that are no fp32 values."""
+    try:
+        trace = open_trace(folder)
+    except (ValueError, OSError) as error:
+        yield str(error)
+        return
+    damaged = set()
+    for path, size, sha256 in trace.files():
+        try:
+            found = digest_of(path)
+        except OSError as error:
+            yield f"{path}: {error.strerror}"
+            damaged.add(path.parent)
+            continue
+        for key, said in (("bytes", size), ("sha256", sha256)):
+            if found[key] != said:
+                yield f"{path}: its {key} is {found[key]}, but the manifest says {said}"
+                damaged.add(path.parent)
+    for step in trace.steps:
+        if folder / f"step_{step:08d}" not in damaged:  # of one that is damaged that much is said
+            yield from _of_step(trace, step)
+
+
+def _of_step(trace: Trace, step: int) -> Iterator[str]:
+    for kind in KINDS:
+        names = trace.tensors if kind == "gradient" else trace.names(step, kind)
+        for name in names:
+            for worker in range(1 if kind in ("weights", "full_batch") else trace.workers):
+                try:
+                    trace.read(step, name, worker, kind)
+                except ValueError as error:
+                    yield str(error)
+
+
+def strays(folder: Path) -> list[str]:
+    """Paths in the folder that its manifest does not list: of an interrupted recording, or none of apscope's; nothing reads them."""
+    trace = open_trace(folder)
+    known = {path for path, _, _ in trace.files()} | {folder / "manifest.json"}
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path not in known and not path.is_dir())

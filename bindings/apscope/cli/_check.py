@@ -1,0 +1,60 @@
+"""``apscope check FOLDER``: whether a trace, results or a conformance pack are whole, and what is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from .._folders.writing import left_behind
+from .._results.folders import check_readable, what_is
+from .._text import count_of, printable
+
+
+def add_parser(verbs: argparse._SubParsersAction) -> None:
+    parser = verbs.add_parser(
+        "check",
+        help="whether a trace or results are whole",
+        allow_abbrev=False,
+        description="Looks at every digest, count and row. Exits with 1, and says what is wrong, if anything is.",
+    )
+    parser.add_argument("folder", metavar="FOLDER", help="a trace, what replay or merge wrote, or a conformance pack")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    folder = check_readable(args.folder)
+    problems, strays, what = _look(folder)
+    for line in problems:
+        print(printable(line, 1000))
+    for line in strays:
+        print(f"not of it: {printable(line)}")
+    for path in _left(folder):
+        print(f"left by an interrupted run: {printable(str(path))}; who writes {printable(folder.name)} next removes it")
+    print(f"{printable(str(folder))}: {what}, {count_of(len(problems), 'problem') if problems else 'whole'}")
+    return 1 if problems else 0
+
+
+def _look(folder: Path) -> tuple[list[str], list[str], str]:
+    """Problems, files that are not of it, and what it is."""
+    if (folder / "manifest.json").is_file():
+        from ..conformance import is_pack, pack_problems
+
+        if is_pack(folder):
+            return list(pack_problems(folder)), [], "a conformance pack"
+        from .._traces.problems import problems as of_trace
+        from .._traces.problems import strays
+
+        found = list(of_trace(folder))
+        return found, [] if found else strays(folder), "a trace"
+    if (folder / "provenance.json").is_file() or (folder / "results.parquet").is_file():
+        from .._results.problems import problems as of_results
+
+        return list(of_results(folder)), [], "results"
+    raise ValueError(f"{folder} is neither a trace nor a RESULTS folder: {what_is(folder, 'manifest.json and no provenance.json')}")
+
+
+def _left(folder: Path) -> list[Path]:
+    """What interrupted writes left, beside the folder and in it."""
+    place = Path(os.path.abspath(folder))
+    return [*left_behind(place.parent, place.name), *left_behind(place, place.name)]
