@@ -60,7 +60,7 @@ def opened(folder: Path) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
     for name, kind in TABLES.items():
         for column, listed in (("trace", [t["name"] for t in provenance["traces"]]), ("scheme", provenance["schemes"])):
             if column in tables[kind] and (others := set(tables[kind][column].unique()) - set(listed)):
-                raise ValueError(f"{folder / name} has rows of {column} '{clip(sorted(others)[0])}', which {MARK} does not list; {_AGAIN}")
+                raise ValueError(f"{folder / name} has rows of {column} '{clip(min(others))}', which {MARK} does not list; {_AGAIN}")
     return tables, provenance
 
 
