@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
@@ -18,7 +18,7 @@ from operator import add
 from pathlib import Path
 
 from .commands import COMMANDS, Command, make_inputs, warm_up
-from .library import Server, compiled
+from .library import Server, compiled, scratch
 from .races import MOST, RACES, Outcome, Race
 from .races import make_inputs as make_sources
 from .races import run as run_race
@@ -37,8 +37,11 @@ def main(words: list[str] | None = None) -> int:
     races = [race for race in RACES.values() if args.rounds and args.only in race.name]
     if not chosen and not races:
         parser.error(f"--only '{args.only}' leaves no command; they are {', '.join(COMMANDS)}")
-    with tempfile.TemporaryDirectory(prefix="apscope-faults-") as name:
-        tallies, outcomes = run(args, chosen, races, Path(name))
+    folder = scratch()
+    try:
+        tallies, outcomes = run(args, chosen, races, folder)
+    finally:
+        shutil.rmtree(folder)
     rows = [Tally.HEAD, *(tally.row() for tally in tallies)]
     widths = [max(map(len, column)) for column in zip(*rows)]
     for row in rows:

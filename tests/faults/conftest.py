@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults import commands, races
-from tests.faults.library import Server, compiled
+from tests.faults.library import Server, compiled, scratch
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ class Place:
 
 
 @pytest.fixture(scope="session")
-def place(tmp_path_factory):
+def place():
     if sys.platform != "linux" or shutil.which("cc") is None:
         pytest.skip("faults are put in by LD_PRELOAD, which needs Linux and a C compiler")
-    folder = tmp_path_factory.mktemp("faults")
+    folder = scratch()
     library = compiled(folder)
     server = Server(library)
     inputs = commands.make_inputs(server, folder / "inputs")
@@ -33,3 +33,4 @@ def place(tmp_path_factory):
     commands.warm_up(server, inputs, folder / "here")
     yield Place(server, library, inputs, folder / "here")
     server.close()
+    shutil.rmtree(folder)

@@ -195,13 +195,14 @@ static long with_fault(long number, const long *a, const struct call *call) {
     int saved = errno, mode = shared->mode;
     note(now, call);
     errno = saved;
-#define RAW raw(number, a[0], a[1], a[2], a[3], a[4], a[5])
     int here = now == shared->at, later = shared->at > 0 && now > shared->at;
     if (here && mode == KILL) {
         end_process();
     }
     if (here && mode == KILL_HALF) {
-        raw(number, a[0], a[1], a[2] / 2, a[3], a[4], a[5]);
+        if (call->flags & DATA) {
+            raw(number, a[0], a[1], a[2] / 2, a[3], a[4], a[5]);
+        }
         end_process();
     }
     if (here && mode == INTERRUPT) {
@@ -218,12 +219,11 @@ static long with_fault(long number, const long *a, const struct call *call) {
         errno = ENOSPC;
         return -1;
     }
-    long result = RAW;
+    long result = raw(number, a[0], a[1], a[2], a[3], a[4], a[5]);
     if (here && mode == KILL_AFTER) {
         end_process();
     }
     return result;
-#undef RAW
 }
 
 static long run(long number, long a0, long a1, long a2, long a3, long a4, long a5) {

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,12 @@ HERE = Path(__file__).parent
 SECONDS = 60.0  # a run that takes longer hangs
 #: APSCOPE_FAULTS=all: every call and a hundred rounds; otherwise a few of each.
 ALL = os.environ.get("APSCOPE_FAULTS") == "all"
+
+
+def scratch() -> Path:
+    """A new folder, in memory where there is such a place: what is written thousands of times waits for no disk."""
+    memory = Path("/dev/shm")
+    return Path(tempfile.mkdtemp(prefix="apscope-faults-", dir=memory if os.access(memory, os.W_OK) else None))
 
 
 def compiled(folder: Path) -> Path:

@@ -152,11 +152,15 @@ class Bench:
                 return "mixture", f"step {number} is not the one that was recorded"
         return "steps", str(len(steps))
 
-    def run(self, trial: Trial) -> tuple[str, list[str]]:
-        """The state that a fault leaves, and everything that is wrong with it."""
+    def run(self, trial: Trial) -> tuple[Trial, str, list[str]]:
+        """The trial, the state that it leaves, and everything that is wrong with it.
+
+        Files that are written side by side come in an order of their own each time: the trial that is returned names the call that it met.
+        """
         restore(self.command, self.inputs, self.folder)
-        run, _ = self.server.run(self.job | {"mode": trial.mode, "at": trial.call.number})
-        return self.judged(run, trial.mode)
+        run, made = self.server.run(self.job | {"mode": trial.mode, "at": trial.call.number})
+        met = next((call for call in made if call.number == trial.call.number), trial.call)
+        return (Trial(met, trial.mode), *self.judged(run, trial.mode))
 
     def judged(self, run: Run, mode: str) -> tuple[str, list[str]]:
         """The state that a run left, one that was disturbed as `mode` says, and everything that is wrong with it; runs it again."""
@@ -207,7 +211,7 @@ class Bench:
     def all(self, trials: list[Trial]) -> Tally:
         tally = Tally(self.command.name, len(self.calls))
         for trial in trials:
-            state, wrong = self.run(trial)
+            trial, state, wrong = self.run(trial)
             tally.trials += 1
             tally.states[state] += 1
             tally.failures += [f"{self.command.name}, {trial}: {'; '.join(wrong)}"] if wrong else []
