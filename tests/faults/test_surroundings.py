@@ -132,7 +132,11 @@ def test_a_part_of_a_dask_cluster_that_is_killed_leaves_nothing_half_written(pla
             workers = [subprocess.Popen(command, cwd=tmp_path, env=environment(), stderr=subprocess.DEVNULL) for _ in range(2)]
             client.wait_for_workers(2, timeout=60)
         run = subprocess.Popen(
-            [sys.executable, "-m", "apscope", *words, "-o", "out", "--dask", address], cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=environment()
+            [sys.executable, "-m", "apscope", *words, "-o", "out", "--dask", address],
+            cwd=tmp_path,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
         )
         time.sleep(random.Random(who).uniform(2, 3))  # it has begun, and takes longer than that alone
         (workers[0] if who == "worker" else scheduler).kill()

@@ -40,7 +40,11 @@ def part(tree: Tree, target: str, inside: bool, without: list[str]) -> Tree:
 
 def differences(a: Tree, b: Tree) -> str:
     """What differs, in a few words."""
-    words = [f"{name} {'is gone' if name not in b else 'is new' if name not in a else 'changed'}" for name in sorted({*a, *b}) if a.get(name) != b.get(name)]
+    words = [
+        f"{name} {'is gone' if name not in b else 'is new' if name not in a else 'changed'}"
+        for name in sorted({*a, *b})
+        if a.get(name) != b.get(name)
+    ]
     return ", ".join(words[:4]) + (f" and {len(words) - 4} more" if len(words) > 4 else "")
 
 
@@ -205,7 +209,9 @@ class Bench:
         if run.code == 0 or (state == "new" and run.code == 2 and run.sentence):
             if now == self.clean:
                 return []
-            return [f"a repeat {'gives another tree' if run.code == 0 else 'leaves leftovers'}: {differences(self.clean, now)} (left before it: {', '.join(left[:4])})"]
+            return [
+                f"a repeat {'gives another tree' if run.code == 0 else 'leaves leftovers'}: {differences(self.clean, now)} (left before it: {', '.join(left[:4])})"
+            ]
         return [f"a repeat fails: {run}"]
 
     def all(self, trials: list[Trial]) -> Tally:
