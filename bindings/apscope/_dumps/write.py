@@ -141,6 +141,7 @@ def write_trace(
         workers=layout.workers,
         roles=lambda name, _: head.roles(name, shapes[name]) or guess_role(name, shapes[name]),
         resume=True,
+        durable=False,  # the whole folder is when it is moved to its place
     )
     done = set(writer.committed)
     if done:
