@@ -61,8 +61,8 @@ class Run:
 
     @property
     def sentence(self) -> str | None:
-        """The one line on standard error; None where there is none, or more."""
-        lines = self.err.strip().splitlines()
+        """The one line on standard error, beside warnings; None where there is none, or more."""
+        lines = [line for line in self.err.strip().splitlines() if not line.startswith("apscope: warning: ")]
         return lines[0] if len(lines) == 1 and lines[0].startswith("apscope: ") else None
 
     def __str__(self) -> str:
