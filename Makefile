@@ -17,7 +17,7 @@ python_sources := $(shell find bindings/apscope -type f -not -path '*/__pycache_
 traces := digits digits_w64 characters resnet18 transformer
 trace_files := $(shell find $(traces:%=notebooks/data/%) -type f)
 
-.PHONY: help report report-all test lint tidy sanitize fuzz format package benchmark exhaustive picture stubs docs tables clean system \
+.PHONY: help report report-all test lint tidy sanitize fuzz format package benchmark exhaustive faults picture stubs docs tables clean system \
         test-cpp test-python
 
 help:
@@ -32,6 +32,7 @@ help:
 	@echo "make package     build the sdist and the wheel into build/package/ and try them in an environment of their own; the C++ library too"
 	@echo "make benchmark   the kernels under Google Benchmark, the Python calls under pytest-benchmark, briefly"
 	@echo "make exhaustive  the long proofs that do not stand, recorded in docs/conformance.md; MINUTES=N: none begun later"
+	@echo "make faults      every command killed, and failed, at every system call that it writes with; part of make exhaustive without ONLY"
 	@echo "make docs        write the documentation site, build/docs/index.html, the notebooks run"
 	@echo "make picture     draw the pictures of README.md again; those of the report need Chromium"
 	@echo "make tables      write the tables of README.md and docs/schemes.md again"
@@ -149,6 +150,12 @@ benchmark: .stamps/tests-built
 # Goes on where it was stopped. MINUTES=N starts no job after N minutes; 0 writes the page alone. ONLY=REGEX takes some jobs.
 exhaustive: .stamps/installed
 	@$(VENV)/python -m tests.exhaustive $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ONLY),--only '$(ONLY)')
+	@$(if $(ONLY)$(MINUTES),,$(MAKE) faults)
+
+# Under half an hour on two cores; what make test does a few of.
+faults: .stamps/installed
+	@$(VENV)/python -m tests.faults
+	@APSCOPE_FAULTS=all $(VENV)/python -m pytest -q tests/faults/test_surroundings.py
 
 .stamps/docs: .stamps/installed
 	@PYTHON=$(PYTHON) .ci/system_packages.sh doxygen

@@ -144,8 +144,8 @@ def write(directory: str | Path, formats: Sequence[str] | None = None) -> dict[s
         raise ValueError(f"{directory} is not an empty folder; give a new one")
     with Writing(directory, "apscope conformance write") as writing:
         manifest = _write_pack(writing.new, chosen)
-        writing.clear()
         writing.put_files([path.name for path in writing.new.iterdir()], mark="manifest.json") if writing.into else writing.put_folder()
+        writing.clear()
     return manifest
 
 
