@@ -28,6 +28,7 @@ VERBS = (
     "summary",
     "compare",
     "ladder",
+    "recommend",
     "check",
     "verify",
     "fingerprint",

@@ -1,0 +1,96 @@
+"""What the steps tell apart, and how surely: two mixtures, and the choice of a unit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._results.intervals import student_t
+from .._results.volume import SIDE
+from .table import Sums
+
+if TYPE_CHECKING:
+    from .choose import Problem
+
+__all__ = ["SAME", "by_blocks", "is_worse", "ratio", "sureness"]
+
+#: Errors and times whose quotient is below this count as equal.
+SAME = 1.01
+#: From so many blocks of steps on Student's interval decides.
+_ENOUGH = 4
+_DRAWS = 400
+
+
+def by_blocks(sums: Sums, figure: str, options: np.ndarray) -> np.ndarray:
+    """An error of a mixture in every block of steps, in the terms that add up."""
+    rows = np.arange(len(options))
+    if figure == "error_over_noise":
+        return sums.log2[rows, options].sum(axis=0) / np.maximum(sums.noise_blocks.sum(axis=0), 1.0)
+    return sums.nmse[rows, options].sum(axis=0) / np.maximum(sums.losses, 1.0)
+
+
+def ratio(sums: Sums, figure: str, one: np.ndarray, other: np.ndarray) -> tuple[float, float, float]:
+    """How many times as large the error of `one` is, and its interval of 95 %, the blocks of steps as independent; NaN with fewer than four."""
+    first, second = by_blocks(sums, figure, one), by_blocks(sums, figure, other)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = first - second if figure == "error_over_noise" else np.log2(first) - np.log2(second)
+    logs = np.where(first == second, 0.0, logs)
+    half = student_t(len(logs) - 1) * logs.std(ddof=1) / len(logs) ** 0.5 if len(logs) >= _ENOUGH else np.nan
+    return tuple(float(2.0 ** (logs.mean() + end)) for end in (0.0, -half, half))  # type: ignore[return-value]
+
+
+def is_worse(problem: Problem, one: np.ndarray, other: np.ndarray, few: Callable[[np.ndarray], Any] = np.any) -> bool:
+    """Whether a mixture is worse than another one by more than a hundredth, and the steps tell it.
+
+    Parameters
+    ----------
+    problem : Problem
+    one, other : (U,) int arrays
+    few : {numpy.any, numpy.all}
+        Of fewer than four blocks of steps: whether one that is against it will do, or all must be.
+    """
+    figure = problem.wish.minimize
+    if figure == "volume":
+        return problem.objective(one) - problem.objective(other) > SIDE
+    if figure == "time":
+        return problem.objective(one) > SAME * problem.objective(other)
+    sums = problem.table.chosen
+    middle, low, _ = ratio(sums, figure, one, other)
+    if middle <= SAME:
+        return False
+    return low > 1.0 if not np.isnan(low) else bool(few(by_blocks(sums, figure, one) > by_blocks(sums, figure, other)))
+
+
+def sureness(sums: Sums, figure: str, options: np.ndarray, price: np.ndarray, seed: int = 0) -> np.ndarray:
+    """How often each unit would prefer the same of the candidates in use by other steps: blocks of steps drawn with replacement.
+
+    What it prefers is the candidate with the least sum of error and price; where the volume that is left decides, a plan has another.
+
+    Parameters
+    ----------
+    sums : Sums
+    figure : str
+        The error.
+    options : (U,) int array
+    price : (U, K) floats
+        What an option's other totals are worth, in the terms of the error.
+
+    Returns
+    -------
+    (U,) floats
+        Shares of the draws; NaN with fewer than four blocks.
+    """
+    blocks = len(sums.losses)
+    if blocks < _ENOUGH:
+        return np.full(len(options), np.nan)
+    used = np.unique(options)
+    drawn = np.random.Generator(np.random.Philox(seed)).integers(0, blocks, (_DRAWS, blocks))
+    weights = np.stack([(drawn == b).sum(axis=1) for b in range(blocks)], axis=1).astype(float)
+    values, size = (sums.log2, sums.noise_blocks.sum(axis=0)) if figure == "error_over_noise" else (sums.nmse, sums.losses)
+    cost = np.tensordot(values[:, used], weights, (2, 1)) / np.maximum(weights @ size, 1.0)
+    cost = np.where(np.isnan(cost), np.inf, cost) + price[:, used][..., None]
+    whole = values[:, used].sum(axis=2) / max(size.sum(), 1.0)
+    preferred = (np.where(np.isnan(whole), np.inf, whole) + price[:, used]).argmin(axis=1)
+    return (cost.argmin(axis=1) == preferred[:, None]).mean(axis=1)
