@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from .knapsack import CAP, Solution, solve
-from .robust import is_worse
+from .robust import is_beaten, is_worse
 from .table import Table
 from .wish import ERRORS, LIMITS, Wish, figures, total_of, unit_errors
 
@@ -78,7 +78,7 @@ class Problem:
     def objective(self, options: np.ndarray) -> float:
         """What is minimized, of a mixture: the sum, and latencies."""
         total = float(self.cost[np.arange(len(options)), options].sum())
-        return total + self.table.latencies.of(sorted(set(options.tolist()))) if self.wish.minimize == "time" else total
+        return total + self.table.latency(options) if self.wish.minimize == "time" else total
 
     def holds(self, options: np.ndarray) -> bool:
         """Whether a mixture is measured everywhere and within the limits."""
@@ -88,7 +88,7 @@ class Problem:
         for name, total in self.totals.items():
             value = total.adds[rows, options].sum()
             if name == "max_time":
-                value += self.table.latencies.of(sorted(set(options.tolist())))
+                value += self.table.latency(options)
             if value > total.limit + 1e-12 * abs(total.limit):
                 return False
         return True
@@ -122,7 +122,7 @@ class Problem:
                 return Solution(found.choice, self.objective(found.choice), first.bound + (least if self.wish.minimize == "time" else 0.0))
             if timed is None:
                 return None
-            limits[timed] -= self.table.latencies.of(sorted(set(found.choice.tolist()))) - least
+            limits[timed] -= self.table.latency(found.choice) - least
         return None
 
     @cached_property
@@ -155,7 +155,7 @@ def choose(problem: Problem, simplest: bool = True) -> Choice:
 
 def _simplest(problem: Problem, best: np.ndarray, pure: np.ndarray | None) -> np.ndarray:
     """Fewer schemes, as long as the steps do not tell the mixture from the optimum; of equally many the better, then the earlier candidates."""
-    if pure is not None and not is_worse(problem, pure, best, np.all):
+    if pure is not None and not is_beaten(problem, pure, best):
         return pure
     most = np.inf if pure is None else problem.objective(pure)
     kept = sorted(set(best.tolist()))
@@ -193,10 +193,11 @@ def _out_of_reach(problem: Problem) -> str:
                 return f"max_layer_error={most:g} is out of reach: the least {problem.wish.error} of {names[0]} is above it; {least:.4g} can be met"
         return f"no candidate was measured without overflow in {', '.join(names[:4])}{', ...' * (len(names) > 4)}; give other candidates"
     limits = problem.wish.limits
+    within = "" if problem.wish.max_layer_error is None else f" within max_layer_error={problem.wish.max_layer_error:g}"
     for name, value in limits.items():
         low, high = _reached(problem, name)
         if (high < value) if name.startswith("min") else (low > value):
-            return f"{name}={value:g} is out of reach: the {LIMITS[name]} of these candidates lies between {low:.4g} and {high:.4g}"
+            return f"{name}={value:g} is out of reach: the {LIMITS[name]} of these candidates{within} lies between {low:.4g} and {high:.4g}"
     for name in limits:  # each by itself can be met: what the first that conflicts can be under the others
         others = Wish(_minimized(name), **{n: v for n, v in limits.items() if n != name}, max_layer_error=problem.wish.max_layer_error)
         relaxed = Problem(problem.table, others, np.where(problem.allowed.sum(axis=1) == 1, problem.allowed.argmax(axis=1), -1), problem.banned)

@@ -93,7 +93,7 @@ def _search(parts, order, mu, limits, least, rest, cap, known):  # noqa: ANN001,
     for at, (cost, use, _) in enumerate(parts):
         count = len(cost)
         values = (value[:, None] + cost).ravel()
-        useds = (used[:, None, :] + use.T).reshape(-1, len(limits))
+        useds = (used[:, None, :] + use.T).reshape(len(values), len(limits))
         bounds = values + useds @ mu + rest[at + 1]
         kept = np.flatnonzero((bounds < known) & (useds + least[at + 1] <= limits).all(axis=1))
         kept = kept[_undominated(values[kept], useds[kept])]

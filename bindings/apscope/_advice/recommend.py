@@ -143,7 +143,9 @@ def recommend(
     there = set(frame["scheme"].unique())
     if lacking := [s for s in specs if s not in there]:
         raise ValueError(f"the results hold no scheme '{lacking[0]}'; replay it, or leave it out")
-    return _planned(results, frame, specs, wish, groups, integer("periods", periods, 1, 2**20), fixed, holdout, simplest, topology, network, elements, replays)
+    return _planned(
+        results, frame, specs, wish, groups, integer("periods", periods, 1, 2**20), fixed, holdout, simplest, topology, network, elements, replays
+    )
 
 
 def _planned(results, frame, specs, wish, groups, periods, fixed, holdout, simplest, topology, network, elements, replays) -> Plan:  # noqa: ANN001
@@ -177,7 +179,9 @@ def _planned(results, frame, specs, wish, groups, periods, fixed, holdout, simpl
         mixed = tabled(own.frame, [plan.spec])
         _take_time(mixed, own.frame, plan.spec, network, elements)
         changed = _changed(table, plan._options, mixed)
-        plan = Plan(table, plan.wish, plan._options, plan._best, plan._single, plan._gap, about | {"changed": [specs[k] for k in changed]}, mixed, banned)
+        plan = Plan(
+            table, plan.wish, plan._options, plan._best, plan._single, plan._gap, about | {"changed": [specs[k] for k in changed]}, mixed, banned
+        )
         # Candidates that look at several layers are no use in a mixture that then breaks a limit, or is worse than one of them alone.
         if not changed or set(changed) <= banned or not _fails(plan):
             return plan
@@ -189,7 +193,7 @@ def _take_time(mixed: Table, frame: pd.DataFrame, spec: str, network: Network, e
     """The time of a mixture as `Results.summary` has it: its parts share messages."""
     if mixed.counts_bits:
         return
-    told = step_time(frame[frame["topology"] != "exact"], network, elements=elements)
+    told = step_time(frame[(frame["topology"] != "exact") & frame["step"].isin(mixed.chosen.steps)], network, elements=elements)
     mixed.latencies = Latencies([{spec: float(told["seconds"].iloc[0])}], [0.0])
     for sums in (mixed.chosen, mixed.held_out):
         if sums is not None:
@@ -242,7 +246,9 @@ def _held(frame: pd.DataFrame, candidates: Any) -> list[str]:
     if candidates is None:
         return [spec for spec in there if not spec.startswith("hybrid(")]
     asked = [s.spec for s in candidates_of(candidates)]
-    words = not isinstance(candidates, Scheme) and all(isinstance(c, str) and ":" not in c for c in ([candidates] if isinstance(candidates, str) else candidates))
+    words = not isinstance(candidates, Scheme) and all(
+        isinstance(c, str) and ":" not in c for c in ([candidates] if isinstance(candidates, str) else candidates)
+    )
     found = [spec for spec in asked if spec in there] if words else asked
     if not found:
         raise ValueError(f"the results hold none of the candidates {candidates}; they hold {', '.join(there[:6])}{', ...' * (len(there) > 6)}")
@@ -279,5 +285,7 @@ def _split(steps: list[int], holdout: Any) -> tuple[list[int], list[int]]:
         if wrong := sorted(set(asked) - set(steps)):
             raise ValueError(f"holdout names step {wrong[0]}, which is not among those replayed: {steps[0]} to {steps[-1]}")
     if not out or len(out) == len(steps):
-        raise ValueError(f"holdout='{holdout}' holds {'none' if not out else 'all'} of the steps {steps[0]} to {steps[-1]}; some must stay to choose by")
+        raise ValueError(
+            f"holdout='{holdout}' holds {'none' if not out else 'all'} of the steps {steps[0]} to {steps[-1]}; some must stay to choose by"
+        )
     return [s for s in steps if s not in set(out)], out

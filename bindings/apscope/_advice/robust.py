@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._results.intervals import student_t
 from .._results.volume import SIDE
 from .table import Sums
+from .wish import ERRORS
 
 if TYPE_CHECKING:
     from .choose import Problem
 
-__all__ = ["SAME", "by_blocks", "is_worse", "ratio", "sureness"]
+__all__ = ["ONE_STEP", "SAME", "by_blocks", "is_beaten", "is_worse", "ratio", "sureness"]
 
 #: Errors and times whose quotient is below this count as equal.
 SAME = 1.01
 #: From so many blocks of steps on Student's interval decides.
 _ENOUGH = 4
+#: One step says nothing of others: a mixture must have so many times less than one scheme for all.
+ONE_STEP = 4.0
 _DRAWS = 400
 
 
@@ -41,16 +43,8 @@ def ratio(sums: Sums, figure: str, one: np.ndarray, other: np.ndarray) -> tuple[
     return tuple(float(2.0 ** (logs.mean() + end)) for end in (0.0, -half, half))  # type: ignore[return-value]
 
 
-def is_worse(problem: Problem, one: np.ndarray, other: np.ndarray, few: Callable[[np.ndarray], Any] = np.any) -> bool:
-    """Whether a mixture is worse than another one by more than a hundredth, and the steps tell it.
-
-    Parameters
-    ----------
-    problem : Problem
-    one, other : (U,) int arrays
-    few : {numpy.any, numpy.all}
-        Of fewer than four blocks of steps: whether one that is against it will do, or all must be.
-    """
+def is_worse(problem: Problem, one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether a mixture is worse than another one by more than a hundredth, as far as the steps tell; of fewer than four blocks one against it will do."""
     figure = problem.wish.minimize
     if figure == "volume":
         return problem.objective(one) - problem.objective(other) > SIDE
@@ -60,7 +54,19 @@ def is_worse(problem: Problem, one: np.ndarray, other: np.ndarray, few: Callable
     middle, low, _ = ratio(sums, figure, one, other)
     if middle <= SAME:
         return False
-    return low > 1.0 if not np.isnan(low) else bool(few(by_blocks(sums, figure, one) > by_blocks(sums, figure, other)))
+    return low > 1.0 if not np.isnan(low) else bool((by_blocks(sums, figure, one) > by_blocks(sums, figure, other)).any())
+
+
+def is_beaten(problem: Problem, single: np.ndarray, mixture: np.ndarray) -> bool:
+    """Whether a mixture is better than one scheme for all: by the interval, with fewer than four blocks in every one of them, with one by `ONE_STEP`."""
+    sums, figure = problem.table.chosen, problem.wish.minimize
+    blocks = len(sums.losses)
+    if figure not in ERRORS or blocks >= _ENOUGH:
+        return is_worse(problem, single, mixture)
+    middle = ratio(sums, figure, single, mixture)[0]
+    if blocks == 1:
+        return middle > ONE_STEP
+    return middle > SAME and bool((by_blocks(sums, figure, single) > by_blocks(sums, figure, mixture)).all())
 
 
 def sureness(sums: Sums, figure: str, options: np.ndarray, price: np.ndarray, seed: int = 0) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -30,12 +30,14 @@ class Latencies:
     message: list[dict[str, float]] = field(default_factory=list)
     side: list[float] = field(default_factory=list)
 
-    def of(self, used: Sequence[int]) -> float:
-        """Seconds of a mixture of these candidates."""
-        if not self.message:
-            return float("nan")
-        kinds = {kind: seconds for k in used for kind, seconds in self.message[k].items()}
-        return sum(kinds.values()) + max((self.side[k] for k in used), default=0.0)
+    def messages(self, used: Iterable[int]) -> float:
+        """Seconds of a mixture of these candidates, but for what agrees on scales."""
+        kinds = {kind: seconds for k in used for kind, seconds in self.message[k].items()} if self.message else {"unknown": float("nan")}
+        return sum(kinds.values())
+
+    def sides(self, used: Iterable[int]) -> float:
+        """Seconds of what agrees on scales, of all of them at once."""
+        return max((self.side[k] for k in used if self.side), default=0.0)
 
     def least(self) -> float:
         """Seconds that every mixture takes at least."""

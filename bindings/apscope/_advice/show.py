@@ -29,7 +29,8 @@ def plan_tables(plan: Plan) -> list[tuple[str, list[str], list[list[str]], list[
     error = plan.wish.error
     wide = {"error_over_noise": "error", "step_nmse": "NMSE"}[error]
     figures = [
-        [row.what, row.steps, *(_figure(getattr(row, c)) for c in _COLUMNS), _interval(row), str(row.overflowed or "")] for row in plan.figures.itertuples()
+        [row.what, row.steps, *(_figure(getattr(row, c)) for c in _COLUMNS), _interval(row), str(row.overflowed or "")]
+        for row in plan.figures.itertuples()
     ]
     layers = [
         [
@@ -41,7 +42,9 @@ def plan_tables(plan: Plan) -> list[tuple[str, list[str], list[list[str]], list[
     ]  # fmt: skip
     front = plan.front
     shown = front.iloc[_thinned(len(front))]
-    corners = [[_figure(r.volume), _figure(r.error_over_noise), _figure(r.step_nmse), str(r.schemes), clip(r.largest, 44)] for r in shown.itertuples()]
+    corners = [
+        [_figure(r.volume), _figure(r.error_over_noise), _figure(r.step_nmse), str(r.schemes), clip(r.largest, 44)] for r in shown.itertuples()
+    ]
     heads = ["layer", "steps", "elements", "scheme", wide, "most of it", "next cheaper", "next better", "sure"]
     tables = [
         ("predicted from the table, replayed, and the best single candidate", ["", "steps", *_COLUMNS.values(), "95 %", "overflow"], figures, ["", "steps"]),

@@ -94,6 +94,15 @@ class Table:
     latencies: Latencies = field(default_factory=Latencies)
     counts_bits: bool = False  # one worker sends nothing: volumes are bits a value over 32
 
+    def latency(self, options: np.ndarray) -> float:
+        """Seconds a step of the messages of a mixture, whatever they hold."""
+        held: dict[tuple[int | None, int | None], set[int]] = {}
+        for unit, k in zip(self.units, options.tolist()):
+            held.setdefault((unit.begin, unit.end), set()).add(k)
+        steps = self.chosen.steps
+        shares = [sum(Unit("", (), *period).holds(step) for step in steps) / len(steps) for period in held]
+        return sum(share * self.latencies.messages(used) for share, used in zip(shares, held.values())) + self.latencies.sides(set(options.tolist()))
+
 
 def table_of(
     frame: pd.DataFrame,
@@ -140,7 +149,13 @@ def table_of(
 
 
 def _sums(
-    rows: pd.DataFrame, wire: pd.DataFrame, noise: pd.DataFrame | None, candidates: Sequence[str], units: Sequence[Unit], steps: Sequence[int], bits: bool
+    rows: pd.DataFrame,
+    wire: pd.DataFrame,
+    noise: pd.DataFrame | None,
+    candidates: Sequence[str],
+    units: Sequence[Unit],
+    steps: Sequence[int],
+    bits: bool,
 ) -> Sums:
     rows, wire = (part[part["step"].isin(list(steps))] for part in (rows, wire))
     at = _Places(candidates, units)

@@ -135,7 +135,9 @@ def pinned(tensors: Sequence[Tensor], fixed: Mapping[str, Any]) -> dict[str, Any
         except re.error as error:
             raise ValueError(f"fixed '{pattern}' is no regular expression: {error}") from None
         if not hits:
-            raise ValueError(f"fixed '{pattern}' is found in none of the layers' names: {', '.join(t.name for t in tensors[:6])}{', ...' * (len(tensors) > 6)}")
+            raise ValueError(
+                f"fixed '{pattern}' is found in none of the layers' names: {', '.join(t.name for t in tensors[:6])}{', ...' * (len(tensors) > 6)}"
+            )
         for name in hits:
             held.setdefault(name, value)
     return held

@@ -84,8 +84,10 @@ class Wish:
                     "max_error_over_noise needs the noise of the batch, which several workers' gradients tell; give max_nmse for these results"
                 )
             minimize = "step_nmse" if minimize == "error_over_noise" else minimize
-        if not given:
-            usual = {"max_volume": USUAL_VOLUME} if minimize in ERRORS else {"max_error_over_noise": USUAL_ERROR} if noisy else {"max_nmse": USUAL_NMSE}
+        if not given and (minimize in ERRORS or self.max_layer_error is None):
+            usual = (
+                {"max_volume": USUAL_VOLUME} if minimize in ERRORS else {"max_error_over_noise": USUAL_ERROR} if noisy else {"max_nmse": USUAL_NMSE}
+            )
             given = given | usual
         return Wish(minimize, **given, max_layer_error=self.max_layer_error)
 
@@ -140,7 +142,7 @@ def figures(table: Table, sums: Sums, choice: np.ndarray) -> dict[str, float]:
     nonzero = own.nonzero.sum()
     return {
         "volume": float(own.volume.sum() / own.elements.sum()),
-        "time": float(total_of(own, "time").adds.sum() + table.latencies.of(sorted(set(choice.tolist())))),
+        "time": float(total_of(own, "time").adds.sum() + table.latency(choice)),
         "error_over_noise": float(over_noise),
         "error_over_noise_low": float(over_noise * sums.interval[0]),
         "error_over_noise_high": float(over_noise * sums.interval[1]),

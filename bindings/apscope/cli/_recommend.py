@@ -18,7 +18,9 @@ from .._results.results import Results
 from .._schemes.lists import LISTS
 from ._table import on_terminal, say, warn
 
-_EXAMPLE = "example: apscope recommend notebooks/data/digits -o plan.json --max-volume 0.2; apscope replay notebooks/data/digits --scheme plan.json -o run"
+_EXAMPLE = (
+    "example: apscope recommend notebooks/data/digits -o plan.json --max-volume 0.2; apscope replay notebooks/data/digits --scheme plan.json -o run"
+)
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
@@ -29,7 +31,9 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         "choice and writes it as plan.json, which stands wherever a scheme's spec does. Errors of layers add, so that the choice is exact; steps "
         "that it did not see say what it is worth. docs/advice.md.",
     )  # fmt: skip
-    parser.add_argument("source", metavar="TRACE|RESULTS|PLAN.json", help="a trace, which is replayed; results of the candidates; or a plan, for other limits")
+    parser.add_argument(
+        "source", metavar="TRACE|RESULTS|PLAN.json", help="a trace, which is replayed; results of the candidates; or a plan, for other limits"
+    )
     parser.add_argument("-o", "--output", required=True, metavar="PLAN.json", help="the file to write")
     parser.add_argument("--minimize", metavar="FIGURE", help=f"one of {', '.join(MINIMIZE)}; by default error_over_noise, of a plan its own")
     for name, figure in LIMITS.items():
