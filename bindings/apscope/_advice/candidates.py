@@ -30,7 +30,7 @@ WORDS = {
 }  # fmt: skip
 
 
-def candidates_of(given: Iterable[Scheme | str]) -> list[Scheme]:
+def candidates_of(given: Scheme | str | Iterable[Scheme | str]) -> list[Scheme]:
     """Schemes, specs and words as schemes, each once, in their order.
 
     Raises

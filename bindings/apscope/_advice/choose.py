@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -169,7 +168,7 @@ def _simplest(problem: Problem, best: np.ndarray, pure: np.ndarray | None) -> np
     return best if found is None or found.value > most or is_worse(problem, found.choice, best) else found.choice
 
 
-def _reached(problem: Problem, name: str, alone: bool = True) -> tuple[float, float]:
+def _reached(problem: Problem, name: str) -> tuple[float, float]:
     """The least and the largest value of the figure that a limit speaks of, over all mixtures."""
     sums, figure = problem.table.chosen, LIMITS[name]
     if figure == "underflow_wire":  # a quotient: that of the mixture with the fewest

@@ -13,8 +13,11 @@ import numpy as np
 from .. import _core
 from .._folders.writing import write_file
 from .._schemes.plan_file import MARK, SCHEMA, SUFFIX, read_plan_file
+from .._schemes.scheme import as_scheme
 from .._text import clip
+from .checks import check_plan
 from .seconds import Latencies
+from .spec import spec_of_plan
 from .table import Sums, Table
 from .units import Unit
 from .wish import Wish
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 
     from .plan import Plan
 
-__all__ = ["plan_dict", "read_plan", "write_plan"]
+__all__ = ["plan_dict", "read_parts", "write_plan"]
 
 #: Dimensions of the arrays of `Sums`: units, candidates, blocks of steps.
 _SHAPES = {
@@ -118,28 +121,36 @@ def _lists(values: np.ndarray) -> Any:
     return held.tolist()
 
 
-def read_plan(path: str | os.PathLike[str]) -> Plan:
-    """The plan of a file."""
-    from .plan import Plan
+def read_parts(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What makes the plan of a file: the arguments of `Plan`.
 
+    Raises
+    ------
+    ValueError
+        The file is missing or damaged, or its scheme is not what its layers make.
+    """
     told = read_plan_file(path)
     try:
+        check_plan(told)
         table = _table(told["table"])
-        replayed = None if told["replayed"] is None else _table(told["replayed"])
         places = {spec: k for k, spec in enumerate(table.candidates)}
         options, best = (np.array([places[spec] for spec in specs]) for specs in ([row["scheme"] for row in told["layers"]], told["best"]))
-        single = places[told["single"]] if told["single"] else None
         if len(options) != len(table.units) or len(best) != len(table.units):
             raise ValueError(f"it has {len(options)} layers, but its table {len(table.units)}")
-        banned = frozenset(places[spec] for spec in told["not_mixed"])
-        plan = Plan(table, Wish(**told["wish"]), options, best, single, float(told["gap"]), told["about"], replayed, banned)
+        parts = {
+            "table": table, "wish": Wish(**told["wish"]), "options": options, "best": best, "single": places[told["single"]] if told["single"] else None,
+            "gap": float(told["gap"]), "about": told["about"], "replayed": None if told["replayed"] is None else _table(told["replayed"]),
+            "banned": frozenset(places[spec] for spec in told["not_mixed"]),
+        }  # fmt: skip
+        sizes = {t["name"]: t["size"] for t in told["about"]["tensors"]}
+        made = spec_of_plan(table.units, [table.candidates[k] for k in options], sizes, told["about"]["groups"] == "role")
+        if as_scheme(made).spec != told["scheme"]:
+            raise ValueError(f"its layers make the scheme {clip(made)}, but scheme is {clip(told['scheme'])}; change both, or neither")
     except KeyError as error:
         raise ValueError(f"{path} is no whole plan: it has nothing for {error}") from None
     except (TypeError, ValueError, AttributeError, IndexError) as error:
         raise ValueError(f"{path} is no whole plan: {error}") from None
-    if plan.spec != told["scheme"]:
-        raise ValueError(f"{path}: its layers make the scheme {clip(plan.spec)}, but scheme is {clip(told['scheme'])}; change both, or neither")
-    return plan
+    return parts
 
 
 def _table(told: dict[str, Any]) -> Table:

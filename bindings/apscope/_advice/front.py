@@ -33,7 +33,7 @@ def corners(use: np.ndarray, cost: np.ndarray, allowed: np.ndarray) -> tuple[np.
         now[unit] = hull[0]
         steps += [((cost[unit, b] - cost[unit, a]) / (use[unit, b] - use[unit, a]), unit, b) for a, b in zip(hull, hull[1:])]
     choices = [now.copy()]
-    slopes = []
+    slopes: list[float] = []
     for slope, unit, option in sorted(steps, key=lambda step: step[0]):  # stable: the units' order decides between equals
         now[unit] = option
         if slopes and slope == slopes[-1]:

@@ -6,6 +6,7 @@ relaxation, is below the best whole choice known. With one limit (a knapsack) an
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,19 +75,26 @@ def solve(cost: np.ndarray, uses: np.ndarray, limits: np.ndarray, allowed: np.nd
     found: Solution | None = None
     for size in sorted({min(_FIRST_CAP, cap), cap}):
         known = np.inf if found is None else found.value
-        better = _search(parts, order, mu, limits, least, rest, size, known)
-        if better is not None:
-            whole, dropped = better
-            if whole is not None:
-                found = Solution(whole[1], whole[0], min(whole[0], dropped))
-            elif found is not None:
-                found = Solution(found.choice, found.value, min(found.value, dropped))
-            if dropped == np.inf:
-                break
+        whole, dropped = _search(parts, order, mu, limits, least, rest, size, known)
+        if whole is not None:
+            found = Solution(whole[1], whole[0], min(whole[0], dropped))
+        elif found is not None:
+            found = Solution(found.choice, found.value, min(found.value, dropped))
+        if dropped == np.inf:
+            break
     return found
 
 
-def _search(parts, order, mu, limits, least, rest, cap, known):  # noqa: ANN001, ANN202
+def _search(
+    parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]],
+    order: np.ndarray,
+    mu: np.ndarray,
+    limits: np.ndarray,
+    least: np.ndarray,
+    rest: np.ndarray,
+    cap: int,
+    known: float,
+) -> tuple[tuple[float, np.ndarray] | None, float]:
     """The best whole choice below `known`, or None, and the least bound of what was dropped."""
     value, used = np.zeros(1), np.zeros((1, len(limits)))
     steps, dropped = [], np.inf
@@ -120,8 +128,10 @@ def _undominated(value: np.ndarray, used: np.ndarray) -> np.ndarray:
     if used.shape[1] == 1:
         low = np.minimum.accumulate(value[order])
         return np.sort(order[np.append(True, value[order][1:] < low[:-1])]) if len(order) else order
-    same = np.append(False, (value[order][1:] == value[order][:-1]) & (used[order][1:] == used[order][:-1]).all(axis=1)) if len(order) else []
-    return np.sort(order[~np.asarray(same, bool)])
+    if not len(order):
+        return order
+    same = (value[order][1:] == value[order][:-1]) & (used[order][1:] == used[order][:-1]).all(axis=1)
+    return np.sort(order[np.append(True, ~same)])
 
 
 def _nondominated(cost: np.ndarray, uses: np.ndarray, options: np.ndarray) -> np.ndarray:
@@ -170,7 +180,7 @@ def _scale(cost: np.ndarray, use: np.ndarray, allowed: np.ndarray) -> float:
     return float(widest / gaps[gaps > 0].min()) * 2 if (gaps > 0).any() and widest > 0 else 0.0
 
 
-def _ascend(totals, start: np.ndarray) -> np.ndarray:  # noqa: ANN001
+def _ascend(totals: Callable[[np.ndarray], tuple[float, np.ndarray]], start: np.ndarray) -> np.ndarray:
     """Subgradient steps from there; the best point seen."""
     best, (top, excess) = start, totals(start)
     now, length = start, np.abs(start) + 1e-3 * (np.abs(start).max() or 1.0)

@@ -197,6 +197,11 @@ class Plan:
         wish = Wish(minimize or self.wish.minimize, **limits).completed(self._table.chosen.noisy)
         return made(self._table, wish, self._pinned, self.about | {"simplest": simplest}, self._banned)
 
+    def replayed(self, table: Table, changed: list[str]) -> Plan:
+        """The same plan with what a replay of it found: a table of its own, and the candidates that did something else than alone."""
+        about = self.about | {"changed": changed}
+        return Plan(self._table, self.wish, self._options, self._best, self._single, self._gap, about, table, self._banned)
+
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the plan, its table too, as JSON; an earlier file of the name is replaced.
 
@@ -220,9 +225,9 @@ class Plan:
         ValueError
             The file is missing, or is no plan; the sentence says what is wrong.
         """
-        from .file import read_plan
+        from .file import read_parts
 
-        return read_plan(path)
+        return Plan(**read_parts(path))
 
     def to_dict(self) -> dict[str, Any]:
         """What its file holds."""

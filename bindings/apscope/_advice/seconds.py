@@ -62,7 +62,6 @@ def linear_seconds(
     """
     workers, steps = int(rows["workers"].iloc[0]), rows["step"].nunique()
     free = replace(network, latency=0.0, intra_latency=0.0)
-    place = np.unique(candidate, return_index=True)
     alone = replace(network, bandwidth=np.inf, intra_bandwidth=np.inf, pass_cost=0.0)
     latencies = Latencies([{} for _ in range(shape[1])], [0.0] * shape[1])
     # Of every candidate its ways: most have one, some (factors) another one for small tensors.
@@ -73,9 +72,9 @@ def linear_seconds(
         known, k = known_spec(spec), candidate[first[i]]
         rates[i] = _rates(known, topology, grid, workers, free)
         agreed_limit[i] = _core.agreed_bits(known, grid)
-        message, side = _latency(known, topology, grid, workers, alone)
+        message, agreeing = _latency(known, topology, grid, workers, alone)
         latencies.message[k][f"{topology} {grid}"] = message
-        latencies.side[k] = max(latencies.side[k], side)
+        latencies.side[k] = max(latencies.side[k], agreeing)
     flat = np.ravel_multi_index((unit, candidate), shape)
 
     def total(values: np.ndarray) -> np.ndarray:

@@ -48,7 +48,7 @@ def layer_rows(table: Table, wish: Wish, options: np.ndarray) -> pd.DataFrame:
         better = _first(lower, volume[u], errors[u])
         rows.append(
             {
-                "layer": unit.name, "tensors": len(unit.tensors), "steps": unit.steps, "elements": int(round(_elements(table, u))),
+                "layer": unit.name, "tensors": len(unit.tensors), "steps": unit.steps, "elements": round(_elements(table, u)),
                 "scheme": table.candidates[k], "volume": volume[u, k], "error": errors[u, k], "loses_by": _most(sums.parts[u, k]),
             }
             | _other("cheaper", table, u, cheaper, volume, errors) | {"cheaper_loses_by": "" if cheaper is None else _most(sums.parts[u, cheaper])}

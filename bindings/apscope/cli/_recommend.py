@@ -15,7 +15,7 @@ from .._advice.units import GROUPS
 from .._advice.wish import LIMITS, MINIMIZE
 from .._results.folders import check_readable
 from .._results.results import Results
-from .._schemes.lists import LISTS
+from .._schemes.scheme import LISTS
 from ._table import on_terminal, say, warn
 
 _EXAMPLE = (
@@ -87,7 +87,7 @@ def _solved(args: argparse.Namespace, limits: dict[str, float | None]) -> Plan:
     return Plan.open(args.source).solve(args.minimize, simplest=not args.any_schemes, **limits)
 
 
-def _recommended(args: argparse.Namespace, limits: dict[str, float | None]) -> Plan:
+def _recommended(args: argparse.Namespace, limits: dict[str, Any]) -> Plan:
     source: Any = args.source
     folder = check_readable(source) if "://" not in source else None
     if folder is not None and (folder / "provenance.json").exists() and not (folder / "manifest.json").exists():

@@ -8,7 +8,6 @@ import pytest
 import apscope
 from apscope._advice.robust import by_blocks, ratio
 
-
 ROOT = Path(__file__).parents[3]
 
 

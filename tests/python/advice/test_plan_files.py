@@ -128,7 +128,7 @@ def test_errors_are_one_sentence(digits, tmp_path, monkeypatch, capsys, words, s
         (lambda d: d["layers"].pop(), "it has 5 layers, but its table 6"),
         (lambda d: d["layers"][0].update(scheme="aps:e9m9"), "it has nothing for 'aps:e9m9'"),
         (lambda d: d["table"]["chosen"]["log2"].pop(), "is no whole plan: log2"),
-        (lambda d: d.pop("table"), "it has nothing for 'table'"),
+        (lambda d: d.pop("table"), "is no whole plan: it has no table"),
         (lambda d: d["wish"].update(max_volume="x"), "give a number"),
     ],
 )
@@ -182,3 +182,42 @@ def test_other_tools_read_their_syntax(request, tmp_path):
         plan.written_as("onnx")
     with pytest.raises(ValueError, match="has no ranges of steps"):
         apscope.recommend(results, max_volume=0.35, periods=2).written_as("regex")
+
+
+def places(value, path=()):
+    """Every place of a document, by keys and indices."""
+    yield path
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in inside:
+        yield from places(inner, (*path, key))
+
+
+def test_whatever_stands_in_a_file_is_read_or_refused(plan, tmp_path):
+    """Any value of another kind, at any place: a ValueError or a plan that can be shown and solved."""
+    whole = json.loads(json.dumps(plan.to_dict()))
+    draw = np.random.default_rng(1)
+    by_top: dict = {}
+    for path in places(whole):
+        if path:
+            by_top.setdefault(path[:2], []).append(path)
+    junk = [None, -1, 0, True, "x", "", [], {}, 1e308, [1], {"x": 1}, "aps:e4m3", ["x"], 2.5]
+    read = 0
+    for turn in range(400):
+        group = list(by_top.values())[turn % len(by_top)]
+        path = group[draw.integers(len(group))]
+        told = json.loads(json.dumps(whole))
+        inner = told
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = junk[draw.integers(len(junk))]
+        (tmp_path / "plan.json").write_text(json.dumps(told))
+        try:
+            opened = apscope.Plan.open(tmp_path / "plan.json")
+            read += 1
+            assert str(opened) and opened.to_dict()
+            opened.solve(max_volume=0.3)
+        except ValueError:
+            pass
+        except Exception as error:
+            raise AssertionError(f"{path} = {inner[path[-1]]!r}") from error
+    assert read > 20
