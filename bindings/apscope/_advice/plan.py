@@ -279,6 +279,14 @@ def _limit_of(figure: str) -> str:
 
 
 def made(table: Table, wish: Wish, pinned: np.ndarray, about: dict[str, Any], banned: frozenset[int] = frozenset()) -> Plan:
-    """The plan of a table."""
+    """The plan of a table.
+
+    Raises
+    ------
+    ValueError
+        Limits that no mixture meets; times of a table that has none.
+    """
+    if table.counts_bits and (wish.minimize == "time" or wish.max_time is not None):
+        raise ValueError("time is that of an exchange between workers, which these results of one worker, or without local gradients, do not have")
     found: Choice = choose(Problem(table, wish, pinned, banned), about["simplest"])
     return Plan(table, wish, found.options, found.best, found.single, found.gap, about, None, banned)

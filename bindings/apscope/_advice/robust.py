@@ -14,10 +14,12 @@ from .wish import ERRORS
 if TYPE_CHECKING:
     from .choose import Problem
 
-__all__ = ["ONE_STEP", "SAME", "by_blocks", "is_beaten", "is_worse", "ratio", "sureness"]
+__all__ = ["FEW", "ONE_STEP", "SAME", "by_blocks", "is_beaten", "is_worse", "ratio", "sureness"]
 
 #: Errors and times whose quotient is below this count as equal.
 SAME = 1.01
+#: The same between mixtures, where the steps are too few to say how much they scatter.
+FEW = 1.1
 #: From so many blocks of steps on Student's interval decides.
 _ENOUGH = 4
 #: One step says nothing of others: a mixture must have so many times less than one scheme for all.
@@ -44,7 +46,7 @@ def ratio(sums: Sums, figure: str, one: np.ndarray, other: np.ndarray) -> tuple[
 
 
 def is_worse(problem: Problem, one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether a mixture is worse than another one by more than a hundredth, as far as the steps tell; of fewer than four blocks one against it will do."""
+    """Whether a mixture is worse than another one by more than a hundredth, as far as the steps tell; with fewer than four blocks, by more than a tenth."""
     figure = problem.wish.minimize
     if figure == "volume":
         return problem.objective(one) - problem.objective(other) > SIDE
@@ -52,9 +54,7 @@ def is_worse(problem: Problem, one: np.ndarray, other: np.ndarray) -> bool:
         return problem.objective(one) > SAME * problem.objective(other)
     sums = problem.table.chosen
     middle, low, _ = ratio(sums, figure, one, other)
-    if middle <= SAME:
-        return False
-    return low > 1.0 if not np.isnan(low) else bool((by_blocks(sums, figure, one) > by_blocks(sums, figure, other)).any())
+    return middle > FEW if np.isnan(low) else middle > SAME and low > 1.0
 
 
 def is_beaten(problem: Problem, single: np.ndarray, mixture: np.ndarray) -> bool:

@@ -187,7 +187,7 @@ def _sums(
     noise_blocks = total(np.nan_to_num(lost["noise_blocks"]), unit, candidate, block, size=(*shape, blocks)).max(axis=1)
     cosine, present = cosines(rows, lost)
     count = numbers(rows, "count")
-    volume = numbers(rows, "volume") * count
+    volume = np.where(count == 0, 0.0, numbers(rows, "volume") * count)  # an empty tensor has none
     if bits:
         workers = numbers(rows, "workers")
         count = np.where(rows["stage"] == "wire", count / workers, count)

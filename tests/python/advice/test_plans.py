@@ -12,6 +12,7 @@ from apscope._advice.spec import spec_of_plan
 from apscope._advice.table import table_of
 from apscope._advice.wish import figures, total_of
 from apscope.cost import Network
+from apscope.record import TraceWriter
 from tests.python.advice.cases import CANDIDATES, every_mixture
 
 COMPARED = ("volume", "time", "error_over_noise", "step_nmse", "layer_cosine", "underflow_wire")
@@ -255,6 +256,51 @@ def test_overflow_keeps_a_candidate_out(request):
     results = apscope.replay(request.config.rootpath / "notebooks/data/resnet18", ["none:e3m0", "aps:e3m0"], topology="ring")
     plan = apscope.recommend(results, max_volume=0.13, holdout=False)
     assert plan.single == "aps:e3m0" and plan.figures["overflowed"].max() == 0
+
+
+def recorded(folder, fill, workers=4, steps=3, **options):
+    """A trace of three layers of what `fill(layer, step)` draws."""
+    with TraceWriter(folder, workers=workers, reduction="mean", **options) as writer:
+        for step in range(steps):
+            for layer in ("a.weight", "b.weight", "b.bias"):
+                for rank in range(workers):
+                    writer.add(step, rank, layer, fill(layer, step).astype(np.float32))
+            writer.end_step(step)
+    return folder
+
+
+def normal(draw, layer="", step=0):
+    return draw.normal(size=64)
+
+
+FILLS = {
+    "zeros": lambda draw, layer, step: np.zeros(64),
+    "one layer of zeros": lambda draw, layer, step: np.zeros(64) if layer == "b.bias" else normal(draw),
+    "an empty layer": lambda draw, layer, step: np.zeros(0) if layer == "b.bias" else normal(draw),
+    "a NaN": lambda draw, layer, step: np.where(np.arange(64) == step, np.nan, normal(draw)),
+    "normal": normal,
+}
+
+
+@pytest.mark.parametrize("fill", FILLS)
+@pytest.mark.parametrize("options", [{}, {"workers": 2}, {"workers": 1}, {"workers": 1, "stage": "clipped"}, {"steps": 1}], ids=str)
+def test_odd_traces_have_plans_that_are_replayed_as_predicted(tmp_path, fill, options):
+    draw = np.random.default_rng(0)
+    trace = recorded(tmp_path / "t", lambda layer, step: FILLS[fill](draw, layer, step), **options)
+    plan = apscope.recommend(trace, ["none:fp16", "aps:e4m3", "aps:e3m0", "mx"], max_volume=0.2)
+    rows = plan.figures.groupby("steps")
+    for _, part in rows:
+        part = part.set_index("what")
+        for column in COMPARED:
+            assert part.at["plan", column] == pytest.approx(part.at["plan replayed", column], rel=1e-12, nan_ok=True)
+    assert plan.figures["volume"].max() <= 0.201 and str(plan)
+    assert apscope.Plan.open(plan.save(tmp_path / "plan.json")) == plan
+
+
+def test_one_worker_has_no_time(tmp_path):
+    trace = recorded(tmp_path / "t", lambda layer, step: normal(np.random.default_rng(step)), workers=1)
+    with pytest.raises(ValueError, match="time is that of an exchange between workers"):
+        apscope.recommend(trace, ["none:fp16", "aps:e4m3"], minimize="time")
 
 
 def test_the_front_is_exact_and_falls(whole):
