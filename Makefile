@@ -17,7 +17,7 @@ python_sources := $(shell find bindings/apscope -type f -not -path '*/__pycache_
 traces := digits digits_w64 characters resnet18 transformer
 trace_files := $(shell find $(traces:%=notebooks/data/%) -type f)
 
-.PHONY: help report report-all test lint tidy sanitize fuzz format package benchmark exhaustive picture stubs docs tables clean system \
+.PHONY: help report report-all test lint tidy sanitize fuzz format package benchmark exhaustive faults picture stubs docs tables clean system \
         test-cpp test-python
 
 help:
@@ -26,12 +26,13 @@ help:
 	@echo "make test        build everything and run the C++ tests, the Python tests and the notebooks"
 	@echo "make lint        what the sources look like: the tree, clang-format, ruff, mypy"
 	@echo "make tidy        clang-tidy on the C++ sources that changed since main; ALL=1: on all, half an hour"
-	@echo "make sanitize    the C++ tests under the address and undefined-behaviour sanitizers, then the thread sanitizer; ONLY=asan, tsan"
-	@echo "make fuzz        readers of files, manifests, specs and dumps under libFuzzer, 30 minutes each; MINUTES=N"
+	@echo "make sanitize    the C++ tests and quick Python tests under the address and undefined-behaviour sanitizers, the C++ tests under the thread sanitizer; ONLY=asan, tsan"
+	@echo "make fuzz        readers of files, names, specs, dumps and results under libFuzzer, 30 minutes each, and generated calls; MINUTES=N, TARGETS=NAMES, EXAMPLES=N"
 	@echo "make format      write sources as make lint wants them"
 	@echo "make package     build the sdist and the wheel into build/package/ and try them in an environment of their own; the C++ library too"
 	@echo "make benchmark   the kernels under Google Benchmark, the Python calls under pytest-benchmark, briefly"
 	@echo "make exhaustive  the long proofs that do not stand, recorded in docs/conformance.md; MINUTES=N: none begun later"
+	@echo "make faults      every command killed, and failed, at every system call that it writes with; part of make exhaustive without ONLY"
 	@echo "make docs        write the documentation site, build/docs/index.html, the notebooks run"
 	@echo "make picture     draw the pictures of README.md again; those of the report need Chromium"
 	@echo "make tables      write the tables of README.md, docs/schemes.md and docs/advice.md again"
@@ -114,10 +115,9 @@ tidy: .stamps/lint
 	@cmake --preset release --log-level=ERROR
 	@$(VENV)/python .ci/tidy.py $(if $(ALL),--all)
 
-# The presets of CMakePresets.json: configured, built and run, all but the proofs over all fp32 numbers.
-sanitize: .stamps/venv
-	@for preset in $(or $(ONLY),asan tsan); do \
-	   CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) CTEST_PARALLEL_LEVEL=$(JOBS) cmake --workflow --preset $$preset || exit 1; done
+# The presets of CMakePresets.json: configured, built and run, all but the proofs over all fp32 numbers; then quick Python tests.
+sanitize: .stamps/installed
+	@for preset in $(or $(ONLY),asan tsan); do JOBS=$(JOBS) .ci/sanitize.sh $$preset || exit 1; done
 
 # Clang's fuzzer, and atheris for what is Python.
 .stamps/fuzz: .stamps/installed
@@ -127,7 +127,8 @@ sanitize: .stamps/venv
 
 fuzz: .stamps/fuzz
 	@cmake --preset fuzz --log-level=WARNING && cmake --build --preset fuzz --parallel $(JOBS) -- --quiet
-	@tests/fuzz/run.sh $(or $(MINUTES),30)
+	@tests/fuzz/run.sh $(or $(MINUTES),30) $(TARGETS)
+	@APSCOPE_EXAMPLES=$(or $(EXAMPLES),20) $(VENV)/python -m pytest -q --numprocesses $(JOBS) --dist worksteal tests/python/generated
 
 format: .stamps/lint
 	@.ci/lint.sh --format
@@ -149,6 +150,12 @@ benchmark: .stamps/tests-built
 # Goes on where it was stopped. MINUTES=N starts no job after N minutes; 0 writes the page alone. ONLY=REGEX takes some jobs.
 exhaustive: .stamps/installed
 	@$(VENV)/python -m tests.exhaustive $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ONLY),--only '$(ONLY)')
+	@$(if $(ONLY)$(MINUTES),,$(MAKE) faults)
+
+# Under half an hour on two cores; what make test does a few of.
+faults: .stamps/installed
+	@$(VENV)/python -m tests.faults
+	@APSCOPE_FAULTS=all $(VENV)/python -m pytest -q tests/faults/test_surroundings.py
 
 .stamps/docs: .stamps/installed
 	@PYTHON=$(PYTHON) .ci/system_packages.sh doxygen

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "core/limits.h"
 #include "core/named_formats.h"
 
 namespace apscope {
@@ -54,7 +55,7 @@ Specials parse_specials(std::string_view name) {
     if (name == "e8m0") return Specials::e8m0;
     if (name == "p3109") return Specials::p3109_extended;
     if (name == "p3109_finite") return Specials::p3109_finite;
-    refuse("unknown specials '" + std::string(name) + "'; use one of " + std::string(specials_names()));
+    refuse("unknown specials '" + detail::limits::clipped(name) + "'; use one of " + std::string(specials_names()));
 }
 
 std::string_view specials_names() { return "ieee, fn, fnuz, finite, e8m0, p3109, p3109_finite"; }
@@ -82,6 +83,10 @@ void validate(const FloatFormat& f) {
     if (f.subnormals && (f.subnormal_exponent > 1 - f.bias || f.subnormal_exponent < -f.bias)) {
         refuse("subnormal_exponent=" + std::to_string(f.subnormal_exponent) + " must be 1 - bias = " + std::to_string(1 - f.bias) +
                " or -bias = " + std::to_string(-f.bias));
+    }
+    if (!f.subnormals && f.subnormal_exponent != 1 - f.bias) {
+        refuse("subnormal_exponent=" + std::to_string(f.subnormal_exponent) + " means nothing without subnormals; set it to 1 - bias = " +
+               std::to_string(1 - f.bias));
     }
     if (f.even_code_ties && f.mantissa_bits != 0) {
         refuse("even_code_ties concerns precision 1 only; mantissa_bits is " + std::to_string(f.mantissa_bits));

@@ -44,7 +44,7 @@ APSCOPE_HD float draw_scaled(float x, const ScaledCast& s, Drawn drawn) {
     const std::uint32_t bits = bits_cast<std::uint32_t>(x);
     std::uint32_t magnitude = bits & 0x7FFFFFFFu;
     magnitude = magnitude > 0x00800000u ? magnitude : 0x00800000u;
-    if constexpr (Limited) magnitude = magnitude < s.top ? magnitude : s.top;
+    magnitude = magnitude < s.top ? magnitude : s.top;  // unlimited, too: C++ leaves open what integer a NaN or 2^40 is
     std::uint32_t e = magnitude & 0x7F800000u;
     e = e > s.least ? e : s.least;
     const float scaled = bits_cast<float>(magnitude) * bits_cast<float>(s.up - e);

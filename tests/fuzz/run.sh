@@ -1,14 +1,15 @@
 #!/bin/bash
-# run.sh MINUTES: every target for so long, two at a time; exits with 1 where one finds anything. Its inputs are in build/fuzz/corpus/,
-# what it found in build/fuzz/found/.
+# run.sh MINUTES [TARGET...]: every target, or these, for so long, two at a time; exits with 1 where one finds anything. Its inputs are in
+# build/fuzz/corpus/, what it found in build/fuzz/found/.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 minutes=$1 python=.venv/bin/python
+shift
 mkdir -p build/fuzz/{corpus,found,logs}
 
 one() {
     local target=$1 program=(build/fuzz/tests/fuzz/fuzz_$1)
-    [[ $target != converters ]] || program=("$python" tests/fuzz/fuzz_converters.py)
+    [[ ! -f tests/fuzz/fuzz_$target.py ]] || program=("$python" "tests/fuzz/fuzz_$target.py")
     mkdir -p "build/fuzz/corpus/$target"
     if "${program[@]}" -max_total_time=$((minutes * 60)) -rss_limit_mb=4096 -timeout=60 -print_final_stats=1 -artifact_prefix="build/fuzz/found/$target-" \
         "build/fuzz/corpus/$target" "tests/fuzz/corpus/$target" >"build/fuzz/logs/$target" 2>&1; then
@@ -20,4 +21,5 @@ one() {
 }
 export -f one
 export minutes python
-printf '%s\n' safetensors manifest specs schemes converters | xargs -P 2 -I{} bash -c 'one {}'
+(($#)) || set -- safetensors manifest formats plans specs schemes converters results
+printf '%s\n' "$@" | xargs -P 2 -I{} bash -c 'one {}'

@@ -40,7 +40,7 @@ TEST_P(FuzzCorpus, IsTakenOrRefusedInOneSentence) {
 
 INSTANTIATE_TEST_SUITE_P(Targets, FuzzCorpus,
                          testing::Values(Target{"safetensors", safetensors}, Target{"manifest", manifest}, Target{"specs", specs},
-                                         Target{"schemes", schemes}),
+                                         Target{"formats", formats}, Target{"plans", plans}, Target{"schemes", schemes}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

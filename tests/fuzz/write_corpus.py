@@ -10,6 +10,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 from fuzz_converters import NAMES, NEXT, OPTIONS, choice
+from fuzz_results import PARTS, QUESTIONS, whole
 from safetensors.numpy import save
 
 from apscope import schemes
@@ -62,6 +63,39 @@ def specs():
     for i, scheme in enumerate(schemes.all_schemes()):
         yield f"scheme_{i:02}_{scheme.name}", scheme.spec.encode()
     yield "hybrid", b"hybrid(first=fp32;role:norm=fp16;else=aps:e4m3)"
+
+
+#: Of every family of names one: what `formats` and `plans` begin with.
+FORMATS = "e4m3 e5m2fnuz bf16 fp16 fp32 e11m52 e8m0fnu e2m1fn float8_e4m3fn binary8p3se binary6p1uf cfloat8_143b7 qpytorch_e5m2 e4m3b20nosub e5m0nannz0 e3m3zero1nan2noinf"
+
+
+def formats():
+    rng = np.random.default_rng(4)
+    for name in [*FORMATS.split(), *(n for n in SPECS.split() if ":" in n or "mx" in n), ""]:
+        yield "".join(c if c.isalnum() else "_" for c in name) or "fields", name.encode() + b"\n" + rng.bytes(60)
+
+
+def plans():
+    """As plans.cpp reads them: a name, the five bytes of a projection, its random bits, a seed, numbers."""
+    rng = np.random.default_rng(5)
+    values = np.concatenate([rng.standard_normal(20), [0, -0.0, np.nan, np.inf, 1e-45, 448, 57344]]).astype(np.float32)
+    for i, name in enumerate(FORMATS.split()):
+        for rounding in (i % 13, (i + 6) % 13):
+            projection = bytes([rounding, i % 2, 0, 0, rounding >= 8, *([8] if rounding >= 8 else []), i, 0])
+            yield f"{name}_{rounding:02}", name.encode() + b"\n" + projection + values.tobytes()
+    yield "fields", b"\n" + bytes([5, 4, 0, 1, 0]) + bytes([0, 0, 0, 0, 0, 7, 0]) + values.tobytes()
+
+
+def results():
+    """As fuzz_results.py reads them: of every question what it says of the whole folder, and a few edits."""
+    for question in range(len(QUESTIONS)):
+        yield f"whole_{question:02}", bytes([PARTS.index("edits"), question])
+    for i, edit in enumerate([(0, 0, 9, 1), (0, 0, 20, 2), (2, 3, 1, 15), (8, 4, 1, 14), (14, 30, 0, 0), (20, 0, 5, 1), (26, 0, 3, 0), (4, 2, 0, 1), (6, 2, 2, 16)]):
+        yield f"edit_{i}", bytes([PARTS.index("edits"), i, *edit])
+    yield "provenance", bytes([0, 0]) + whole()["provenance.json"]
+    for i, text in enumerate((b"null", b"[1]", b"{}", b"[" * 5000, b'{"traces": [{"name": "x"}]}')):
+        yield f"provenance_{i}", bytes([0, 0]) + text
+    yield "noise", bytes([PARTS.index("noise.parquet"), 4]) + whole()["noise.parquet"]
 
 
 def scheme_inputs():
@@ -122,7 +156,10 @@ def converters():
 
 
 def main(folder: Path) -> None:
-    kinds = {"safetensors": safetensors, "manifest": manifest, "specs": specs, "schemes": scheme_inputs, "converters": converters}
+    kinds = {
+        "safetensors": safetensors, "manifest": manifest, "formats": formats, "plans": plans, "specs": specs, "schemes": scheme_inputs,
+        "converters": converters, "results": results,
+    }  # fmt: skip
     for name, inputs in kinds.items():
         (folder / name).mkdir(parents=True, exist_ok=True)
         for file, content in inputs():

@@ -50,7 +50,7 @@ def same(trace, step, gradients, worker=0):
 
 @contextlib.contextmanager
 def recording(tmp_path, model, caplog, **keys):
-    with Recorder(tmp_path / "run", quiet=True, **{"every": 1} | keys) as rec:
+    with Recorder(tmp_path / "run", quiet=True, **({} if "steps" in keys else {"every": 1}) | keys) as rec:
         yield rec.attach(model)
     assert rec.stopped is None and not caplog.records
     assert sorted(p.name for p in (tmp_path / "run").iterdir() if not p.name.startswith("step_")) == ["manifest.json"]

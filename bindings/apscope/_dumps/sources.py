@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from .._folders.one_file import new_path
 from .._results.folders import check_readable
 
 #: Hidden files that belong to a dump; others, and hidden folders, are not looked at.
@@ -67,9 +68,8 @@ class File:
         path = self.source.staging() / self.name
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            part = path.with_name(path.name + ".part")
-            self.source.remote.get_file(self.place, str(part))
-            os.replace(part, path)
+            with new_path(path, durable=False) as fetched:
+                self.source.remote.get_file(self.place, str(fetched))
         return path
 
     def forget(self) -> None:
@@ -80,6 +80,12 @@ class File:
 
 def _dangles(path: Path) -> bool:
     return path.is_symlink() and not path.exists()
+
+
+def refuse_dangling(place: Path) -> None:
+    """Raises ValueError where a folder is to be made and a link that leads nowhere stands there."""
+    if _dangles(place):
+        raise ValueError(f"{place} is a link to {os.readlink(place)}, which is not there; take the link away, or give another folder")
 
 
 def _refuse(error: OSError) -> None:

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 from tqdm.auto import tqdm
 
+from .._folders.durable import SyncAhead
 from .._folders.writing import Writing
 from .._traces.roles import guess_role
+from ..record._manifest import step_folder
 from ..record._writer import TraceWriter
 from .dtypes import to_store
 from .layout import Layout
@@ -46,6 +48,7 @@ class Workshop:
         self.destination = destination
         self._dry_run = dry_run
         self._writing = Writing(destination, "apscope convert", into=False)
+        self.sync = SyncAhead()
 
     def __enter__(self) -> Workshop:
         if not self._dry_run:
@@ -55,6 +58,9 @@ class Workshop:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._dry_run:
             return
+        if kind is not None:
+            with contextlib.suppress(OSError):
+                self.sync.end()
         if kind is not None and issubclass(kind, KeyboardInterrupt):
             self._writing.leave()  # the same command goes on
         self._writing.__exit__(kind, error, trace)
@@ -84,6 +90,7 @@ class Workshop:
 
     def finish(self) -> None:
         """Moves the trace to its place."""
+        self.sync.end()
         self._writing.put_folder()
 
 
@@ -134,6 +141,7 @@ def write_trace(
         workers=layout.workers,
         roles=lambda name, _: head.roles(name, shapes[name]) or guess_role(name, shapes[name]),
         resume=True,
+        durable=False,  # the whole folder is when it is moved to its place
     )
     done = set(writer.committed)
     if done:
@@ -165,6 +173,7 @@ def write_trace(
                 _check_unequal({rank.digest() for rank in ranks if rank is not None}, layout, step)
                 unequal = True
             writer.end_step(step, **head.numbers.get(step, {}))
+            workshop.sync.begin(step_folder(workshop.trace, step).iterdir())
             for unit in used_up[step].values():
                 for file in unit.files:
                     file.forget()

@@ -6,9 +6,10 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-__all__ = ["digest_of", "sync", "sync_folder"]
+__all__ = ["SyncAhead", "digest_of", "sync", "sync_folder"]
 
 
 def sync(paths: Iterable[Path]) -> None:
@@ -19,6 +20,27 @@ def sync(paths: Iterable[Path]) -> None:
             os.fsync(place)
         finally:
             os.close(place)
+
+
+class SyncAhead:
+    """Has files brought to the disk by a thread of its own, while others are still written."""
+
+    def __init__(self) -> None:
+        self._pool: ThreadPoolExecutor | None = None
+        self._waits: list[Future[None]] = []
+
+    def begin(self, paths: Iterable[Path]) -> None:
+        """Files that are whole."""
+        self._pool = self._pool or ThreadPoolExecutor(1)
+        self._waits.append(self._pool.submit(sync, list(paths)))
+
+    def end(self) -> None:
+        """Waits for all; raises what the system said."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            for wait in self._waits:
+                wait.result()
+            self._pool, self._waits = None, []
 
 
 def sync_folder(folder: Path) -> None:

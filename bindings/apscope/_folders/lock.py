@@ -6,11 +6,15 @@ import contextlib
 import json
 import os
 import socket
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Lock", "who"]
+__all__ = ["HeldError", "Lock", "who"]
+
+
+class HeldError(ValueError):
+    """Another process holds the lock: which, and what it does."""
 
 
 class Lock:
@@ -29,13 +33,14 @@ class Lock:
 
         self.path, self.doing = path, doing
         self._lock = FileLock(path, thread_local=False)
+        self._inode: tuple[int, int] | None = None  # of the file that was locked
 
     def take(self, what: str, patience: float = 0) -> None:
         """Takes the lock, and waits for it so many seconds.
 
         Raises
         ------
-        ValueError
+        HeldError
             Another process holds it: ``another apscope replay writes WHAT``, and which one.
         OSError
             The file cannot be made.
@@ -45,18 +50,32 @@ class Lock:
         try:
             self._lock.acquire(timeout=patience)
         except Timeout:
-            raise ValueError(f"{_holder(self.path)} {what}; wait for it, or give another place") from None
+            raise HeldError(f"{_holder(self.path)} {what}; wait for it, or give another place") from None
         try:
+            about = self.path.lstat()
+            self._inode = about.st_dev, about.st_ino
             self._say(json.dumps(who(self.doing)))
         except BaseException:
             self.let_go()
             raise
 
+    @property
+    def held(self) -> bool:
+        """Whether this process, not one that it was forked from, holds the file that is at the place by now."""
+        if not self._lock.is_locked or self._inode is None:
+            return False
+        try:
+            about = self.path.lstat()
+        except OSError:
+            return False
+        return self._inode == (about.st_dev, about.st_ino)
+
     def let_go(self) -> None:
         """Removes the file, then unlocks it: who waits for this one finds no name that leads to it, and makes another."""
-        if self._lock.is_locked:
+        if self.held:
             with contextlib.suppress(OSError):
                 self.path.unlink()
+        if self._lock.is_locked:
             self._lock.release()
 
     def _say(self, text: str) -> None:
@@ -69,7 +88,7 @@ class Lock:
 
 def who(doing: str) -> dict[str, Any]:
     """This process, as others find it."""
-    return {"doing": doing, "process": os.getpid(), "host": socket.gethostname(), "since": datetime.now(timezone.utc).isoformat(timespec="seconds")}
+    return {"doing": doing, "process": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat(timespec="seconds")}
 
 
 def _holder(path: Path) -> str:

@@ -18,7 +18,6 @@ import errno
 import json
 import os
 import re
-import secrets
 import shutil
 import stat
 import warnings
@@ -27,14 +26,14 @@ from pathlib import Path
 
 from .durable import sync, sync_folder
 from .lock import Lock, who
+from .names import fresh, lock_of, stem
 
 __all__ = ["Writing", "halves", "is_hidden", "left_behind", "write_file"]
 
 MARK = "apscope.json"
-_LONGEST = 100  # bytes of a name that its hidden names keep: file systems end at 255
 
 
-class _NotWritten(OSError):
+class _NotWrittenError(OSError):
     """An error of the system that names the destination already."""
 
 
@@ -73,7 +72,7 @@ class Writing:
         self._made = [folder for folder in (self.place, *self.place.parents) if not folder.exists()]
         with self.named():
             self.place.mkdir(parents=True, exist_ok=True)
-            self._lock = Lock(self.place / f"{_stem(self._name)}lock", self._doing)
+            self._lock = Lock(self.place / lock_of(self._name), self._doing)
             try:
                 self._lock.take(os.fspath(self.destination), self._patience)
             except BaseException:
@@ -107,7 +106,7 @@ class Writing:
         """The hidden folder, made at the first use."""
         if self._fresh is None:
             while self._fresh is None:
-                path = self.place / f"{_stem(self._name)}{secrets.token_hex(4)}"
+                path = self.place / fresh(self._name)
                 with contextlib.suppress(FileExistsError):  # whoever made it, it is not ours
                     path.mkdir(mode=0o700)
                     self._fresh = path
@@ -172,15 +171,20 @@ class Writing:
         """Errors of the system name the destination, not what is hidden beside it."""
         try:
             yield
-        except _NotWritten:
+        except _NotWrittenError:
             raise
         except OSError as error:
-            raise _NotWritten(error.errno, f"{self.destination} cannot be written: {error.strerror or error}") from None
+            raise _NotWrittenError(error.errno, f"{self.destination} cannot be written: {error.strerror or error}") from None
 
     def _concerns(self, error: OSError) -> bool:
         """Whether an error is of what is written here, not of what was read for it."""
-        under = isinstance(error.filename, str) and self._name in error.filename and "apscope-" in error.filename
-        return under or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+        hidden = os.fspath(self.place / stem(self._name))
+        return (isinstance(error.filename, str) and error.filename.startswith(hidden)) or error.errno in (
+            errno.ENOSPC,
+            errno.EDQUOT,
+            errno.EFBIG,
+            errno.EROFS,
+        )
 
     def _remove_made(self) -> None:
         """Of the folders above the destination those that were made and hold nothing; the innermost first."""
@@ -194,7 +198,7 @@ def left_behind(place: Path, name: str) -> list[Path]:
     found = []
     with contextlib.suppress(OSError):
         for entry in os.scandir(place):
-            if re.fullmatch(re.escape(_stem(name)) + "[0-9a-f]{8}", entry.name) and _is_ours(Path(entry.path), name):
+            if re.fullmatch(re.escape(stem(name)) + "[0-9a-f]{8}", entry.name) and _is_ours(Path(entry.path), name):
                 found.append(Path(entry.path))
     return sorted(found, key=lambda path: path.lstat().st_mtime_ns)
 
@@ -209,7 +213,7 @@ def halves(folder: Path, mark: str) -> Path | None:
 
 def is_hidden(path: Path) -> bool:
     """Whether it is by its name a lock, or a folder that is being written, of the folder that it lies in."""
-    return path.name.startswith(_stem(Path(os.path.abspath(path.parent)).name))
+    return path.name.startswith(stem(Path(os.path.abspath(path.parent)).name))
 
 
 def _is_ours(path: Path, name: str) -> bool:
@@ -228,14 +232,9 @@ def _is_ours(path: Path, name: str) -> bool:
 def write_file(path: str | os.PathLike[str], text: str, doing: str) -> None:
     """Writes a text to a file in one step: it is what it was, or all of it. Who writes it at the moment is waited for."""
     with Writing(path, doing, into=False, patience=10) as writing:
-        writing.clear()
         (writing.new / Path(path).name).write_text(text, encoding="utf-8")
         writing.put_file()
-
-
-def _stem(name: str) -> str:
-    """How the hidden names beside a place begin."""
-    return f".{os.fsdecode(os.fsencode(name)[:_LONGEST])}.apscope-"
+        writing.clear()
 
 
 def _sync_tree(folder: Path) -> None:

@@ -16,8 +16,8 @@ from .._text import clip, count_of
 
 __all__ = ["FILES", "MARK", "TABLES", "check_readable", "check_results_folder", "what_is", "writing_results"]
 
-#: The tables of a RESULTS folder: the file, and which table it holds.
-TABLES = {"results.parquet": "frame", "results.csv": "frame", "histograms.parquet": "histograms", "noise.parquet": "noise"}
+#: The tables of a RESULTS folder: the file, and which table it holds; the largest first.
+TABLES = {"results.csv": "frame", "results.parquet": "frame", "histograms.parquet": "histograms", "noise.parquet": "noise"}
 #: What makes the tables results: it comes last and says what the others are.
 MARK = "provenance.json"
 FILES = [*TABLES, MARK]

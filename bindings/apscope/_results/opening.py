@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["differs", "opened", "read_provenance"]
 
 _AGAIN = "replay the trace again"
-_INTEGER, _TEXT, _LIST = "an integer", "a text", "a list"
+_INTEGER, _TEXT, _LIST, _OBJECT = "an integer", "a text", "a list", "an object"
+_TYPES = {_INTEGER: int, _TEXT: str, _LIST: list, _OBJECT: dict}
 #: What provenance.json holds, and of every trace.
 _KEYS = {
     "command": _TEXT, "command_of_whole": _TEXT, "version": _TEXT, "seed": _INTEGER, "draws": _INTEGER, "schemes": _LIST, "topologies": _LIST,
@@ -59,7 +60,7 @@ def opened(folder: Path) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
     for name, kind in TABLES.items():
         for column, listed in (("trace", [t["name"] for t in provenance["traces"]]), ("scheme", provenance["schemes"])):
             if column in tables[kind] and (others := set(tables[kind][column].unique()) - set(listed)):
-                raise ValueError(f"{folder / name} has rows of {column} '{clip(sorted(others)[0])}', which {MARK} does not list; {_AGAIN}")
+                raise ValueError(f"{folder / name} has rows of {column} '{clip(min(others))}', which {MARK} does not list; {_AGAIN}")
     return tables, provenance
 
 
@@ -80,7 +81,7 @@ def read_provenance(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         raise ValueError(f"{path} is no provenance: it holds {clip(json.dumps(told))} where an object belongs")
     if "files" not in told and _KEYS.keys() <= told.keys():
         raise ValueError(f"{folder} was written by an older apscope, without digests of its files; {_AGAIN}")
-    _check(path, "", told, {**_KEYS, "files": "an object"})
+    _check(path, "", told, {**_KEYS, "files": _OBJECT})
     shard = told["shard"]
     if len(shard) != 2 or not all(map(_is_integer, shard)) or not 0 <= shard[0] < shard[1]:
         raise ValueError(f"{path}: shard is {shard}; it must be two integers, I and N, 0 <= I < N")
@@ -114,24 +115,29 @@ def _is_integer(value: object) -> bool:
 
 
 def _check(path: Path, where: str, told: dict[str, Any], keys: dict[str, str]) -> None:
-    right = {_INTEGER: _is_integer, _TEXT: lambda v: isinstance(v, str), _LIST: lambda v: isinstance(v, list), "an object": lambda v: isinstance(v, dict)}
     for key, what in keys.items():
         if key not in told:
             raise ValueError(f"{path} has no {where}{key}")
-        if not right[what](told[key]):
+        if isinstance(told[key], bool) or not isinstance(told[key], _TYPES[what]):
             raise ValueError(f"{path}: {where}{key} is {clip(json.dumps(told[key]))}; it must be {what}")
 
 
 def _table(path: Path, about: dict[str, Any]) -> pd.DataFrame:
     """One parquet file, as its digest says it was written."""
     import pandas as pd
+    import pyarrow.dataset  # noqa: F401  # which read_table needs: it would do without, and fail in its own words
+    import pyarrow.parquet as pq
 
     data = path.read_bytes()
     if (found := hashlib.sha256(data).hexdigest()) != about["sha256"]:
         raise ValueError(differs(path, "SHA-256", found, about["sha256"]))
     try:
         # As codes of a few texts, of which every cell then is one: an object a cell would take gigabytes of a large table, and time to compare.
-        table = pd.read_parquet(io.BytesIO(data), read_dictionary=[*TEXT_COLUMNS, "kind"])
+        # On this thread alone: where none can be started pyarrow waits for it forever.
+        read = pq.read_table(io.BytesIO(data), read_dictionary=[*TEXT_COLUMNS, "kind"], use_threads=False, pre_buffer=False)
+        table = read.to_pandas(use_threads=False)
+    except MemoryError:
+        raise
     except Exception as error:  # noqa: BLE001  # whatever the readers of damaged files raise
         raise ValueError(f"{path} is damaged: {str(error).splitlines()[0]}") from None
     if len(table) != about["rows"]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._folders.durable import digest_of
-from .._text import clip, count_of
+from .._text import count_of
 from .csv_table import write_csv
 from .folders import MARK, TABLES
 from .opening import differs, opened, read_provenance
@@ -62,7 +62,7 @@ def _digest_of_csv(path: Path) -> str:
     import pyarrow.parquet as pq
 
     hashed = _Hashed()
-    write_csv(pq.read_table(path), hashed)
+    write_csv(pq.read_table(path), hashed)  # type: ignore[arg-type]  # a file, as far as Arrow asks
     return hashed.sum.hexdigest()
 
 

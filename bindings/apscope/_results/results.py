@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._folders.durable import digest_of
+from .._folders.durable import digest_of, sync
 from .columns import Columns, arrow_table, frame_of, length
 from .csv_table import read_csv, write_csv
 from .folders import FILES, MARK, TABLES, check_readable, writing_results
@@ -82,6 +83,8 @@ class Results:
 
     def as_columns(self, name: str) -> Columns:
         """A table, ``frame``, ``histograms`` or ``noise``, as arrays; of results that were replayed here and of which pandas was not asked yet, without it."""
+        if name not in self._tables:
+            raise ValueError(f"there is no table {name!r}; it must be one of {', '.join(self._tables)}")
         table = self._tables[name]
         return table if isinstance(table, Mapping) else {column: table[column].to_numpy() for column in table.columns}
 
@@ -257,18 +260,15 @@ class Results:
 
     def write(self, writing: Writing) -> None:
         """Writes the files as :meth:`save` does, by what `_results.folders.writing_results` gave before the replay began."""
-        import pyarrow.parquet as pq
-
         with writing.named():
-            tables = {name: _arrow(self._tables[kind]) for name, kind in TABLES.items()}
-            for name, table in tables.items():
-                with (writing.new / name).open("xb") as file:
-                    write_csv(table, file) if name.endswith(".csv") else pq.write_table(table, file)
-            files = {name: digest_of(writing.new / name) | {"rows": table.num_rows} for name, table in tables.items()}
+            tables = {kind: _arrow(self._tables[kind]) for kind in dict.fromkeys(TABLES.values())}
+            with ThreadPoolExecutor(2) as pool:  # the largest, the text, beside the others
+                stored = {name: pool.submit(_store, writing.new / name, tables[kind]) for name, kind in TABLES.items()}
+                files = {name: future.result() for name, future in stored.items()}
             about = json.dumps(self.provenance | {"files": files}, indent=1, allow_nan=False)
             (writing.new / MARK).write_text(about + "\n", encoding="utf-8")
-        writing.clear()
         writing.put_files(FILES, mark=MARK) if writing.into else writing.put_folder()
+        writing.clear()
 
     @staticmethod
     def open(folder: str | os.PathLike[str]) -> Results:
@@ -283,6 +283,16 @@ class Results:
 
         tables, provenance = opened(check_readable(folder))
         return Results(tables["frame"], tables["histograms"], provenance, tables["noise"])
+
+
+def _store(path: Path, table: pa.Table) -> dict[str, int | str]:
+    """Writes a table and waits until it is on the disk; what provenance.json says of the file."""
+    import pyarrow.parquet as pq
+
+    with path.open("xb") as file:
+        write_csv(table, file) if path.suffix == ".csv" else pq.write_table(table, file)
+    sync([path])
+    return {**digest_of(path), "rows": table.num_rows}
 
 
 def _arrow(table: pd.DataFrame | Columns) -> pa.Table:

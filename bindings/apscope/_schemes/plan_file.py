@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import Any
 
+from .._json import read_json
 from .._text import clip
 
 __all__ = ["SCHEMA", "SUFFIX", "read_plan_file"]
@@ -26,13 +26,13 @@ def read_plan_file(path: str | os.PathLike[str]) -> dict[str, Any]:
         It is missing, cannot be read, or is no plan.
     """
     try:
-        told = json.loads(Path(path).read_text(encoding="utf-8"))
+        told = read_json(path)
     except FileNotFoundError:
         raise ValueError(f"there is no plan {path}; apscope recommend writes one") from None
     except OSError as error:
         raise ValueError(f"the plan {path} cannot be read: {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is no plan: {'it is nested too deep' if isinstance(error, RecursionError) else error}") from None
+    except ValueError as error:
+        raise ValueError(f"{error}; so it is no plan") from None
     if not isinstance(told, dict) or MARK not in told:
         raise ValueError(f"{path} is no plan: it has no key {MARK}; apscope recommend writes plans")
     if told[MARK] != SCHEMA or isinstance(told[MARK], bool):

@@ -6,17 +6,18 @@ files those of the steps and workers that are asked for. Nothing of fsspec is im
 
 from __future__ import annotations
 
-import os
+import contextlib
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 
 from .. import _core
+from .._folders.one_file import new_path
 from .trace import KINDS, Trace
 
 __all__ = ["RemoteTrace", "open_remote"]
@@ -45,7 +46,7 @@ def _one_line(error: BaseException) -> str:
 class RemoteTrace(Trace):
     """A trace elsewhere: a `Trace` whose files come when they are read, and stay until it is gone."""
 
-    def __init__(self, core: _core.Trace, url: str, fetch: Callable[[list[str]], None], folder: str) -> None:
+    def __init__(self, core: _core.Trace, url: str, fetch: Callable[[Mapping[str, Path]], None], folder: str) -> None:
         super().__init__(core)
         self.source = url
         self._fetch, self._here = fetch, set[str]()
@@ -63,13 +64,15 @@ class RemoteTrace(Trace):
                 missing[name] = size
         if not missing:
             return
-        self._fetch(list(missing))
-        for name, size in missing.items():
-            part = self.path / (name + ".part")
-            if part.stat().st_size != size:
-                raise ValueError(f"{self.source}/{name} has {part.stat().st_size} bytes, but the manifest says {size}")
-            os.replace(part, self.path / name)
-            self._here.add(name)
+        with contextlib.ExitStack() as arriving:
+            for name in missing:
+                (self.path / name).parent.mkdir(exist_ok=True)
+            places = {name: arriving.enter_context(new_path(self.path / name, durable=False)) for name in missing}
+            self._fetch(places)
+            for name, size in missing.items():
+                if (found := places[name].stat().st_size) != size:
+                    raise ValueError(f"{self.source}/{name} has {found} bytes, but the manifest says {size}")
+        self._here |= missing.keys()
 
     def read(self, step: int, tensor: str, worker: int = 0, kind: str = "gradient") -> np.ndarray:
         if step in self.steps:
@@ -117,11 +120,9 @@ def _opened(system: Any, root: str, url: str, folder: str) -> RemoteTrace:
     place = Path(folder) / (PurePosixPath(root).name or "trace")
     place.mkdir()
 
-    def fetch(names: list[str]) -> None:
-        for name in names:
-            (place / name).parent.mkdir(exist_ok=True)
+    def fetch(places: Mapping[str, Path]) -> None:
         try:
-            system.get([f"{root}/{name}" for name in names], [str(place / (name + ".part")) for name in names])
+            system.get([f"{root}/{name}" for name in places], [str(path) for path in places.values()])
         except FileNotFoundError as error:
             raise ValueError(f"{url}: a file is missing that the manifest lists: {_one_line(error)}") from None
         except Exception as error:  # noqa: BLE001  # of any file system

@@ -7,6 +7,7 @@ import argparse
 from .._traces.opening import open_trace
 from .._traces.trace import Trace
 from .._traces.trace_info import check, describe
+from ._table import on_terminal
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -35,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
 
         print("\n" + describe_values(trace, 0 if args.all else 20))
     if args.check:
-        print(f"\n{check(trace, progress=True)} files are what the manifest says")
+        print(f"\n{check(trace, progress=on_terminal())} files are what the manifest says")
     return 0
 
 

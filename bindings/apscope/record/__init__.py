@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from .._traces.roles import guess_role
-from ._recorder import Overhead, Recorder
+from ._overhead import Overhead
+from ._recorder import Recorder
 from ._writer import TraceWriter
 
 if _TYPE_CHECKING:

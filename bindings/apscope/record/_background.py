@@ -56,7 +56,8 @@ class Background:
         self._free: queue.Queue[dict[str, Any]] = queue.Queue()
         for _ in range(places):
             self._free.put({})
-        self._steps: queue.Queue[Step | bool] = queue.Queue()  # a bool: the end, and whether it is a regular one
+        # A text is why the recording ends, which the others are told; a bool the end, and whether it is a regular one.
+        self._steps: queue.Queue[Step | str | bool] = queue.Queue()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="apscope-record", daemon=True)
         self._thread.start()
@@ -67,7 +68,7 @@ class Background:
         try:
             return None if self.stopped else self._free.get(timeout=self.patience)
         except queue.Empty:
-            self.stop(f"the disk has taken no step for {self.patience:g} s")
+            self.stop(self.session.waits_for or f"the disk has taken no step for {self.patience:g} s")
             return None
         finally:
             self.waited += time.perf_counter() - start
@@ -80,18 +81,19 @@ class Background:
         """Hands over a step, which nothing else changes any more."""
         self._steps.put(step)
 
-    def stop(self, reason: str) -> None:
-        """Ends the recording; the steps committed so far are a trace."""
+    def stop(self, reason: str, warn: bool = True) -> None:
+        """Ends the recording; the steps committed so far are a trace. Returns at once, whatever the disk does."""
         with self._lock:
             first, self.stopped = not self.stopped, True
         if first:
-            self.warn(reason)
-            self.session.stop(reason)
+            if warn:
+                self.warn(reason)
+            self._steps.put(reason)
 
     def finish(self, whole: bool) -> None:
         """Waits for what is under way; `whole` False, after an exception, does not wait for other processes."""
         self._steps.put(whole)
-        self._thread.join(2 * self.patience)
+        self._thread.join(min(self.patience, 5.0) if self.stopped else 2 * self.patience)
         if self._thread.is_alive():
             self.stop(f"the disk has taken no step for {2 * self.patience:g} s")
 
@@ -102,14 +104,20 @@ class Background:
             except queue.Empty:
                 self._try(self.session.collect)
                 continue
-            if isinstance(step, bool):
+            if isinstance(step, str):
+                self.session.stop(step)
+            elif isinstance(step, bool):
                 if not self.stopped:
                     self._try(self.session.finish, step)
+                while not self._steps.empty():  # why the end was not a regular one
+                    if isinstance(reason := self._steps.get(), str):
+                        self.session.stop(reason)
                 self.session.close()
                 return
-            if not self.stopped:
-                self._try(self._write, step)
-            self._free.put(step.buffers)
+            else:
+                if not self.stopped:
+                    self._try(self._write, step)
+                self._free.put(step.buffers)
 
     def _write(self, step: Step) -> None:
         gradients = {worker: _storable(f"gradient of step {step.number}, worker {worker},", arrays) for worker, arrays in step.tensors.items()}

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from .._folders.durable import sync_folder
+from .._folders.lock import Lock
+from .._folders.names import lock_of, waiting
+from .._folders.one_file import put_text, remove_left
+from .._json import parse_json
+from .._limits import MANIFEST_LENGTH
 from .._traces.json_number import json_number
 from .._traces.roles import Guess, Roles, guess_role, said
 
@@ -22,6 +29,8 @@ class Manifest:
         The trace's folder; made if it is not there.
     resume_at : int, optional
         Go on with the trace that is there, its steps from this one on left out; by default it must hold none.
+    durable : bool
+        The files of a step, and then the manifest, are on the disk when its commit returns.
     others
         As for :class:`apscope.record.TraceWriter`.
 
@@ -51,8 +60,9 @@ class Manifest:
         roles: Roles = None,
         metadata: Mapping[str, str] | None = None,
         resume_at: int | None = None,
+        durable: bool = True,
     ):
-        self.path, self.workers = path, workers
+        self.path, self.workers, self._durable = path, workers, durable
         if workers < 1:
             raise ValueError(f"workers is {workers}; a trace has at least 1")
         if stage not in ("local", "reduced", "clipped"):
@@ -62,7 +72,8 @@ class Manifest:
         for key, value in (metadata or {}).items():
             if not isinstance(value, str):
                 raise ValueError(f"metadata[{key!r}] is {value!r}; it must be a string")
-        there = (path / "manifest.json").exists()
+        self._read = self._bytes()
+        there = self._read is not None
         if there and resume_at is None:
             raise ValueError(f"{path} already holds a trace; record into a new folder")
         path.mkdir(parents=True, exist_ok=True)
@@ -76,20 +87,43 @@ class Manifest:
         if there and resume_at is not None:
             self._take_over(resume_at)
 
+    def _bytes(self) -> bytes | None:
+        try:
+            return (self.path / "manifest.json").read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def check_own(self) -> None:
+        """Raises ValueError where another process has written the manifest since this one read or wrote it."""
+        if self._bytes() != self._read:
+            raise ValueError(f"{self.path} holds another trace by now, which another process wrote; record into a new folder")
+
     def _take_over(self, first: int) -> None:
-        old = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
+        try:
+            old = parse_json(self._read or b"", MANIFEST_LENGTH)
+        except ValueError as error:
+            raise ValueError(f"{self.path / 'manifest.json'}: {error}; record into a new folder") from None
         for key in ("workers", "stage", "reduction"):
             if old.get(key) != self.head[key]:
                 raise ValueError(f"{self.path} holds a trace with {key} {old.get(key)!r}, not {self.head[key]!r}; record into a new folder")
         self.shapes = {tensor["name"]: tuple(tensor["shape"]) for tensor in old["tensors"]}
         self.metadata = {**old.get("metadata", {}), **self.metadata}
         self._committed = [(step["number"], json.dumps(step)) for step in old["steps"] if step["number"] < first]
-        self._write()  # before any file of a step that is left out is touched
+        if len(self._committed) < len(old["steps"]):
+            self._write()  # before any file of a step that is left out is touched
 
     @property
     def steps(self) -> list[int]:
         """Numbers of the committed steps, ascending."""
         return [number for number, _ in self._committed]
+
+    def check(self, step: int, files: Mapping[str, dict]) -> None:
+        """Raises ValueError for a step that cannot come next."""
+        for worker in range(self.workers):
+            if file_name("gradient", worker) not in files:
+                raise ValueError(f"step {step} lacks the gradients of worker {worker} of {self.workers}")
+        if self._committed and step <= self._committed[-1][0]:
+            raise ValueError(f"step {step} is not above step {self._committed[-1][0]}, the last committed one")
 
     def commit(
         self,
@@ -100,24 +134,27 @@ class Manifest:
         learning_rate: float | None = None,
         loss_scale: float | None = None,
     ) -> None:
-        """Puts `step` with its `files` (name -> ``{"bytes", "sha256"}``) into the manifest, on disk."""
-        for worker in range(self.workers):
-            if file_name("gradient", worker) not in files:
-                raise ValueError(f"step {step} lacks the gradients of worker {worker} of {self.workers}")
-        if self._committed and step <= self._committed[-1][0]:
-            raise ValueError(f"step {step} is not above step {self._committed[-1][0]}, the last committed one")
+        """Puts `step` with its `files` (name -> ``{"bytes", "sha256"}``), which are at their places, into the manifest."""
+        self.check(step, files)
         entry: dict = {"number": step}
         for key, value in (("loss", loss), ("learning_rate", learning_rate), ("loss_scale", loss_scale)):
             if value is not None:
                 entry[key] = json_number(float(value))
         entry["files"] = dict(sorted(files.items()))
+        if self._durable:  # their names too, before the manifest has them
+            sync_folder(step_folder(self.path, step))
+            sync_folder(self.path)
         self._committed.append((step, json.dumps(entry)))
-        self._write()
+        try:
+            self._write()
+        except BaseException:
+            self._committed.pop()  # the manifest on the disk lacks it
+            raise
 
     def _write(self) -> None:
-        part = self.path / "manifest.json.part"
-        part.write_text(self._text(), encoding="utf-8")
-        os.replace(part, self.path / "manifest.json")
+        text = self._text()
+        put_text(self.path / "manifest.json", text, durable=self._durable)
+        self._read = text.encode()
 
     def _text(self) -> str:
         shapes = self.shapes or {}
@@ -160,3 +197,38 @@ def file_name(kind: str, worker: int) -> str:
     if kind in ("weights", "full_batch"):
         return f"{kind}.safetensors"
     return f"{'worker' if kind == 'gradient' else 'activations_worker'}_{worker:04d}.safetensors"
+
+
+def lock_of_trace(path: Path, doing: str) -> Lock:
+    """The lock that one process at a time holds to write the manifest of the trace at `path`."""
+    return Lock(path / lock_of("manifest.json"), doing)
+
+
+_FILES = r"(?:(?:activations_)?worker_\d{4,}|weights|full_batch)\.safetensors"
+_WHOLE = re.compile(_FILES)
+_HALF = waiting(_FILES)
+
+
+def remove_uncommitted(path: Path, keep: Collection[int], whole: bool = True) -> None:
+    """Removes what killed processes left in a trace's folder, whose lock the caller holds.
+
+    That is what they had half written and, where `whole` says so, the files of steps other than those to keep. What is
+    not a trace's file stays.
+    """
+    remove_left(path, waiting(r"manifest\.json"))
+    kept = set(keep)
+    for folder in path.glob("step_*"):
+        number = re.fullmatch(r"step_(\d{8,})", folder.name)
+        if number is None or folder.is_symlink():
+            continue
+        remove_left(folder, _HALF)
+        if int(number[1]) not in kept:
+            if whole:
+                remove_left(folder, _WHOLE)
+            with contextlib.suppress(OSError):  # where somebody else's files lie in it
+                folder.rmdir()
+
+
+def remove_half(path: Path, step: int) -> None:
+    """Removes what processes have half written of a step that is committed."""
+    remove_left(step_folder(path, step), _HALF)

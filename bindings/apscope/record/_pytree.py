@@ -5,10 +5,13 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from .._dumps.sources import natural
+from ._safetensors import storable
 
 #: The keys on the way to an array, each behind what it is sorted by where the order is that of names.
 Path = tuple[tuple[Any, Any], ...]
@@ -42,6 +45,50 @@ def flatten(tree: Any) -> tuple[dict[str, Any], bool]:
             raise ValueError(f"two arrays are called {name!r}, their keys being joined by dots; rename a key of one of them")
         leaves[name] = leaf
     return leaves, guessed
+
+
+class Leaves:
+    """The arrays of the steps of one recording, whose names and order the first step says.
+
+    Parameters
+    ----------
+    chosen : callable or None
+        Whether a name is recorded.
+    workers : int or None
+        How many lie along every array's first axis; None where the arrays are those of one.
+    process : int
+        That one's number.
+    """
+
+    def __init__(self, chosen: Callable[[str], bool] | None, workers: int | None, process: int):
+        self._chosen, self._workers, self._process = chosen, workers, process
+        self._shapes: dict[str, tuple[int, ...]] | None = None
+
+    def arrays(self, tree: Any, step: int) -> tuple[dict[int, dict[str, np.ndarray]], list[str], bool]:
+        """Worker -> name -> a copy of the values, the names that had none, and whether their order is a guess.
+
+        Raises
+        ------
+        ValueError
+            There is no array, one is not what a trace holds, or its first axis is not the workers'.
+        """
+        found, guessed = flatten(tree)
+        leaves = {name: leaf for name, leaf in found.items() if self._chosen is None or self._chosen(name)}
+        arrays = {name: storable(leaf, f"gradient {name!r} of step {step}") for name, leaf in leaves.items()}
+        if not arrays and self._shapes is None:
+            which = f"the first is {next(iter(found))!r}; choose others by tensors=" if found else "give those of the step's gradients"
+            raise ValueError(f"step {step} has no array to record: {len(found)} were given, {which}")
+        if self._workers is not None:
+            for name, array in arrays.items():
+                if array.shape[:1] != (self._workers,):
+                    raise ValueError(f"gradient {name!r} has shape {array.shape}; its first axis must be the {self._workers} workers")
+        if self._shapes is None:
+            self._shapes = {name: array.shape for name, array in arrays.items()}
+        zeros = [name for name in self._shapes if name not in arrays]
+        whole = {name: arrays.pop(name) if name in arrays else np.zeros(shape, np.float32) for name, shape in self._shapes.items()} | arrays
+        if self._workers is None:
+            return {self._process: whole}, zeros, guessed
+        return {worker: {name: array[worker] for name, array in whole.items()} for worker in range(self._workers)}, zeros, guessed
 
 
 def _walk(tree: Any, path: Path, alphabetical: list[bool], jax: Any) -> Iterator[tuple[Path, Any]]:

@@ -2,68 +2,46 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
-import re
 import sys
-import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .._folders.lock import HeldError
 from .._traces.roles import Roles, either
+from ._arguments import Chosen, check_arguments, chooser
 from ._background import Background, Step, logger
-from ._pytree import flatten
-from ._safetensors import storable
-from ._session import Session
+from ._mistakes import Unattached
+from ._overhead import Overhead
+from ._pytree import Leaves
+from ._session import Session, StopRecording
 from ._shards import Part
-
-Chosen = str | Collection[str] | Callable[[str], bool] | None
-
-
-@dataclass(frozen=True)
-class Overhead:
-    """What recording cost the training, measured in its own thread.
-
-    Attributes
-    ----------
-    seconds : float
-        Time spent taking gradients and waiting for a free place, from the first step on.
-    waited : float
-        The part of it that was spent waiting for the disk.
-    total : float
-        Time from the beginning of the recording until now, or until its end.
-    """
-
-    seconds: float
-    waited: float
-    total: float
-
-    @property
-    def share(self) -> float:
-        """The part of all the time that recording took."""
-        return self.seconds / self.total if self.total else 0.0
 
 
 class Recorder:
-    """Records every so many steps of a training run into a trace, and never stops the training.
+    """Records every so many steps of a training run into a trace, and never harms the training.
 
     ``attach(model)`` finds out what a PyTorch model runs in, takes its gradients as they arrive in ``.grad``
     (before an all-reduce, before unscaling and clipping) and ends a step with each ``optimizer.step()``. Other
     loops call ``record_pytree(gradients)`` once a step. Files are written by a thread of its own;
     a full disk, a folder that cannot be written or a process that is gone end the recording with one
-    warning (logger ``apscope.record``), and what was committed until then is a trace.
+    warning (logger ``apscope.record``), and what was committed until then is a trace. A mistake of the script's own is raised
+    at the first step that shows it; once a step is recorded, it ends the recording like the others. Processes
+    that are forked from this one, such as a DataLoader's, record nothing.
 
     Parameters
     ----------
     path : path-like
         The trace's folder, shared by all processes; it must hold no trace yet (see `resume`). What a killed
         recording left in it without committing is removed.
-    every : int
-        Records the steps 0, every, 2 every, ...
+    every : int, optional
+        Records the steps 0, every, 2 every, ...; 100 where neither it nor `steps` is given.
     steps : collection of int, optional
         The steps to record, in place of `every`.
     tensors : str, collection of str, or callable, optional
@@ -94,7 +72,7 @@ class Recorder:
     Raises
     ------
     ValueError
-        An argument is out of its range.
+        An argument is out of its range; or, in its with-block, an optimizer of PyTorch steps twice and no model is attached.
 
     Examples
     --------
@@ -110,7 +88,7 @@ class Recorder:
         self,
         path: str | os.PathLike,
         *,
-        every: int = 100,
+        every: int | None = None,
         steps: Collection[int] | None = None,
         tensors: Chosen = None,
         what: Collection[str] = (),
@@ -129,25 +107,17 @@ class Recorder:
         roles: Roles = None,
         metadata: Mapping[str, str] | None = None,
     ):
-        for key, value, lowest in (("every", every, 1), ("places", places, 1), ("first_step", first_step, 0)):
-            if not isinstance(value, int) or value < lowest:
-                raise ValueError(f"{key} is {value!r}; it must be an integer, {lowest} or more")
-        if workers is not None and (not isinstance(workers, int) or workers < 1):
-            raise ValueError(f"workers is {workers!r}; it must be an integer, 1 or more")
-        if steps is not None and (isinstance(steps, str) or not isinstance(steps, Collection)):
-            raise ValueError(f"steps is {steps!r}; it must be a list or a set of step numbers, or a range")
-        if not isinstance(patience, (int, float)) or not 0 < patience < threading.TIMEOUT_MAX / 2:
-            raise ValueError(f"patience is {patience!r}; it must be a number of seconds above 0")
-        if name is not None and not isinstance(name, str):
-            raise ValueError(f"name is {name!r}; it must be a string")
-        if (process is None) != (processes is None) or not 0 <= (process or 0) < (processes or 1):
-            raise ValueError(f"process {process} of {processes}: give both, the first one from 0 to the second less one")
-        if isinstance(what, str) or not set(what) <= {"weights", "layer_input", "activation_gradient"}:
-            raise ValueError(f"what is {what!r}; it must be some of 'weights', 'layer_input', 'activation_gradient', in a list")
+        if every is not None and steps is not None:
+            raise ValueError(f"every={every!r} and steps= both say which steps are recorded; give one of them")
+        every = 100 if every is None else every
+        check_arguments(
+            every=every, steps=steps, what=what, workers=workers, process=process, processes=processes,
+            first_step=first_step, places=places, patience=patience, name=name,
+        )  # fmt: skip
         self.path = Path(path)
         self.number = first_step  # of the step that is under way
         self._first, self._resume, self._places, self._patience, self._quiet = first_step, resume, places, patience, quiet
-        self._every, self._steps, self._chosen, self._what = every, steps, _chooser(tensors), frozenset(what)
+        self._every, self._steps, self._chosen, self._what = every, steps, chooser(tensors), frozenset(what)
         self._workers, self._process, self._processes = workers, process, processes
         self._about: dict[str, Any] = dict(name=name, model=model, reduction=reduction, loss_divided_by_workers=loss_divided_by_workers)
         self._about |= dict(roles=roles, metadata=dict(metadata or {}))
@@ -159,7 +129,10 @@ class Recorder:
         self._ended: str | None = None  # why, where it was early
         self._spent = 0.0
         self._began = self._closed = 0.0
-        self._names: dict[str, tuple[int, ...]] | None = None
+        self._leaves = Leaves(self._chosen, workers, process or 0)
+        self._recorded = False  # whether a step was handed over: a mistake of the script's own would have shown
+        self._home = os.getpid()  # a process forked from this one records nothing
+        self._unattached: Unattached | None = None
 
     def attach(self, model: Any, *, loss_scale: float | Callable[[], float] | None = None, first_step: int | None = None) -> Recorder:
         """Records a PyTorch model's gradients from here on, each ``optimizer.step()`` being a step.
@@ -192,6 +165,7 @@ class Recorder:
         if self._tap is not None or self._background is not None:
             raise ValueError("this recorder records already; make one for every model")
         tap = TorchTap(self, model, self._chosen, loss_scale, self._what)
+        self._unwatch()
         if first_step is not None:
             self.number = self._first = first_step
         process, processes = (tap.process, tap.processes) if self._process is None else (self._process, self._processes or 1)
@@ -203,6 +177,11 @@ class Recorder:
             tap.begin()
             self._tap = tap
         return self
+
+    def _unwatch(self) -> None:
+        if self._unattached is not None:
+            self._unattached.end()
+            self._unattached = None
 
     def log(self, *, loss: Any = None, learning_rate: float | None = None) -> None:
         """Says the loss and the learning rate of the step that is under way; a tensor is read at recorded steps alone.
@@ -238,51 +217,37 @@ class Recorder:
             its first axis. A tensor that is None, or missing, after it was there is recorded as zeros.
         loss, learning_rate : float, optional
             As for :meth:`log`.
+
+        Raises
+        ------
+        ValueError
+            No step is recorded yet, and this one cannot be: `path` holds a trace, or another process records into it; no array is
+            among those chosen; a first axis is not the workers'; a dtype has values that a trace cannot hold.
         """
         start = time.perf_counter()
+        self._unwatch()
         try:
             if self._background is None and self._ended is None:
-                self._open(self._process or 0, self._processes or 1, joined=False, stage="local")
+                self._open(self._process or 0, self._processes or 1, joined=False, stage="local", began=start)
             self.log(loss=loss, learning_rate=learning_rate)
             if self.due and self._background and (buffers := self._background.buffers()) is not None:
                 try:
-                    tensors, zeros, guessed = self._arrays(gradients)
+                    tensors, zeros, guessed = self._leaves.arrays(gradients, self.number)
                 except BaseException:
                     self._background.give_back(buffers)
                     raise
                 self._deliver(tensors, buffers, zeros=zeros, guessed=guessed)
         except ValueError as error:
-            if self._background is None:  # nothing is recorded yet: the caller's mistake
-                raise
-            self._stop(str(error))
-        except OSError as error:
-            self._stop(f"{error.filename or self.path}: {error.strerror or error}")
+            self._refuse(error)
+        except Exception as error:  # noqa: BLE001  # of a container's or an array's own
+            self._stop(" ".join(str(error).split()) or type(error).__name__)
         self._advance()
         self._spent += time.perf_counter() - start
-
-    def _arrays(self, gradients: Any) -> tuple[dict[int, dict[str, np.ndarray]], list[str], bool]:
-        """Worker -> name -> a copy of the values, the names that had none, and whether their order is a guess."""
-        found, guessed = flatten(gradients)
-        leaves = {name: leaf for name, leaf in found.items() if self._chosen is None or self._chosen(name)}
-        arrays = {name: storable(leaf, f"gradient {name!r} of step {self.number}") for name, leaf in leaves.items()}
-        if not arrays and self._names is None:
-            raise ValueError(f"step {self.number} has no array to record")
-        if self._workers is not None:
-            for name, array in arrays.items():
-                if array.shape[:1] != (self._workers,):
-                    raise ValueError(f"gradient {name!r} has shape {array.shape}; its first axis must be the {self._workers} workers")
-        if self._names is None:
-            self._names = {name: array.shape for name, array in arrays.items()}
-        zeros = [name for name in self._names if name not in arrays]
-        whole = {name: arrays.pop(name) if name in arrays else np.zeros(shape, np.float32) for name, shape in self._names.items()} | arrays
-        if self._workers is None:
-            return {self._process or 0: whole}, zeros, guessed
-        return {worker: {name: array[worker] for name, array in whole.items()} for worker in range(self._workers)}, zeros, guessed
 
     @property
     def due(self) -> bool:
         """Whether the step that is under way is to be recorded."""
-        if self._ended is not None or self._closed:
+        if self._ended is not None or self._closed or os.getpid() != self._home:
             return False
         return self._late or (self.number in self._steps if self._steps is not None else self.number % self._every == 0)
 
@@ -299,52 +264,77 @@ class Recorder:
         return self._ended
 
     def __enter__(self) -> Recorder:
+        if self._tap is None and self._background is None:
+            self._unattached = Unattached(self.path, self._say)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(whole=kind is None)
 
     def close(self, whole: bool = True) -> None:
-        """Ends the recording: waits until all is on disk, and says what it cost.
+        """Ends the recording: waits until all is on disk, and says what it cost. At the end of the program it is done by itself.
 
         Parameters
         ----------
         whole : bool
             False, where an exception ends the training, does not wait for other processes' steps.
+
+        Raises
+        ------
+        ValueError
+            Optimizers stepped within the with-block, and no model was attached.
         """
-        if self._closed:
+        if self._closed or os.getpid() != self._home:
             return
         if self._tap is not None:
             self._tap.remove(whole)
         self._closed = time.perf_counter()
+        atexit.unregister(self._at_end)
+        unattached, self._unattached = self._unattached, None
+        if unattached is not None:
+            unattached.end()
         if self._background is None:
+            if whole and self._ended is None:
+                if unattached is not None and unattached.steps:
+                    unattached.say()
+                logger.warning("apscope: nothing was recorded into %s: neither attach(model) nor record_pytree(gradients) was called", self.path)
             return
         self._background.finish(whole)
-        session, cost = self._background.session, self.overhead
-        if session.process:
-            return
-        none = not session.manifest.steps
+        if not self._background.session.process:
+            self._conclude(self._background.session, whole)
+
+    def _at_end(self) -> None:
+        """The program ends, and nobody has closed the recorder."""
+        self.close(whole=not hasattr(sys, "last_type"))
+
+    def _conclude(self, session: Session, whole: bool) -> None:
+        """Says what the trace holds."""
+        none = not session.manifest.steps or not os.path.exists(self.path / "manifest.json")  # which raises nothing
         if none and whole and self._ended is None:
             logger.warning("apscope: %s holds no trace: of the steps that were due, none was recorded", self.path)
-        if not self._quiet:
+        if not self._quiet and sys.stderr is not None:
             of = f" of {session.processes} processes" if session.processes > 1 else ""
-            print(
-                f"apscope: {session.committed} steps{of} recorded in {self.path}{', which holds no trace' if none else ''}, {session.bytes / 1e6:.1f} MB by this process; recording took "
-                f"{cost.seconds:.2f} s of {cost.total:.2f} s ({100 * cost.share:.1f} %), {cost.waited:.2f} s of them waiting for the disk",
-                file=sys.stderr,
-            )
+            where = f"{self.path}{', which holds no trace' if none else ''}"
+            with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+                print(
+                    f"apscope: {0 if none else session.committed} steps{of} recorded in {where}, {session.bytes / 1e6:.1f} MB by this process; "
+                    f"recording took {self.overhead}",
+                    file=sys.stderr,
+                )
 
-    def _open(self, process: int, processes: int, *, joined: bool, stage: str) -> None:
+    def _open(self, process: int, processes: int, *, joined: bool, stage: str, began: float | None = None) -> None:
         about = self._about | dict(stage=stage) | ({"workers": self._workers} if self._workers else {})
-        self._began = time.perf_counter()
+        self._began = began or time.perf_counter()
         try:
             session = Session(
                 self.path, process, processes, joined=joined, first_step=self._first, resume=self._resume, patience=self._patience, **about
             )
+            self._background = Background(session, self._places, self._patience, self._warn)
+            atexit.register(self._at_end)
         except OSError as error:
             self._stop(f"{error.filename or self.path}: {error.strerror or error}")
-            return
-        self._background = Background(session, self._places, self._patience, self._warn)
+        except (StopRecording, HeldError, RuntimeError) as error:  # the last where no thread can be started
+            self._stop(str(error))
 
     def _deliver(
         self,
@@ -363,7 +353,7 @@ class Recorder:
         facts |= {"zeros": zeros, "skipped": self._skipped, "divided_by": divided_by, "guessed": guessed, "passes": passes}
         assert self._background is not None
         self._background.put(Step(self.number, tensors, facts, parts, buffers, others or {}))
-        self._skipped, self._late = [], False
+        self._skipped, self._late, self._recorded = [], False, True
 
     def _skip(self) -> None:
         """The step that is under way was dropped by the training: it is left out, and the next one takes its place."""
@@ -375,7 +365,22 @@ class Recorder:
         self.number += 1
         self._told = {}
 
+    def _refuse(self, mistake: ValueError) -> None:
+        """A mistake of the script's own: raised before the first step is recorded, the end of the recording afterwards."""
+        if self._recorded or os.getpid() != self._home:
+            self._stop(str(mistake))
+            return
+        self._say(str(mistake))
+
+    def _say(self, sentence: str) -> None:
+        self._ended = sentence
+        if self._background is not None:
+            self._background.stop(sentence, warn=False)
+        raise ValueError(sentence) from None
+
     def _stop(self, reason: str) -> None:
+        if os.getpid() != self._home:
+            return
         if self._background is not None:
             self._background.stop(reason)
         elif self._ended is None:
@@ -384,17 +389,3 @@ class Recorder:
     def _warn(self, reason: str) -> None:
         self._ended = reason
         logger.warning("apscope records no more, training goes on: %s", reason)
-
-
-def _chooser(tensors: Chosen) -> Callable[[str], bool] | None:
-    if tensors is None or callable(tensors):
-        return tensors
-    if isinstance(tensors, str):
-        try:
-            pattern = re.compile(tensors)
-        except re.error as error:
-            raise ValueError(f"tensors {tensors!r} is no regular expression: {error}") from None
-        return lambda name: pattern.search(name) is not None
-    if not isinstance(tensors, Collection):
-        raise ValueError(f"tensors is {tensors!r}; it must be a regular expression, a list of names or a function of a name")
-    return frozenset(tensors).__contains__

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+
+from .._folders.one_file import new_file
 
 _DTYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 #: bfloat16 by its bits, for PyTorch's: NumPy has no such dtype without ml_dtypes.
@@ -90,10 +91,10 @@ def storable(array: object, what: str, round_to_fp32: bool = False, remedy: str 
     return rounded
 
 
-def write_safetensors(path: Path, tensors: Mapping[str, Storable], metadata: Mapping[str, str]) -> dict:
+def write_safetensors(path: Path, tensors: Mapping[str, Storable], metadata: Mapping[str, str], durable: bool = True) -> dict:
     """Writes `tensors` to `path` and returns the manifest's entry, ``{"bytes", "sha256"}``.
 
-    The file is written beside its place and renamed, so `path` is whole or not there. Wider dtypes
+    The file is at `path` whole or not at all, and where `durable` says so its bytes are on the disk first. Wider dtypes
     come first and the header is padded to 8 bytes: every tensor is aligned.
     """
     ordered = sorted(tensors.items(), key=lambda item: -item[1].itemsize)
@@ -106,16 +107,10 @@ def write_safetensors(path: Path, tensors: Mapping[str, Storable], metadata: Map
     text += b" " * (-len(text) % 8)
 
     digest = hashlib.sha256()
-    part = path.with_name(path.name + ".part")
-    try:
-        with open(part, "wb") as stream:
-            for chunk in _chunks(text, [array for _, array in ordered]):
-                stream.write(chunk)
-                digest.update(chunk)
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    with new_file(path, durable=durable) as stream:
+        for chunk in _chunks(text, [array for _, array in ordered]):
+            stream.write(chunk)
+            digest.update(chunk)
     return {"bytes": 8 + len(text) + end, "sha256": digest.hexdigest()}
 
 

@@ -1,11 +1,11 @@
 """One trace that one or many processes record: each writes its own files, the first one puts whole steps into the manifest.
 
 The processes speak through a hidden folder of the trace alone, so that a process that is gone stops the
-recording and never blocks the others:
+recording and never blocks the others. Each has a mark, by which those of another job in the folder are told apart:
 
-- ``lock`` is held by process 0 as long as it lives; ``leader.json`` is its list of the others' marks. One
+- process 0 holds the trace's lock; ``leader.json`` has its own mark and those of the others. One
   whose mark is not in it writes nothing: process 0 may be clearing what a killed run left behind;
-- ``hello_0003.json`` is process 3's mark, ``stopped_0003.json`` why it gave up, ``left_0003.json`` that it then left;
+- ``hello_0003_MARK`` is how process 3 comes, ``stopped_0003_MARK`` says why it gave up, ``left_0003_MARK`` that it then left;
 - ``step_00000100_0003.json`` says that process 3's files of step 100 are whole, with their digests; it is
   removed when the step is committed.
 """
@@ -13,7 +13,6 @@ recording and never blocks the others:
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
@@ -26,8 +25,11 @@ from typing import Any
 
 import numpy as np
 
+from .._folders.durable import sync_folder
+from .._folders.lock import Lock
+from .._folders.one_file import make_folder, put_text, remove_left
 from .._traces.order import NATURAL
-from ._manifest import Manifest, Shapes, compare_shapes, file_name, step_folder
+from ._manifest import Manifest, Shapes, compare_shapes, file_name, lock_of_trace, remove_uncommitted, step_folder
 from ._safetensors import write_safetensors
 from ._shards import Part, join
 
@@ -73,62 +75,63 @@ class Session:
         self.bytes = self.committed = 0
         self._notes = path / ".recording"
         self._mark = uuid.uuid4().hex
+        self._marks: dict[str, str] = {}  # those of the recording's processes, by number
         self._welcome = processes == 1
         self._stopped = False
         self._passes: set[str] = set()  # backward passes of the committed steps
         self._own: dict[int, tuple[dict, float]] = {}  # step -> what this process says of it, and when it was written
+        self._last = -1  # the highest step that this process has written
+        self.waits_for = ""  # whom, while this process waits for one
+        self._lock: Lock | None = None
+        path.mkdir(parents=True, exist_ok=True)
         if process == 0:
             self._lead(first_step, resume, about)
         else:
-            self._notes.mkdir(parents=True, exist_ok=True)
-            self._say_hello()
+            make_folder(self._notes)
+            self._say("hello")
 
-    def _say_hello(self) -> None:
-        _put(self._notes / f"hello_{self.process:04d}.json", self._mark)
+    def _say(self, what: str, text: str = "") -> None:
+        _put(self._notes / f"{what}_{self.process:04d}_{self._mark}", text)
+
+    def _said(self, what: str) -> list[tuple[int, str, Path]]:
+        """Process, mark and place of what was said."""
+        found = [(re.fullmatch(rf"{what}_(\d{{4,}})_([0-9a-f]{{32}})", path.name), path) for path in self._notes.glob(f"{what}_*")]
+        return [(int(words[1]), words[2], path) for words, path in found if words]
 
     def _lead(self, first_step: int, resume: bool, about: dict) -> None:
         if (self.path / "manifest.json").exists() and not resume:
             raise ValueError(f"{self.path} already holds a trace; record into a new folder, or go on with this one by resume=True")
-        remains = (self._notes / "lock").exists()  # which nothing but a recorder makes, and one that ended well removes
-        self._notes.mkdir(parents=True, exist_ok=True)
-        self._lock = open(self._notes / "lock", "w")  # noqa: SIM115  # held as long as the session lives
+        self._lock = lock_of_trace(self.path, "recording")
+        # A recording that ended well leaves neither.
+        remains = self._lock.path.exists() or (self._notes / "leader.json").exists()
+        self._lock.take(os.fspath(self.path))
         try:
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise ValueError(f"another process is recording into {self.path}; give every run a folder of its own") from None
+            make_folder(self._notes)
             self.manifest = Manifest(self.path, workers=self.workers, resume_at=first_step if resume else None, **about)
         except BaseException:
-            self._lock.close()
+            self._lock.let_go()
             raise
         self._accumulation_given = "accumulation" in (about.get("metadata") or {})
         if self.manifest.steps:
+            self._last = self.manifest.steps[-1]
             self._passes.add(self.manifest.metadata.get("accumulation", "1"))
+        remove_left(self._notes, re.compile(r"[^.].*"))  # a process of ours that has said hello already says it again
         if remains or resume:
-            self._clear(self.manifest.steps)
-        self._answer()
-
-    def _clear(self, keep: list[int]) -> None:
-        """Removes what a killed run left: notes, and the workers' files of steps that the manifest does not list.
-
-        Marks of its processes too. One that has said hello already says it again.
-        """
-        notes = [path for kind in ("step_*", "stopped_*", "left_*", "hello_*.json") for path in self._notes.glob(kind)]
-        for path in [*notes, self.path / "manifest.json.part"]:
-            path.unlink(missing_ok=True)
-        for folder in self.path.glob("step_*"):
-            number = re.fullmatch(r"step_(\d{8,})", folder.name)
-            if number and int(number[1]) not in keep:
-                for path in [p for kind in ("worker_*", "activations_worker_*", "weights") for p in folder.glob(f"{kind}.safetensors*")]:
-                    path.unlink(missing_ok=True)
-                with contextlib.suppress(OSError):  # where somebody else's files lie in it
-                    folder.rmdir()
+            remove_uncommitted(self.path, self.manifest.steps)
+        self._list({"0": self._mark})
 
     def _answer(self) -> None:
         """Lists the marks of all who have said hello."""
-        marks = {path.name: path.read_text() for path in self._notes.glob("hello_*.json")}
+        marks = {"0": self._mark}
+        for process, mark, _ in self._said("hello"):
+            if marks.setdefault(str(process), mark) != mark:
+                raise StopRecording(f"two processes are there as process {process}; give every job a folder of its own")
+        self._list(marks)
+
+    def _list(self, marks: dict[str, str]) -> None:
+        self._marks = marks
         _put(self._notes / "leader.json", json.dumps(marks))
-        self._welcome = len(marks) >= self.processes - 1
+        self._welcome = len(marks) >= self.processes
 
     def write(
         self,
@@ -139,17 +142,23 @@ class Session:
         others: Mapping[str, Mapping[str, np.ndarray]] | None = None,
     ) -> None:
         """Writes this process's `tensors` (worker -> name -> values) of a step and `others` (file -> name -> values), and what it says of it."""
-        self._wait_for_the_leader()
+        self._check_own() if self.process == 0 else self._wait_for_the_leader()
+        if step <= self._last:  # whose files are in the trace
+            raise StopRecording(
+                f"step {step} comes again, behind step {self._last}; a run that goes back to a checkpoint takes a new recorder with "
+                "first_step= and resume=True"
+            )
+        self._last = step
         about = {"step": str(step)}
         files: dict[str, dict] = {}
         shapes: Shapes = {}
         if self.joined:
             name = f"step_{step:08d}_{self.process:04d}.safetensors"
-            files[name] = write_safetensors(self._notes / name, tensors[0], about)
+            files[name] = write_safetensors(self._notes / name, tensors[0], about, durable=False)  # process 0 joins it
             shapes = {n: part.whole for n, part in (parts or {}).items()}
         else:
             folder = step_folder(self.path, step)
-            folder.mkdir(exist_ok=True)
+            make_folder(folder)
             for worker, arrays in tensors.items():
                 name = file_name("gradient", worker)
                 files[name] = write_safetensors(folder / name, arrays, about | {"worker": str(worker)})
@@ -158,6 +167,8 @@ class Session:
                 shapes = found
             for name, arrays in (others or {}).items():
                 files[name] = write_safetensors(folder / name, arrays, about)
+            if self.process:
+                sync_folder(folder)  # as process 0 does before the manifest has the step
         self.bytes += sum(file["bytes"] for file in files.values())
         note = {"files": files, "shapes": shapes, "facts": dict(facts), "offsets": {n: list(part.offset) for n, part in (parts or {}).items()}}
         self._own[step] = note, time.monotonic()
@@ -167,32 +178,48 @@ class Session:
     def _note(self, step: int, process: int) -> Path:
         return self._notes / f"step_{step:08d}_{process:04d}.json"
 
+    def _check_own(self) -> None:
+        if self._lock is None or not self._lock.held:
+            raise StopRecording(f"{self.path} was removed, or another process records into it by now")
+
+    def _listed(self) -> bool:
+        """Whether process 0 knows this one."""
+        with contextlib.suppress(OSError, ValueError):
+            self._marks = json.loads((self._notes / "leader.json").read_text(encoding="utf-8"))
+            return self._marks.get(str(self.process)) == self._mark
+        return False
+
     def _wait_for_the_leader(self) -> None:
-        if self.process == 0:
-            return
-        deadline = time.monotonic() + min(self.patience, 30.0)  # all begin together
+        if self._welcome and not self._listed():
+            raise StopRecording(f"process 0 records no more into {self.path}, or the folder was removed")
+        deadline = time.monotonic() + self.patience
         while not self._welcome:
-            with contextlib.suppress(OSError, ValueError):
-                marks = json.loads((self._notes / "leader.json").read_text())
-                self._welcome = marks.get(f"hello_{self.process:04d}.json") == self._mark
-            if not self._welcome and time.monotonic() > deadline:
-                raise StopRecording(f"process 0 is not there ({self.path} must be one folder for all processes)")
+            self.waits_for = f"process 0 is not there ({self.path} must be one folder for all processes)"
+            self._welcome = self._listed()
             self._heed()
             if not self._welcome:
-                if not (self._notes / f"hello_{self.process:04d}.json").exists():
-                    self._say_hello()
+                if time.monotonic() > deadline:
+                    raise StopRecording(self.waits_for)
+                if not (self._notes / f"hello_{self.process:04d}_{self._mark}").exists():
+                    self._say("hello")
                 time.sleep(_POLL)
+        self.waits_for = ""
+        self._taken()
+
+    def _taken(self) -> bool:
+        """Whether process 0 has all steps that this one has written."""
         for step, (_, written) in list(self._own.items()):
             if not self._note(step, self.process).exists():
                 del self._own[step]
             elif time.monotonic() - written > self.patience:
                 raise StopRecording(f"process 0 has not taken step {step} for {self.patience:g} s")
+        return not self._own
 
     def _heed(self) -> None:
-        """Stops where another process did."""
-        for path in self._notes.glob("stopped_*.json"):
-            if path.name != f"stopped_{self.process:04d}.json":
-                raise StopRecording(f"process {int(path.stem[8:])} stopped: {path.read_text()}")
+        """Stops where another process of this recording did."""
+        for process, mark, path in self._said("stopped"):
+            if process != self.process and self._marks.get(str(process)) == mark:
+                raise StopRecording(f"process {process} stopped: {path.read_text(encoding='utf-8')}")
 
     def collect(self, patience: float = 0.0) -> None:
         """Process 0: commits the steps that all have written; waits up to `patience` seconds for the others."""
@@ -222,10 +249,11 @@ class Session:
         return self.process == 0 and bool(self._own or not self._welcome)
 
     def _commit(self, step: int) -> bool:
+        self._check_own()
         paths = [self._note(step, process) for process in range(1, self.processes)]
         if not all(path.exists() for path in paths):
             return False
-        notes = [self._own[step][0], *(json.loads(path.read_text()) for path in paths)]
+        notes = [self._own[step][0], *(json.loads(path.read_text(encoding="utf-8")) for path in paths)]
         shapes: Shapes = {name: tuple(shape) for name, shape in notes[0]["shapes"].items()}
         for process, note in enumerate(notes):
             found = {name: tuple(shape) for name, shape in note["shapes"].items()}
@@ -233,7 +261,7 @@ class Session:
         files = {name: digest for note in notes for name, digest in note["files"].items()}
         if self.joined:
             folder = step_folder(self.path, step)
-            folder.mkdir(exist_ok=True)
+            make_folder(folder)
             sources = [(self._notes / name, note["offsets"]) for note in notes for name in note["files"]]
             files = {
                 file_name("gradient", 0): write_safetensors(
@@ -275,35 +303,47 @@ class Session:
         """Tells the others that this process records no more."""
         self._stopped = True
         with contextlib.suppress(OSError):
-            _put(self._notes / f"stopped_{self.process:04d}.json", reason)
+            self._say("stopped", reason)
 
     def finish(self, whole: bool) -> None:
-        """Ends the recording: process 0 takes the last steps, and removes the notes where it has them all."""
-        try:
-            self.collect(self.patience if whole else min(self.patience, 2.0))
-            if self.process == 0:
-                shutil.rmtree(self._notes)
-        finally:
-            self.close()
+        """Ends the recording: process 0 takes the last steps, and removes the notes where it has them all; the others wait for that."""
+        while self.process and whole and not self._taken():
+            self._heed()
+            time.sleep(_POLL)
+        self.collect(self.patience if whole else min(self.patience, 2.0))
+        if self.process == 0:
+            shutil.rmtree(self._notes)
 
     def close(self) -> None:
         """Gives the folder free; after a stop the last process to leave removes what was not committed, and the notes."""
-        with contextlib.suppress(OSError, ValueError):
-            if self._stopped:
+        if self._stopped:
+            with contextlib.suppress(OSError, ValueError):
                 self._leave()
-        if self.process == 0:
-            self._lock.close()
+        if self._lock is not None:
+            self._lock.let_go()
 
     def _leave(self) -> None:
-        _put(self._notes / f"left_{self.process:04d}.json", "")  # it writes nothing any more, as one that has stopped still may
-        left = {int(path.stem[5:]) for path in self._notes.glob("left_*.json")}
-        there = {int(path.stem[6:]) for path in self._notes.glob("hello_*.json")}
-        led = (self._notes / "lock").exists()
-        if there | ({0} if led else set()) <= left:
-            if led:
-                manifest = self.path / "manifest.json"
-                self._clear([step["number"] for step in json.loads(manifest.read_text())["steps"]] if manifest.exists() else [])
-            shutil.rmtree(self._notes, ignore_errors=True)  # two may do it at once
+        self._say("left")  # it writes nothing any more, as one that has stopped still may
+        listed = self._listed()
+        marks = self._marks if listed else {str(process): mark for process, mark, _ in self._said("hello")}
+        left = {mark for _, mark, _ in self._said("left")}
+        led = (self._notes / "leader.json").exists()
+        if (led and not listed) or not set(marks.values()) <= left:
+            return
+        lock = self._lock or lock_of_trace(self.path, "the end of a recording")
+        if lock is not self._lock:
+            lock.take(os.fspath(self.path))  # or somebody else is at work here by now
+        try:
+            if lock.held and (self._listed() or not led):
+                if led:
+                    manifest = self.path / "manifest.json"
+                    remove_uncommitted(
+                        self.path, [step["number"] for step in json.loads(manifest.read_text(encoding="utf-8"))["steps"]] if manifest.exists() else []
+                    )
+                shutil.rmtree(self._notes, ignore_errors=True)
+        finally:
+            if lock is not self._lock:
+                lock.let_go()
 
 
 def _more(text: str, more: str) -> str:
@@ -321,7 +361,5 @@ def _run(text: str, step: int, committed: list[int]) -> str:
 
 
 def _put(path: Path, text: str) -> None:
-    """Writes the file whole or not at all."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
+    """Writes a note, which need not outlast the machine."""
+    put_text(path, text, durable=False)

@@ -9,6 +9,7 @@ every optimizer's step ends the step.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,8 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from . import _grad_scaler
 from ._background import logger
-from ._safetensors import torch_array
+from ._mistakes import Mistake, optimizers
+from ._safetensors import code_of, storable, torch_array
 from ._torch_extras import Extras
 from ._torch_shards import is_dtensor, refuse_flat, shards_of
 from .torch_layers import roles
@@ -91,6 +93,8 @@ class TorchTap:
         self._fired = self._in_backward = self._on_gpu = False
         self._steps = 0  # that optimizers took with our gradients
         self._ever = False  # whether a gradient has arrived
+        self._empty = 0  # steps of an optimizer of ours without a gradient
+        self._strangers: Counter[int] = Counter()  # steps of other models' optimizers before our first
         self._scaler: Any = None  # while one's step runs
         self._stepped = False
 
@@ -124,12 +128,14 @@ class TorchTap:
             )
 
     def _guarded(self, what: Callable[..., None], *first: Any) -> Callable[..., None]:
-        """`what`, timed; whatever it raises ends the recording alone."""
+        """`what`, timed; whatever it raises ends the recording alone, but for a mistake before the first recorded step."""
 
         def call(*arguments: Any) -> None:
             start = time.perf_counter()
             try:
                 what(*first, *arguments)
+            except Mistake as mistake:
+                self.recorder._refuse(mistake)
             except Exception as error:  # noqa: BLE001  # never into the training
                 self.recorder._stop(" ".join(str(error).split()) or type(error).__name__)
             self.recorder._spent += time.perf_counter() - start
@@ -142,7 +148,7 @@ class TorchTap:
         if not self.recorder.due or (not self._arrived and not self._open()):
             return
         if p.grad is None:
-            raise ValueError(f"another hook takes the gradient of {name!r} away; attach the recorder before that hook is registered")
+            raise Mistake(f"another hook takes the gradient of {name!r} away; attach the recorder before that hook is registered")
         # Each pass that adds to .grad makes one version more of it; what takes it away between two makes another number.
         begun, passes = self._passes.get(name, (p.grad._version, 0))
         self._passes[name] = begun, None if passes is None or p.grad._version != begun + passes else passes + 1
@@ -169,11 +175,13 @@ class TorchTap:
         return any(id(p) in self._names for group in optimizer.param_groups for p in group["params"])
 
     def _after_step(self, optimizer: torch.optim.Optimizer) -> None:
-        if not self._fired:
-            if not self._ever and self._ours(optimizer):
-                raise ValueError("the optimizer steps with gradients that did not come through backward(); give them to record_pytree(gradients)")
-            return
         if not self._ours(optimizer):
+            self._meet(optimizer)
+            return
+        if not self._fired:
+            self._empty += 1
+            if not self._ever and self._empty > 1:  # a first step without gradients makes an optimizer's state
+                raise Mistake("the optimizer steps with gradients that did not come through backward(); give them to record_pytree(gradients)")
             return
         if torch._C._current_graph_task_id() != -1:  # an optimizer that steps within backward(), parameter by parameter
             if not self._in_backward:
@@ -186,6 +194,18 @@ class TorchTap:
             self.skip_step()
         else:
             self.end_step(optimizer)
+
+    def _meet(self, optimizer: torch.optim.Optimizer) -> None:
+        """Another model's optimizer steps, for the second time and before ours did: then there should be one of ours."""
+        if self._steps or self._empty:
+            return
+        self._strangers[id(optimizer)] += 1
+        if self._strangers[id(optimizer)] == 2 and not any(self._ours(one) for one in optimizers()):
+            count = sum(len(group["params"]) for group in optimizer.param_groups)
+            raise Mistake(
+                f"no optimizer holds a parameter of the attached model, and {type(optimizer).__name__} steps with {count} others; attach the "
+                "model that the optimizer was made of, when it is wrapped and moved"
+            )
 
     def _after_backward(self, optimizer: torch.optim.Optimizer) -> None:
         self._in_backward = False
@@ -237,6 +257,8 @@ class TorchTap:
                 buffers[name].mul_(float(np.float32(1 / divisor)))
             if self.shards is None or self.shards[name].recorded:
                 arrays[name] = torch_array(buffers[name])
+                if not recorder._recorded and not code_of(arrays[name].dtype):
+                    self._check_dtype(name, arrays[name])
         if optimizer is not None:
             recorder._told.setdefault("learning_rate", optimizer.param_groups[0]["lr"])
         self._buffers = None
@@ -259,6 +281,12 @@ class TorchTap:
                 "apscope: %d tensors added after attach() are not recorded, the first %r; attach a recorder to the whole model", len(new), new[0]
             )
             self._wanted = None
+
+    def _check_dtype(self, name: str, values: np.ndarray) -> None:
+        try:
+            storable(values, f"gradient {name!r} of step {self.recorder.number}", remedy="train in float32, or leave it out by tensors=")
+        except ValueError as error:
+            raise Mistake(str(error)) from None
 
     def _new(self) -> list[str]:
         """Parameters with gradients that the model did not have when it was attached."""

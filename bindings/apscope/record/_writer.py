@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from .._arrays.checks import integer
+from .._folders.lock import Lock
+from .._folders.names import fresh, stem
+from .._folders.one_file import make_folder
+from .._limits import NAME_LENGTH
+from .._text import clip
 from .._traces.roles import Roles
-from ._manifest import Manifest, compare_shapes, file_name, step_folder
+from ._manifest import Manifest, compare_shapes, file_name, lock_of_trace, remove_half, remove_uncommitted, step_folder
 from ._safetensors import storable, write_safetensors
 
 _PER_STEP = ("weights", "full_batch")
@@ -21,9 +28,15 @@ _PER_LAYER = ("activation_gradient", "layer_input")
 class TraceWriter:
     """Writes a trace (docs/trace_format.md) without any framework.
 
-    A step is committed by :meth:`end_step`: its files are written beside their places and renamed,
-    then the manifest is replaced. Killed at any moment, the folder holds a readable trace of every
+    A step is committed by :meth:`end_step`: its files are written under hidden names and moved to their places, and once
+    they are on the disk the manifest is replaced. Killed at any moment, the folder holds a readable trace of every
     committed step.
+
+    **One at a time.** Who commits holds the folder's lock from its first commit until :meth:`close`, or its end; another
+    writer or recorder that would commit into the folder is told by whom it is held. Several processes may make one trace:
+    each makes a writer on the folder, calls :meth:`write_files` for its workers, and sends what that returns to one of
+    them, which alone calls :meth:`commit`. What they wrote takes its place then, so that the files of another job in the folder are
+    never among them.
 
     Parameters
     ----------
@@ -48,6 +61,9 @@ class TraceWriter:
         How the trace was recorded; free text.
     resume : bool
         Go on behind the steps of a trace that the folder holds, of as many workers, this stage and this reduction.
+    durable : bool
+        Wait at every step until it is on the disk. Without, a machine that loses power may lose files that the manifest
+        has; for callers that sync the whole folder when it is done.
 
     Examples
     --------
@@ -70,6 +86,7 @@ class TraceWriter:
         roles: Roles = None,
         metadata: Mapping[str, str] | None = None,
         resume: bool = False,
+        durable: bool = True,
     ):
         self._manifest = Manifest(
             Path(path),
@@ -82,8 +99,10 @@ class TraceWriter:
             roles=roles,
             metadata=metadata,
             resume_at=sys.maxsize if resume else None,
+            durable=durable,
         )
-        self.path, self.workers = self._manifest.path, workers
+        self.path, self.workers, self._durable = self._manifest.path, workers, durable
+        self._lock: Lock | None = None
         self._step: int | None = None
         self._pending: dict[tuple[str, int], dict[str, np.ndarray]] = {}  # (kind, worker) -> name -> values
 
@@ -133,6 +152,8 @@ class TraceWriter:
             name.encode()
         except UnicodeEncodeError:
             raise ValueError(f"the name {name!r} holds half a surrogate pair, which no file can hold; give it without") from None
+        if len(name.encode()) > NAME_LENGTH:
+            raise ValueError(f"the name {clip(name)!r} has {len(name.encode())} bytes; a trace's have at most {NAME_LENGTH}")
         group = self._pending.setdefault((kind, 0 if kind in _PER_STEP else worker), {})
         if name in group:
             raise ValueError(f"{what} was added twice")
@@ -141,9 +162,17 @@ class TraceWriter:
     def write_files(self, step: int) -> dict[str, dict]:
         """Writes what was added for `step` and returns file name -> ``{"bytes", "sha256"}``.
 
-        The files belong to the trace only once :meth:`commit` lists them. Processes that record one
+        The files wait under hidden names until :meth:`commit` lists them. Processes that record one
         worker each call this, send the result to one of them, and that one commits.
+
+        Raises
+        ------
+        ValueError
+            Nothing was added for the step, or names or shapes of tensors differ from those of the first.
         """
+        return self._write(step, at_once=False)
+
+    def _write(self, step: int, *, at_once: bool) -> dict[str, dict]:
         if step != self._step:
             raise ValueError(f"nothing was added for step {step}")
         shapes: dict[str, tuple[int, ...]] = {}
@@ -157,7 +186,7 @@ class TraceWriter:
                 found = {name: array.shape for name, array in whole.items()}
                 compare_shapes(found, self._manifest.shapes or shapes or found, f"{kind} at step {step}")
         folder = step_folder(self.path, step)
-        folder.mkdir(exist_ok=True)
+        make_folder(folder)
         contents: dict[str, tuple[dict[str, np.ndarray], dict[str, str]]] = {}
         for (kind, worker), tensors in self._pending.items():
             about = {"step": str(step), "stage": str(self._manifest.head["stage"])}
@@ -165,7 +194,12 @@ class TraceWriter:
             prefix = f"{kind}/" if kind in _PER_LAYER else ""
             content, _ = contents.setdefault(file_name(kind, worker), ({}, about))
             content |= {prefix + name: array for name, array in tensors.items()}
-        files = {name: write_safetensors(folder / name, *contents[name]) for name in sorted(contents)}
+        files = {}
+        for name in sorted(contents):
+            place = folder / (name if at_once else fresh(name))
+            files[name] = write_safetensors(place, *contents[name], durable=self._durable)
+            if not at_once:
+                os.replace(place, _waits_at(folder, name, files[name]))
         self._manifest.shapes = self._manifest.shapes or shapes
         self._pending, self._step = {}, None
         return files
@@ -179,8 +213,37 @@ class TraceWriter:
         learning_rate: float | None = None,
         loss_scale: float | None = None,
     ) -> None:
-        """Puts `step` with its `files` (as :meth:`write_files` gives them) into the manifest."""
+        """Puts `step` with its `files` (as :meth:`write_files` gives them) into the manifest.
+
+        Raises
+        ------
+        ValueError
+            A worker's file is missing, the step is not above the last one, or another process records into the folder.
+        """
+        self._hold()
+        self._manifest.check(step, files)
+        folder = step_folder(self.path, step)
+        for name, told in files.items():
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(_waits_at(folder, name, told), folder / name)
+            if not (folder / name).is_file() or (folder / name).stat().st_size != told["bytes"]:
+                raise ValueError(f"{folder / name} of {told['bytes']} bytes is not there; write_files writes it, into the same folder")
         self._manifest.commit(step, files, loss=loss, learning_rate=learning_rate, loss_scale=loss_scale)
+        remove_half(self.path, step)
+
+    def _hold(self) -> None:
+        """Takes the folder's lock, once."""
+        if self._lock is None:
+            lock = lock_of_trace(self.path, "apscope.record.TraceWriter")
+            lock.take(os.fspath(self.path))
+            try:
+                self._manifest.check_own()
+            except BaseException:
+                lock.let_go()
+                raise
+            self._lock, self._let_go = lock, weakref.finalize(self, lock.let_go)
+        elif not self._lock.held:
+            raise ValueError(f"{self.path} was removed, or another process has it by now; record into a new folder")
 
     def end_step(
         self,
@@ -202,20 +265,31 @@ class TraceWriter:
         Raises
         ------
         ValueError
-            A worker is missing, or its tensors' names or shapes differ from the first's; nothing is
-            written then.
+            A worker is missing, its tensors' names or shapes differ from the first's, or another process records into the
+            folder; nothing is written then.
         """
         for worker in range(self.workers):
             if ("gradient", worker) not in self._pending:
                 raise ValueError(f"step {step} lacks the gradients of worker {worker} of {self.workers}")
-        self.commit(step, self.write_files(step), loss=loss, learning_rate=learning_rate, loss_scale=loss_scale)
+        self._hold()
+        self.commit(step, self._write(step, at_once=True), loss=loss, learning_rate=learning_rate, loss_scale=loss_scale)
 
     def close(self) -> None:
-        """Forgets a step that was begun and not ended; committed steps are on disk already."""
+        """Forgets a step that was begun and not ended, and lets the folder go; committed steps are on disk already."""
         self._pending, self._step = {}, None
+        if self._lock is not None:
+            if self._lock.held:
+                remove_uncommitted(self.path, self.committed, whole=False)
+            self._let_go()
+            self._lock = None
 
     def __enter__(self) -> TraceWriter:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _waits_at(folder: Path, name: str, told: Mapping[str, str]) -> Path:
+    """Where a file of these bytes waits to be committed."""
+    return folder / f"{stem(name)}{told['sha256'][:8]}"

@@ -46,11 +46,19 @@ struct SortKeys {
         b = a < b ? b : a;
         a = smaller;
     }
+    // Lane l becomes lane l ^ Change.
+    template <int Change>
+    static APSCOPE_INLINE void exchange(Keys& v) {
+        constexpr int c = Change;
+        v = __builtin_shufflevector(v, v, 0 ^ c, 1 ^ c, 2 ^ c, 3 ^ c, 4 ^ c, 5 ^ c, 6 ^ c, 7 ^ c, 8 ^ c, 9 ^ c, 10 ^ c, 11 ^ c, 12 ^ c, 13 ^ c,
+                                    14 ^ c, 15 ^ c);
+    }
     // Lane l with lane l ^ Change, of which the one without Bit gets the smaller.
-    template <std::uint32_t Change, std::uint32_t Bit>
+    template <int Change, std::uint32_t Bit>
     static APSCOPE_INLINE void order_lanes(Keys& v) {
         constexpr Keys place{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-        Keys low = v, high = __builtin_shuffle(v, place ^ Change);
+        Keys low = v, high = v;
+        exchange<Change>(high);
         order(low, high);
         v = (place & Bit) != 0 ? high : low;
     }
@@ -91,16 +99,16 @@ struct SortKeys {
         order_lanes<1, 1>(v);
     }
     static APSCOPE_INLINE void mirror(std::uint32_t* keys, std::size_t count) {
-        constexpr Keys back{15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0};
         for (std::size_t i = 0; i < count / 2; i += lanes) {
             std::uint32_t* other = keys + count - lanes - i;
             Keys low, high;
             load(keys + i, low);
             load(other, high);
-            high = __builtin_shuffle(high, back);
+            exchange<lanes - 1>(high);
             order(low, high);
             store(low, keys + i);
-            store(__builtin_shuffle(high, back), other);
+            exchange<lanes - 1>(high);
+            store(high, other);
         }
     }
     static APSCOPE_INLINE void halves(std::uint32_t* keys, std::size_t half) {

@@ -32,15 +32,14 @@ struct Butterflies {
 // The levels of halves 1, 2 and 4: the sums and differences of a vector and of itself with its elements exchanged.
 struct WithinEight {
     using Eight [[gnu::vector_size(64)]] = double;
-    using Places [[gnu::vector_size(64)]] = std::int64_t;
 
     static APSCOPE_INLINE void run(double* x, std::size_t n) {
         for (std::size_t begin = 0; begin < n; begin += 8) {
             Eight v;
             std::memcpy(&v, x + begin, sizeof v);
-            v = __builtin_shuffle(v, Places{1, 0, 3, 2, 5, 4, 7, 6}) + v * Eight{1, -1, 1, -1, 1, -1, 1, -1};
-            v = __builtin_shuffle(v, Places{2, 3, 0, 1, 6, 7, 4, 5}) + v * Eight{1, 1, -1, -1, 1, 1, -1, -1};
-            v = __builtin_shuffle(v, Places{4, 5, 6, 7, 0, 1, 2, 3}) + v * Eight{1, 1, 1, 1, -1, -1, -1, -1};
+            v = __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6) + v * Eight{1, -1, 1, -1, 1, -1, 1, -1};
+            v = __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5) + v * Eight{1, 1, -1, -1, 1, 1, -1, -1};
+            v = __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3) + v * Eight{1, 1, 1, 1, -1, -1, -1, -1};
             std::memcpy(x + begin, &v, sizeof v);
         }
     }

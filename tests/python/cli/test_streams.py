@@ -41,3 +41,9 @@ def test_a_conversion_that_nobody_reads_about_is_done(tmp_path, command):
     numpy.savez(tmp_path / "dump" / "step_0.npz", w=numpy.arange(16, dtype=numpy.float32).reshape(2, 8))
     done = shell(f"{command} convert {tmp_path}/dump {tmp_path}/trace --reduction mean --worker-axis 0 | true")
     assert apscope.open_trace(tmp_path / "trace").workers == 2, done.stderr
+
+
+def test_a_file_of_messages_gets_no_progress_bar(request, tmp_path, command):
+    trace = request.config.rootpath / "notebooks/data/digits"
+    assert shell(f"{command} info {trace} --check 2> messages", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "messages").read_text() == ""

@@ -204,7 +204,10 @@ def test_control_c_while_modules_are_imported_is_one_line(tmp_path, way):
 
 def test_one_conversion_at_a_time_into_a_place(tmp_path, dump):
     out = tmp_path / "run"
-    with held(dump, out) as process, pytest.raises(ValueError, match=rf"another apscope convert \(process {process.pid} on .*\) writes .*run; wait for it"):
+    with (
+        held(dump, out) as process,
+        pytest.raises(ValueError, match=rf"another apscope convert \(process {process.pid} on .*\) writes .*run; wait for it"),
+    ):
         convert(dump, out, reduction="mean")
     _, err = process.communicate(timeout=300)
     assert (process.returncode, err) == (0, "")

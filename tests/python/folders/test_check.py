@@ -152,7 +152,11 @@ def test_hostile_provenance_is_a_sentence(results, capsys, text, sentence):
     (results / "provenance.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(ValueError, match=f"^{results / 'provenance.json'} {sentence}"):
         apscope.Results.open(results)
-    for verb in (["summary", str(results)], ["report", str(results), "-o", str(results / "page.html")], ["merge", str(results), "-o", str(results / "m")]):
+    for verb in (
+        ["summary", str(results)],
+        ["report", str(results), "-o", str(results / "page.html")],
+        ["merge", str(results), "-o", str(results / "m")],
+    ):
         assert main(verb) == 2
         assert len(capsys.readouterr().err.splitlines()) == 1
 
@@ -168,7 +172,7 @@ def test_hostile_provenance_is_a_sentence(results, capsys, text, sentence):
         ({"shard": None}, "shard is null; it must be a list"),
         ({"schemes": [None]}, r"schemes is \[null\]; it must be a list of texts"),
         ({"seed": "0"}, 'seed is "0"; it must be an integer'),
-        ({"files": {}}, "files.results.parquet is null; it must be an object with bytes, sha256 and rows"),
+        ({"files": {}}, "files.results.csv is null; it must be an object with bytes, sha256 and rows"),
         ({"schemes": ["none:e5m2"]}, "has rows of scheme 'aps:e4m3', which provenance.json does not list"),
     ],
 )

@@ -1,0 +1,103 @@
+"""Writing one file: under a fresh hidden name beside its place, and moved there when it is whole.
+
+No name that another program can foresee is opened, and no link followed: a file of somebody else's is never written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from .durable import sync, sync_folder
+from .names import fresh
+
+__all__ = ["make_folder", "new_file", "new_path", "put_text", "remove_left"]
+
+
+@contextlib.contextmanager
+def new_file(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
+    """A stream for the bytes of a file, which is at its place once the block ends without an exception.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The place. What is there is replaced, a link by itself.
+    durable : bool
+        The bytes are on the disk before the name is; the name is once `sync_folder` of its folder has returned.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written; it names `path`.
+    """
+    with _new(path) as (place, hidden):
+        with open(place, "wb") as stream:
+            yield stream
+            if durable:
+                stream.flush()
+                os.fsync(place)
+        os.replace(hidden, path)
+
+
+@contextlib.contextmanager
+def new_path(path: Path, *, durable: bool = True) -> Iterator[Path]:
+    """As `new_file`, for what writes to a path: that of an empty file, to be filled."""
+    with _new(path) as (place, hidden):
+        os.close(place)
+        yield hidden
+        if durable:
+            sync([hidden])
+        os.replace(hidden, path)
+
+
+def put_text(path: Path, text: str, *, durable: bool = True) -> None:
+    """Writes a text whole or not at all; `durable`: it is on the disk when this returns."""
+    with new_file(path, durable=durable) as stream:
+        stream.write(text.encode())
+    if durable:
+        sync_folder(path.parent)
+
+
+def make_folder(path: Path) -> None:
+    """Makes a folder, where there is none.
+
+    Raises
+    ------
+    OSError
+        It cannot be made, or a link or a file is there.
+    """
+    path.mkdir(exist_ok=True)
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, "a link is there, and links are not followed", os.fspath(path))
+
+
+def remove_left(folder: Path, names: re.Pattern[str]) -> None:
+    """Removes the files in a folder, links among them by themselves, whose whole name matches."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if names.fullmatch(entry.name) and not entry.is_dir(follow_symlinks=False):
+                with contextlib.suppress(OSError):
+                    os.unlink(entry.path)
+
+
+@contextlib.contextmanager
+def _new(path: Path) -> Iterator[tuple[int, Path]]:
+    """A fresh file, open and by name; gone where the block raises. Errors of the system name `path` in its place."""
+    hidden = path.with_name(fresh(path.name))
+    try:
+        place = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        try:
+            yield place, hidden
+        except BaseException:
+            with contextlib.suppress(OSError):
+                hidden.unlink()
+            raise
+    except OSError as error:
+        if error.errno is None or error.filename not in (None, os.fspath(hidden)):
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), os.fspath(path)) from None

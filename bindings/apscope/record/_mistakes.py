@@ -1,0 +1,64 @@
+"""Mistakes of the script's own, which are said before hours of training go by: at the first step that shows them."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["Mistake", "Unattached", "optimizers"]
+
+
+class Mistake(ValueError):  # noqa: N818  # the caller's, who sees a ValueError
+    """What the script does wrong, and what would be right. Raised until a step is recorded; it ends the recording afterwards."""
+
+
+class Unattached:
+    """Watches PyTorch's optimizers while a recorder has nothing to record.
+
+    A loop may call ``record_pytree`` behind its optimizer's step; an optimizer that steps for the second time shows that it does not.
+
+    Parameters
+    ----------
+    told : callable
+        Called with what is wrong; raises.
+    """
+
+    def __init__(self, path: os.PathLike[str], told: Callable[[str], None]):
+        self.steps = 0
+        self._seen: Counter[int] = Counter()
+        self._told, self._process = told, os.getpid()
+        self._sentence = (
+            f"nothing is recorded into {os.fspath(path)}, for no model is attached: call rec.attach(model) before the first step, "
+            "or begin the with-block where the recording is to begin"
+        )
+        optimizer: Any = sys.modules.get("torch.optim.optimizer")
+        self._handle = optimizer.register_optimizer_step_post_hook(self._after_step) if optimizer is not None else None
+
+    def _after_step(self, optimizer: Any, *_: Any) -> None:
+        if os.getpid() != self._process:
+            return
+        self.steps += 1
+        self._seen[id(optimizer)] += 1
+        if self._seen[id(optimizer)] > 1:
+            self.say()
+
+    def say(self) -> None:
+        """Tells what is wrong."""
+        self.end()
+        self._told(self._sentence)
+
+    def end(self) -> None:
+        """Watches no more."""
+        if self._handle is not None:
+            self._handle.remove()
+            self._handle = None
+
+
+def optimizers() -> list[Any]:
+    """All of PyTorch's optimizers that there are."""
+    kind = sys.modules["torch"].optim.Optimizer
+    return [thing for thing in gc.get_objects() if issubclass(type(thing), kind)]

@@ -1,0 +1,34 @@
+"""What recording cost the training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Overhead"]
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """What recording cost the training, measured in its own thread.
+
+    Attributes
+    ----------
+    seconds : float
+        Time spent taking gradients and waiting for a free place, from the first step on.
+    waited : float
+        The part of it that was spent waiting for the disk.
+    total : float
+        Time from the beginning of the recording until now, or until its end.
+    """
+
+    seconds: float
+    waited: float
+    total: float
+
+    @property
+    def share(self) -> float:
+        """The part of all the time that recording took."""
+        return self.seconds / self.total if self.total else 0.0
+
+    def __str__(self) -> str:
+        return f"{self.seconds:.2f} s of {self.total:.2f} s ({100 * self.share:.1f} %), {self.waited:.2f} s of them waiting for the disk"
