@@ -142,7 +142,11 @@ def test_a_damaged_file_is_refused(path, change, said):
 
 
 def test_texts_that_are_no_plan_are_refused(tmp_path):
-    for name, text, said in (("a.json", "{", "it is no plan"), ("b.json", "[1]", "no key apscope_plan"), ("c.json", "[" * 100_000, "nested more than")):
+    for name, text, said in (
+        ("a.json", "{", "it is no plan"),
+        ("b.json", "[1]", "no key apscope_plan"),
+        ("c.json", "[" * 100_000, "nested more than"),
+    ):
         (tmp_path / name).write_text(text)
         with pytest.raises(ValueError, match=said):
             apscope.schemes.as_scheme(str(tmp_path / name))
