@@ -10,6 +10,7 @@ import apscope
 from apscope import hybrid
 from apscope._advice.spec import spec_of_plan
 from apscope._advice.table import table_of
+from apscope._advice.units import Unit
 from apscope._advice.wish import figures, total_of
 from apscope.cost import Network
 from apscope.record import TraceWriter
@@ -370,3 +371,11 @@ def test_results_without_what_is_needed_are_refused(results, digits):
     two = pd.concat([results.frame, results.frame.assign(trace="other")])
     with pytest.raises(ValueError, match="the results hold 2 traces"):
         apscope.recommend(apscope.Results(two, results.histograms, results.provenance, results.noise), max_volume=0.2)
+
+
+def test_a_plan_of_two_thousand_layers_is_a_scheme():
+    """The longest names of models in use, in one condition."""
+    units = [Unit(name, (name,)) for name in (f"model.layers.{i}.self_attn.q_proj.weight" for i in range(2000))]
+    specs = ["aps:e4m3" if i % 3 else "none:fp16" for i in range(2000)]
+    scheme = apscope.schemes.Scheme(spec_of_plan(units, specs, {u.name: 1 for u in units}, by_role=False))
+    assert [spec for _, spec in scheme.branches] == ["none:fp16", "aps:e4m3"]
