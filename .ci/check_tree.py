@@ -21,7 +21,7 @@ MAX_LINES = 400
 LAYERS = ["core", "emulation", "analysis", "bindings"]
 LIBRARIES = {
     "core": ("xmmintrin.h",),  # the processor's flags
-    "emulation": ("cuda_runtime", "cuda/atomic", "emmintrin.h", "immintrin.h"),  # streaming stores
+    "emulation": ("cuda_runtime", "cuda/atomic", "emmintrin.h", "immintrin.h", "re2/"),  # streaming stores; names that match
     "analysis": ("nlohmann/", "immintrin.h"),  # the peak that the bench is held to
     "bindings": ("pybind11/", "xtensor/", "apscope/"),  # the last: the C++ library's headers, as its examples have them
 }
@@ -45,7 +45,7 @@ BELOW = {
     "analysis/bench": ["analysis/replay"],
     "analysis/cuda": ["emulation/cuda", "analysis/statistics", "analysis/replay"],
 }
-SYSTEM = ("fcntl.h", "unistd.h", "sys/")  # POSIX
+SYSTEM = ("fcntl.h", "signal.h", "unistd.h", "sys/")  # POSIX
 ORACLE_ONLY = ("mpfr", "gmp", "boost/")
 ORACLE = ("core/oracle/", "bindings/cpp/apscope/multiprecision.h")  # and the public header that takes Boost's numbers
 USERS = "tests/bindings/cpp/"  # of the C++ library, with libraries of their own

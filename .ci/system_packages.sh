@@ -23,9 +23,9 @@ need_python 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Pyt
 if command -v dpkg-query >/dev/null; then
     # Drives the report in its tests, which are skipped without: nobody is asked for it.
     ((EUID != 0)) || need_command chromium chromium
-    for package in libmpfr-dev libboost-dev libxtensor-dev nlohmann-json3-dev libgtest-dev libbenchmark-dev; do need_package "$package"; done
+    for package in libmpfr-dev libboost-dev libre2-dev libxtensor-dev nlohmann-json3-dev libgtest-dev libbenchmark-dev; do need_package "$package"; done
 else
-    echo "This is no Debian system: MPFR, Boost, xtensor, nlohmann-json and GoogleTest must be there with their headers; Google Benchmark may." >&2
+    echo "This is no Debian system: MPFR, Boost, RE2, xtensor, nlohmann-json and GoogleTest must be there with their headers; Google Benchmark may." >&2
 fi
 ((${#missing[@]})) || exit 0
 

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "core/limits.h"
 #include "core/named_formats.h"
 #include "core/parse.h"
 
@@ -49,7 +50,7 @@ bool is_bfp(const BlockFormat& f) {
 [[noreturn]] void refuse_name(std::string_view name) {
     std::string known;
     for (const NamedBlockFormat& row : table()) known += std::string(row.name) + ", ";
-    refuse("unknown block format '" + std::string(name) + "'; use " + known +
+    refuse("unknown block format '" + detail::limits::clipped(name) + "'; use " + known +
            "bfp:<bits>:<block> or blocks:<element>, with ,scale=<format> ,block=<size> ,rule=<rule> ,tensor behind it");
 }
 
@@ -88,7 +89,7 @@ ScaleRule parse_scale_rule(std::string_view name) {
     for (std::size_t i = 0; i < rule_names.size(); ++i) {
         if (rule_names[i] == name) return static_cast<ScaleRule>(i);
     }
-    refuse("unknown scale rule '" + std::string(name) + "'; use one of floor, ceil, rceil, even, ratio");
+    refuse("unknown scale rule '" + detail::limits::clipped(name) + "'; use one of floor, ceil, rceil, even, ratio");
 }
 
 std::span<const NamedBlockFormat> named_block_formats() { return table(); }
@@ -182,14 +183,14 @@ BlockFormat parse_block_format(std::string_view name) {
         } else if (option == "tensor") {
             f.tensor_scale = true;
         } else {
-            refuse("block format '" + std::string(name) + "': '" + std::string(option) +
+            refuse("block format '" + detail::limits::clipped(name) + "': '" + detail::limits::clipped(option) +
                    "' is none of scale=<format>, block=<size>, rule=<rule> and tensor");
         }
     }
     try {
         validate(f);
     } catch (const std::invalid_argument& error) {
-        refuse("block format '" + std::string(name) + "': " + error.what());
+        refuse("block format '" + detail::limits::clipped(name) + "': " + error.what());
     }
     return f;
 }

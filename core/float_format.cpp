@@ -3,6 +3,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "core/limits.h"
 #include "core/named_formats.h"
 
 namespace apscope {
@@ -54,7 +55,7 @@ Specials parse_specials(std::string_view name) {
     if (name == "e8m0") return Specials::e8m0;
     if (name == "p3109") return Specials::p3109_extended;
     if (name == "p3109_finite") return Specials::p3109_finite;
-    refuse("unknown specials '" + std::string(name) + "'; use one of " + std::string(specials_names()));
+    refuse("unknown specials '" + detail::limits::clipped(name) + "'; use one of " + std::string(specials_names()));
 }
 
 std::string_view specials_names() { return "ieee, fn, fnuz, finite, e8m0, p3109, p3109_finite"; }

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/limits.h"
 #include "core/named_format_table.h"
 #include "core/nearest_names.h"
 #include "core/parse.h"
@@ -121,7 +122,7 @@ std::optional<FloatFormat> parse_family(std::string_view name) {
         if (!t.take(word)) continue;
         const auto bias = t.take_number("b");
         if (!bias || *bias < 0 || *bias > 63 || !t.rest.empty()) {
-            throw std::invalid_argument("the format name '" + std::string(name) + "' needs its bias, 0 to 63, as in " + word + "b7");
+            throw std::invalid_argument("the format name '" + detail::limits::clipped(name) + "' needs its bias, 0 to 63, as in " + word + "b7");
         }
         return cfloat8(exponent_bits, *bias);
     }
@@ -200,7 +201,8 @@ FloatFormat parse_format(std::string_view name) {
     }
     for (const Ambiguous& row : ambiguous) {
         if (lists(row.names, name)) {
-            throw std::invalid_argument("the format name '" + std::string(name) + "' has several meanings: " + std::string(row.candidates));
+            throw std::invalid_argument("the format name '" + detail::limits::clipped(name) +
+                                        "' has several meanings: " + std::string(row.candidates));
         }
     }
     std::optional<FloatFormat> f = parse_p3109(name);
@@ -208,13 +210,13 @@ FloatFormat parse_format(std::string_view name) {
     if (!f) f = parse_general(name);
     if (!f) {
         const std::string near = detail::did_you_mean(name, all_names());
-        throw std::invalid_argument("unknown format '" + std::string(name) + "'" +
+        throw std::invalid_argument("unknown format '" + detail::limits::clipped(name) + "'" +
                                     (near.empty() ? "; use a name from `apscope formats` or e<E>m<M>[fn|fnuz|finite][u][b<bias>]" : near));
     }
     try {
         validate(*f);
     } catch (const std::invalid_argument& error) {
-        throw std::invalid_argument("format '" + std::string(name) + "': " + error.what());
+        throw std::invalid_argument("format '" + detail::limits::clipped(name) + "': " + error.what());
     }
     return *f;
 }

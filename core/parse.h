@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/limits.h"
+
 namespace apscope::detail {
 
 // The number that a text begins with, taken off its front; none, and nothing taken, where there is none or the type
@@ -35,7 +37,7 @@ template <class Number, class Accept>
 Number parse_value(std::string_view key, std::string_view text, const Accept& accept, const std::string& wanted) {
     const std::optional<Number> number = parse_number<Number>(text);
     if (number && accept(*number)) return *number;
-    throw std::invalid_argument(std::string(key) + "=" + std::string(text) + " must be " + wanted);
+    throw std::invalid_argument(std::string(key) + "=" + limits::clipped(text) + " must be " + wanted);
 }
 // Of a key that takes a word, too: "auto or ".
 std::string word_or(std::string_view word);

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "core/float_format.h"
+#include "core/limits.h"
 
 namespace apscope {
 
@@ -22,7 +23,7 @@ Enum parse(std::string_view name, const std::array<std::string_view, N>& names, 
         if (names[i] == name) return static_cast<Enum>(i);
         all += (i ? ", " : "") + std::string(names[i]);
     }
-    throw std::invalid_argument("unknown " + std::string(what) + " '" + std::string(name) + "'; use one of " + all);
+    throw std::invalid_argument("unknown " + std::string(what) + " '" + detail::limits::clipped(name) + "'; use one of " + all);
 }
 
 }  // namespace

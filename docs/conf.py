@@ -50,8 +50,8 @@ NAVIGATION = {
     "Python": ["docs/api"],
     "Notebooks": [notebook(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))],
     "C++": ["docs/cpp", *(f"docs/cpp_{page}" for page in ("round_array", "gemm", "allreduce_orders", "replay_trace", "reference"))],
-    "Traces and results": ["docs/recording", "docs/dumps", "docs/trace_format", "docs/results_format", "notebooks/data/README"],
-    "Proofs and speed": ["docs/conformance", "docs/performance"],
+    "Traces and results": ["docs/recording", "docs/dumps", "docs/trace_format", "docs/results_format", "docs/limits", "notebooks/data/README"],
+    "Proofs and speed": ["docs/conformance", "docs/what_holds", "docs/performance"],
     "Inside": ["docs/design", "docs/ARCHITECTURE", "CONTRIBUTING", "CHANGELOG"],
 }
 

@@ -235,6 +235,7 @@ SelectionStatistics Replay::statistics(const std::vector<std::size_t>& pairs) {
     for (const std::size_t pair : pairs) total_ += values_of(pair % tensors());
     FirstPass found = read(pairs);
     report();  // what the other threads did last
+    trace_.check_unchanged();
     SelectionStatistics statistics{std::move(found.agreed), {}};
     for (std::size_t i = 0; i < pairs.size(); ++i) {
         if (pairs[i] % options_.shards == options_.shard) statistics.histograms.push_back(histogram_of(pairs[i], found.histograms[i]));
@@ -260,6 +261,7 @@ ReplayResult Replay::run() {
     };
     parallel_for(items.size(), options_.threads, [&](std::size_t) { queue.do_one(do_one); }, [&](std::size_t) { report(); });
     report();  // what the other threads did last
+    trace_.check_unchanged();
 
     ReplayResult result;
     std::size_t count = 0;
@@ -308,11 +310,17 @@ void check(const Trace& trace, const ReplayOptions& options) {
     }
 }
 
+// Before anything is reckoned with the shapes that the manifest gives.
+void check_files(const Trace& trace, const ReplayOptions& options) {
+    if (!options.steps.empty()) trace.check_shapes(options.steps.front(), options.tensors);
+}
+
 }  // namespace
 
 ReplayResult replay(const Trace& trace, ReplayOptions options) {
     const FloatEnvironment environment;
     check(trace, options);
+    check_files(trace, options);
     return Replay(trace, std::move(options)).run();
 }
 
@@ -329,6 +337,7 @@ SelectionStatistics read_statistics(const Trace& trace, ReplayOptions options, c
     if (std::adjacent_find(pairs.begin(), pairs.end(), std::greater_equal<>{}) != pairs.end() || (!pairs.empty() && pairs.back() >= all)) {
         throw std::invalid_argument("the places of (step, tensor) pairs must ascend, and be less than " + std::to_string(all));
     }
+    check_files(trace, options);
     return Replay(trace, std::move(options)).statistics(pairs);
 }
 

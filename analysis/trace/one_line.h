@@ -1,4 +1,4 @@
-// Texts of others in an error's sentence: names and keys may hold line breaks and what a terminal obeys.
+// Texts of others in an error's sentence: names and keys may hold line breaks and what a terminal obeys, and paths any bytes.
 #pragma once
 
 #include <string>
@@ -6,13 +6,32 @@
 
 namespace apscope::detail {
 
-// Control characters as \n, \t or \x1B.
+// How many bytes from here on are one character of UTF-8 beyond ASCII; 0 where they are none.
+inline std::size_t utf8_length(std::string_view text) {
+    const auto lead = static_cast<unsigned char>(text[0]);
+    const std::size_t length = lead >= 0xF0 && lead < 0xF5 ? 4 : lead >= 0xE0 && lead < 0xF0 ? 3 : lead >= 0xC2 && lead < 0xE0 ? 2 : 0;
+    if (length == 0 || text.size() < length) return 0;
+    for (std::size_t i = 1; i < length; ++i) {
+        if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) return 0;
+    }
+    const auto second = static_cast<unsigned char>(text[1]);
+    const bool shorter = (lead == 0xE0 && second < 0xA0) || (lead == 0xF0 && second < 0x90);
+    const bool outside = (lead == 0xED && second >= 0xA0) || (lead == 0xF4 && second >= 0x90);  // half a pair, or above U+10FFFF
+    return shorter || outside ? 0 : length;
+}
+
+// Control characters as \n, \t or \x1B, and so are bytes that are no UTF-8.
 inline std::string one_line(std::string_view text) {
     constexpr std::string_view digits = "0123456789ABCDEF";
     std::string line;
-    for (const char c : text) {
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const char c = text[i];
         const auto byte = static_cast<unsigned char>(c);
-        if (byte >= 0x20 && byte != 0x7F) line += c;
+        const std::size_t length = byte < 0x80 ? 0 : utf8_length(text.substr(i));
+        if (length > 0) {
+            line += text.substr(i, length);
+            i += length - 1;
+        } else if (byte >= 0x20 && byte < 0x7F) line += c;
         else if (c == '\n') line += "\\n";
         else if (c == '\t') line += "\\t";
         else line += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};

@@ -1,21 +1,16 @@
 #include "analysis/trace/safetensors.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <stdexcept>
 #include <string_view>
-#include <system_error>
+#include <utility>
 
 #include "analysis/trace/one_line.h"
 #include "core/float_environment.h"
+#include "core/limits.h"
 #include "emulation/machine/buffers.h"
 
 namespace apscope::detail {
@@ -55,77 +50,33 @@ void convert_all(const std::byte* bytes, Buffer<float>& out, Convert convert) {
     }
 }
 
-// A smaller file is read: its pages would cost more to map than to copy.
-constexpr std::size_t smallest_mapped = std::size_t{1} << 16;
-
-void read_whole(int descriptor, void* into, std::size_t length, const std::filesystem::path& path) {
-    for (std::size_t done = 0; done < length;) {
-        const ::ssize_t got = ::read(descriptor, static_cast<std::byte*>(into) + done, length - done);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) throw std::system_error(errno, std::generic_category(), path.string() + " cannot be read");
-        if (got == 0) refuse(path, "truncated while it was read: " + std::to_string(done) + " bytes of " + std::to_string(length));
-        done += static_cast<std::size_t>(got);
-    }
-}
-
-void drop_pages(const std::byte* begin, std::size_t length) {
-    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    const std::size_t before = (page - reinterpret_cast<std::uintptr_t>(begin) % page) % page;  // bytes of a page that begins earlier
-    if (length < before + page) return;
-    madvise(const_cast<std::byte*>(begin) + before, (length - before) / page * page, MADV_DONTNEED);
-}
-
 }  // namespace
 
-std::shared_ptr<const SafetensorsFile> SafetensorsFile::open(const std::filesystem::path& path, SafetensorsHeaders* seen) {
-    const auto fail = [&path](int code) { throw std::system_error(code, std::generic_category(), path.string() + " cannot be read"); };
-    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) fail(errno);
-    const auto close = [](const int* opened) { ::close(*opened); };
-    const std::unique_ptr<const int, decltype(close)> closer(&descriptor, close);
-    struct stat status{};
-    if (::fstat(descriptor, &status) != 0) fail(errno);
-    if (!S_ISREG(status.st_mode)) refuse(path, "not a regular file");
-    if (status.st_size < 8) refuse(path, "truncated: " + std::to_string(status.st_size) + " bytes, fewer than the 8 that give the header's length");
-
-    std::shared_ptr<SafetensorsFile> file(new SafetensorsFile);
-    file->path_ = path;
-    const auto length = static_cast<std::size_t>(status.st_size);
-    file->length_ = length;
-    if (length < smallest_mapped) {
-        file->small_.resize((length + sizeof(double) - 1) / sizeof(double));
-        read_whole(descriptor, file->small_.data(), length, path);
-        file->contents_ = reinterpret_cast<const std::byte*>(file->small_.data());
-    } else {
-        void* mapping = ::mmap(nullptr, length, PROT_READ, MAP_SHARED, descriptor, 0);
-        if (mapping == MAP_FAILED) fail(errno);
-        file->contents_ = static_cast<const std::byte*>(mapping);
-    }
+std::shared_ptr<const SafetensorsFile> SafetensorsFile::open(const std::filesystem::path& path, SafetensorsHeaders* seen,
+                                                             std::shared_ptr<FileState> known) {
+    std::shared_ptr<SafetensorsFile> file(new SafetensorsFile(path, std::move(known)));
+    if (file->length() < 8) refuse(path, "truncated: " + std::to_string(file->length()) + " bytes, fewer than the 8 that give the header's length");
     file->parse(seen);
     return file;
 }
 
-SafetensorsFile::~SafetensorsFile() {
-    if (contents_ != nullptr && small_.empty()) ::munmap(const_cast<std::byte*>(contents_), length_);
-}
-
 void SafetensorsFile::parse(SafetensorsHeaders* seen) {
     std::uint64_t header_length = 0;
-    std::memcpy(&header_length, contents_, 8);
-    if (header_length > max_safetensors_header)
-        refuse(path_, "the header's length is " + std::to_string(header_length) + " bytes, above the format's limit of " +
-                          std::to_string(max_safetensors_header));
-    if (header_length > length_ - 8)
-        refuse(path_, "truncated: the header needs " + std::to_string(8 + header_length) + " bytes, the file has " + std::to_string(length_));
-    const std::string_view text(reinterpret_cast<const char*>(contents_) + 8, header_length);
-    const std::uint64_t data_length = length_ - 8 - header_length;
-    header_ = seen != nullptr ? seen->header(text, data_length, path_) : parse_safetensors_header(text, data_length, path_);
-    data_ = contents_ + 8 + header_length;
+    std::memcpy(&header_length, file_.data(), 8);
+    if (header_length > limits::safetensors_header)
+        refuse(path(), "the header's length is " + std::to_string(header_length) + " bytes, above the format's limit of " +
+                           std::to_string(limits::safetensors_header));
+    if (header_length > length() - 8)
+        refuse(path(), "truncated: the header needs " + std::to_string(8 + header_length) + " bytes, the file has " + std::to_string(length()));
+    const std::string_view text(reinterpret_cast<const char*>(file_.data()) + 8, header_length);
+    const std::uint64_t data_length = length() - 8 - header_length;
+    header_ = seen != nullptr ? seen->header(text, data_length, path()) : parse_safetensors_header(text, data_length, path());
+    data_ = file_.data() + 8 + header_length;
 }
 
 const SafetensorsEntry& SafetensorsFile::entry(const std::string& name) const {
     const auto found = entries().find(name);
-    if (found == entries().end()) refuse(path_, "no tensor '" + name + "' in this file");
+    if (found == entries().end()) refuse(path(), "no tensor '" + limits::clipped(name) + "' in this file");
     return found->second;
 }
 
@@ -136,11 +87,11 @@ std::span<const std::byte> SafetensorsFile::bytes(const std::string& name) const
 
 // Pages that another view still uses come back when it touches them: the file is unchanged.
 void SafetensorsFile::count_small_view(std::size_t length) const {
-    if (!small_.empty()) return;
-    const std::size_t limit = std::min(length_, drop_pages_from);
+    if (!file_.mapped()) return;
+    const std::size_t limit = std::min(this->length(), drop_pages_from);
     if (small_views_.fetch_add(length, std::memory_order_relaxed) + length < limit) return;
     small_views_.store(0, std::memory_order_relaxed);
-    drop_pages(contents_, length_);
+    file_.drop_pages(file_.data(), this->length());
 }
 
 TensorView SafetensorsFile::read(const std::string& name) const {
@@ -150,7 +101,7 @@ TensorView SafetensorsFile::read(const std::string& name) const {
     // When the bytes were read for the last time.
     const auto let_go = [file = shared_from_this(), bytes, length] {
         if (length < drop_pages_from) file->count_small_view(length);
-        else drop_pages(bytes, length);
+        else file->file_.drop_pages(bytes, length);
     };
     TensorView view;
     view.shape = entry.shape;
@@ -174,12 +125,12 @@ TensorView SafetensorsFile::read(const std::string& name) const {
             // A double beyond fp32's range is no fp32 value, and its conversion would be undefined.
             const bool in_range = std::isfinite(v) ? std::fabs(v) <= double{3.40282346638528859812e38f} : true;
             if (!std::isnan(v) && (!in_range || double{static_cast<float>(v)} != v))
-                refuse(path_, "tensor '" + name + "' is F64 and its element " + std::to_string(i) +
-                                  " is no fp32 value; convert the trace with --round-to-fp32");
+                refuse(path(), "tensor '" + limits::clipped(name) + "' is F64 and its element " + std::to_string(i) +
+                                   " is no fp32 value; convert the trace with --round-to-fp32");
             return static_cast<float>(v);
         });
     } else {
-        refuse(path_, "tensor '" + name + "' has dtype " + entry.dtype + "; gradients must be F32, F16, BF16 or F64");
+        refuse(path(), "tensor '" + limits::clipped(name) + "' has dtype " + entry.dtype + "; gradients must be F32, F16, BF16 or F64");
     }
     let_go();
     view.values = {copy->data(), copy->size()};

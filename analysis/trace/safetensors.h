@@ -12,14 +12,13 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "analysis/trace/mapped_file.h"
 #include "analysis/trace/safetensors_header.h"
 
 namespace apscope::detail {
-
-// The format's own limit; a header beyond it is a damaged length, not a big file.
-inline constexpr std::uint64_t max_safetensors_header = 100'000'000;
 
 // fp32 values that somebody else owns. Copies are cheap; the values stay valid, whatever happens
 // to the file object or the trace they came from, as long as one copy lives.
@@ -32,14 +31,13 @@ struct TensorView {
 class SafetensorsFile : public std::enable_shared_from_this<SafetensorsFile> {
 public:
     // Throws std::invalid_argument for a malformed file, std::system_error for one that cannot be
-    // opened. A mapped file must not shrink while it is open. A header that was `seen` is not parsed again.
-    static std::shared_ptr<const SafetensorsFile> open(const std::filesystem::path& path, SafetensorsHeaders* seen = nullptr);
-    ~SafetensorsFile();
-    SafetensorsFile(const SafetensorsFile&) = delete;
-    SafetensorsFile& operator=(const SafetensorsFile&) = delete;
+    // opened. A header that was `seen` is not parsed again; a file that was `known` must be as it was then.
+    static std::shared_ptr<const SafetensorsFile> open(const std::filesystem::path& path, SafetensorsHeaders* seen = nullptr,
+                                                       std::shared_ptr<FileState> known = nullptr);
 
-    const std::filesystem::path& path() const { return path_; }
-    std::size_t length() const { return length_; }  // of the file, in bytes
+    const std::filesystem::path& path() const { return file_.path(); }
+    const std::shared_ptr<FileState>& state() const { return file_.state(); }
+    std::size_t length() const { return file_.size(); }  // of the file, in bytes
     const std::map<std::string, SafetensorsEntry>& entries() const { return *header_.tensors; }
     const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
 
@@ -55,15 +53,12 @@ public:
     TensorView read(const std::string& name) const;
 
 private:
-    SafetensorsFile() = default;
+    SafetensorsFile(const std::filesystem::path& path, std::shared_ptr<FileState> known) : file_(path, std::move(known)) {}
     void parse(SafetensorsHeaders* seen);
     const SafetensorsEntry& entry(const std::string& name) const;
     void count_small_view(std::size_t length) const;
 
-    std::filesystem::path path_;
-    const std::byte* contents_ = nullptr;  // of the file: mapped, or, of a small one, read into `small_`
-    std::vector<double> small_;            // aligned as any tensor's numbers
-    std::size_t length_ = 0;
+    MappedFile file_;
     const std::byte* data_ = nullptr;  // behind the header
     SafetensorsHeader header_;
     mutable std::atomic<std::size_t> small_views_{0};  // bytes of small views gone since pages were dropped

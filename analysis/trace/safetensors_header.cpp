@@ -8,6 +8,7 @@
 
 #include "analysis/trace/one_line.h"
 #include "analysis/trace/strict_json.h"
+#include "core/limits.h"
 
 namespace apscope::detail {
 namespace {
@@ -32,16 +33,16 @@ int bits_of(std::string_view dtype) {
 }
 
 std::uint64_t natural(const nlohmann::json& value, const std::filesystem::path& path, const std::string& field) {
-    if (!value.is_number_unsigned()) refuse(path, field + " is " + value.dump() + "; it must be an integer of at least 0");
+    if (!value.is_number_unsigned()) refuse(path, field + " is " + limits::clipped(value.dump()) + "; it must be an integer of at least 0");
     return value.get<std::uint64_t>();
 }
 
 SafetensorsEntry parse_entry(const nlohmann::json& json, const std::filesystem::path& path, const std::string& tensor) {
-    const std::string prefix = "tensor '" + tensor + "': ";
+    const std::string prefix = "tensor '" + limits::clipped(tensor) + "': ";
     if (!json.is_object()) refuse(path, prefix + "its header entry is not an object");
     for (const auto& [key, value] : json.items())
         if (key != "dtype" && key != "shape" && key != "data_offsets")
-            refuse(path, prefix + "unknown field '" + key + "'; a tensor has dtype, shape and data_offsets");
+            refuse(path, prefix + "unknown field '" + limits::clipped(key) + "'; a tensor has dtype, shape and data_offsets");
     if (!json.contains("dtype") || !json["dtype"].is_string()) refuse(path, prefix + "dtype is missing");
     if (!json.contains("shape") || !json["shape"].is_array()) refuse(path, prefix + "shape is missing");
     if (!json.contains("data_offsets") || !json["data_offsets"].is_array() || json["data_offsets"].size() != 2)
@@ -54,7 +55,7 @@ SafetensorsEntry parse_entry(const nlohmann::json& json, const std::filesystem::
     if (entry.begin > entry.end) refuse(path, prefix + "data_offsets end before they begin");
 
     const int bits = bits_of(entry.dtype);
-    if (bits == 0) refuse(path, prefix + "unknown dtype '" + entry.dtype + "'");
+    if (bits == 0) refuse(path, prefix + "unknown dtype '" + limits::clipped(entry.dtype) + "'");
     std::uint64_t elements = 1;
     bool overflows = false;
     for (const auto& dimension : json["shape"]) {
@@ -65,9 +66,9 @@ SafetensorsEntry parse_entry(const nlohmann::json& json, const std::filesystem::
     }
     std::uint64_t total_bits = 0;
     overflows |= __builtin_mul_overflow(elements, static_cast<std::uint64_t>(bits), &total_bits);
-    if (overflows) refuse(path, prefix + "shape " + json["shape"].dump() + " has more elements than 64 bits count");
+    if (overflows) refuse(path, prefix + "shape " + limits::clipped(json["shape"].dump()) + " has more elements than 64 bits count");
     if (total_bits % 8 != 0 || total_bits / 8 != entry.end - entry.begin)
-        refuse(path, prefix + "shape " + json["shape"].dump() + " of " + entry.dtype + " needs " + std::to_string(total_bits / 8) +
+        refuse(path, prefix + "shape " + limits::clipped(json["shape"].dump()) + " of " + entry.dtype + " needs " + std::to_string(total_bits / 8) +
                          " bytes, but data_offsets give " + std::to_string(entry.end - entry.begin));
     entry.size = elements;
     return entry;
@@ -77,7 +78,7 @@ std::map<std::string, std::string> parse_metadata(const nlohmann::json& json, co
     if (!json.is_object()) refuse(path, "__metadata__ must be an object of strings");
     std::map<std::string, std::string> metadata;
     for (const auto& [key, value] : json.items()) {
-        if (!value.is_string()) refuse(path, "__metadata__['" + key + "'] must be a string");
+        if (!value.is_string()) refuse(path, "__metadata__['" + limits::clipped(key) + "'] must be a string");
         metadata[key] = value.get<std::string>();
     }
     return metadata;
@@ -103,7 +104,7 @@ Split split(std::string_view text) {
 
 SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t data_length, const std::filesystem::path& path) {
     if (text.empty() || text.front() != '{') refuse(path, "the header does not begin with '{'");
-    const auto json = parse_strict_json(text, path.string() + ": the header");
+    const auto json = parse_strict_json(text, one_line(path.string()) + ": the header");
     SafetensorsHeader header;
     std::vector<std::pair<std::string, SafetensorsEntry>> ordered;
     for (const auto& [name, value] : json.items()) {
@@ -115,11 +116,12 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t 
     std::uint64_t covered = 0;
     for (const auto& [name, entry] : ordered) {
         if (entry.end > data_length)
-            refuse(path, "truncated: tensor '" + name + "' ends at byte " + std::to_string(entry.end) + " of the data, which has " +
+            refuse(path, "truncated: tensor '" + limits::clipped(name) + "' ends at byte " + std::to_string(entry.end) + " of the data, which has " +
                              std::to_string(data_length));
-        if (entry.begin < covered) refuse(path, "data_offsets of tensor '" + name + "' overlap the tensor before it");
+        if (entry.begin < covered) refuse(path, "data_offsets of tensor '" + limits::clipped(name) + "' overlap the tensor before it");
         if (entry.begin > covered)
-            refuse(path, "a hole of " + std::to_string(entry.begin - covered) + " bytes before the data_offsets of tensor '" + name + "'");
+            refuse(path,
+                   "a hole of " + std::to_string(entry.begin - covered) + " bytes before the data_offsets of tensor '" + limits::clipped(name) + "'");
         covered = entry.end;
     }
     if (covered != data_length) refuse(path, std::to_string(data_length - covered) + " bytes behind the last tensor belong to none");
@@ -138,7 +140,7 @@ SafetensorsHeader SafetensorsHeaders::header(std::string_view text, std::uint64_
         const std::lock_guard lock(mutex_);
         if (const auto found = find(); found != seen_.end()) {
             if (parts.metadata.empty()) return found->header;
-            return {found->header.tensors, parse_metadata(parse_strict_json(parts.metadata, path.string() + ": the header"), path)};
+            return {found->header.tensors, parse_metadata(parse_strict_json(parts.metadata, one_line(path.string()) + ": the header"), path)};
         }
     }
     SafetensorsHeader header = parse_safetensors_header(text, data_length, path);

@@ -5,22 +5,16 @@
 #include <vector>
 
 #include "analysis/trace/one_line.h"
+#include "core/limits.h"
 
 namespace apscope::detail {
-
-namespace {
-
-// Printing a value takes stack for every level, so a depth that no trace needs is refused.
-constexpr int deepest = 64;
-
-}  // namespace
 
 nlohmann::json parse_strict_json(std::string_view text, const std::string& where) {
     using json = nlohmann::json;
     std::vector<std::set<std::string>> open_objects;
     const auto check = [&](int depth, json::parse_event_t event, json& parsed) {
-        if (depth > deepest) {
-            throw std::invalid_argument(where + " is nested more than " + std::to_string(deepest) + " deep");
+        if (depth > limits::json_depth) {
+            throw std::invalid_argument(where + " is nested more than " + std::to_string(limits::json_depth) + " deep");
         }
         if (event == json::parse_event_t::object_start) {
             open_objects.emplace_back();
@@ -29,7 +23,7 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& where
         } else if (event == json::parse_event_t::key) {
             const auto key = parsed.get<std::string>();
             if (!open_objects.back().insert(key).second)
-                throw std::invalid_argument(where + " has the key '" + one_line(key) + "' twice in one object");
+                throw std::invalid_argument(where + " has the key '" + one_line(limits::clipped(key)) + "' twice in one object");
         }
         return true;
     };

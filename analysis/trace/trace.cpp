@@ -12,6 +12,7 @@
 
 #include "analysis/trace/one_line.h"
 #include "analysis/trace/trace_manifest.h"
+#include "core/limits.h"
 
 namespace apscope::detail {
 namespace {
@@ -37,8 +38,9 @@ public:
                 return order_.front().second;
             }
         }
-        auto file = SafetensorsFile::open(path(), &headers_);  // outside the lock: it reads and parses
+        auto file = SafetensorsFile::open(path(), &headers_, known(key));  // outside the lock: it reads and parses
         const std::lock_guard lock(mutex_);
+        opened_.try_emplace(key, file->path(), file->state());
         if (const auto found = index_.find(key); found != index_.end()) return found->second->second;
         order_.emplace_front(key, file);
         index_[key] = order_.begin();
@@ -51,9 +53,21 @@ public:
         return file;
     }
 
+    // Throws std::invalid_argument unless every file that was opened is as it was then.
+    void check_unchanged() {
+        const std::lock_guard lock(mutex_);
+        for (const auto& [key, file] : opened_) check_file_unchanged(file.first, *file.second);
+    }
+
 private:
     using Order = std::list<std::pair<FileKey, std::shared_ptr<const SafetensorsFile>>>;
+    std::shared_ptr<FileState> known(const FileKey& key) {
+        const std::lock_guard lock(mutex_);
+        const auto found = opened_.find(key);
+        return found == opened_.end() ? nullptr : found->second.second;
+    }
     std::mutex mutex_;
+    std::map<FileKey, std::pair<fs::path, std::shared_ptr<FileState>>> opened_;  // all of them, those that were let go too
     Order order_;
     std::map<FileKey, Order::iterator> index_;
     std::size_t bytes_ = 0;
@@ -61,9 +75,13 @@ private:
 };
 
 std::string read_whole(const fs::path& path) {
+    std::error_code unknown;
+    if (const auto size = fs::file_size(path, unknown); !unknown && size > limits::manifest_length)
+        throw std::invalid_argument(one_line(path.string()) + " has " + std::to_string(size) + " bytes; a manifest has at most " +
+                                    std::to_string(limits::manifest_length));
     std::ifstream stream(path, std::ios::binary);
     std::string bytes{std::istreambuf_iterator<char>(stream), {}};
-    if (!stream) throw std::invalid_argument(path.string() + " cannot be read");
+    if (!stream) throw std::invalid_argument(one_line(path.string()) + " cannot be read");
     return bytes;
 }
 
@@ -71,6 +89,12 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
     std::string text = "[";
     for (const auto extent : shape) text += (text.size() > 1 ? "," : "") + std::to_string(extent);
     return text + "]";
+}
+
+void check_shape(const SafetensorsFile& file, const TensorInfo& tensor, const std::vector<std::int64_t>& shape) {
+    if (shape != tensor.shape)
+        throw std::invalid_argument(one_line(file.path().string()) + ": tensor '" + one_line(limits::clipped(tensor.name)) + "' has shape " +
+                                    shape_text(shape) + ", but the manifest says " + shape_text(tensor.shape));
 }
 
 bool per_step(Kind kind) { return kind == Kind::weights || kind == Kind::full_batch; }
@@ -98,9 +122,7 @@ struct Trace::State {
     TensorView read_tensor(std::size_t step_index, const TensorInfo& tensor, int worker, Kind kind) {
         const auto file = open(step_index, kind, worker);
         TensorView view = file->read(tensor.name);
-        if (view.shape != tensor.shape)
-            throw std::invalid_argument(file->path().string() + ": tensor '" + one_line(tensor.name) + "' has shape " + shape_text(view.shape) +
-                                        ", but the manifest says " + shape_text(tensor.shape));
+        check_shape(*file, tensor, view.shape);
         return view;
     }
 };
@@ -108,8 +130,10 @@ struct Trace::State {
 Trace Trace::open(const fs::path& folder, bool arriving) {
     const fs::path manifest_path = folder / "manifest.json";
     std::error_code ignored;
-    if (!fs::is_directory(folder, ignored)) throw std::invalid_argument(folder.string() + " is no trace: a trace is a folder with a manifest.json");
-    if (!fs::is_regular_file(manifest_path, ignored)) throw std::invalid_argument(folder.string() + " is no trace: it has no manifest.json");
+    if (!fs::is_directory(folder, ignored))
+        throw std::invalid_argument(one_line(folder.string()) + " is no trace: a trace is a folder with a manifest.json");
+    if (!fs::is_regular_file(manifest_path, ignored))
+        throw std::invalid_argument(one_line(folder.string()) + " is no trace: it has no manifest.json");
 
     Trace trace;
     trace.state_ = std::make_shared<State>();
@@ -123,10 +147,10 @@ Trace Trace::open(const fs::path& folder, bool arriving) {
             const fs::path path = folder / step_folder(step.number) / file.name;
             std::error_code error;
             const auto bytes = fs::file_size(path, error);
-            if (error) throw std::invalid_argument(path.string() + " is missing, but the manifest lists it");
+            if (error) throw std::invalid_argument(one_line(path.string()) + " is missing, but the manifest lists it");
             if (bytes != file.bytes)
-                throw std::invalid_argument(path.string() + (bytes < file.bytes ? " is truncated: it" : "") + " has " + std::to_string(bytes) +
-                                            " bytes, but the manifest says " + std::to_string(file.bytes));
+                throw std::invalid_argument(one_line(path.string()) + (bytes < file.bytes ? " is truncated: it" : "") + " has " +
+                                            std::to_string(bytes) + " bytes, but the manifest says " + std::to_string(file.bytes));
         }
     }
     return trace;
@@ -139,13 +163,13 @@ const std::string& Trace::manifest_bytes() const { return state_->manifest_bytes
 TensorView Trace::gradient(std::size_t step_index, std::size_t tensor_index, int worker) const {
     const Manifest& manifest = state_->manifest;
     if (step_index >= manifest.steps.size() || tensor_index >= manifest.tensors.size() || worker < 0 || worker >= manifest.workers)
-        throw std::out_of_range("no such step, tensor or worker in " + state_->folder.string());
+        throw std::out_of_range("no such step, tensor or worker in " + one_line(state_->folder.string()));
     return state_->read_tensor(step_index, manifest.tensors[tensor_index], worker, Kind::gradient);
 }
 
 TensorView Trace::read(std::int64_t step_number, const std::string& name, int worker, Kind kind) const {
     const Manifest& manifest = state_->manifest;
-    const std::string where = state_->folder.string() + ": ";
+    const std::string where = one_line(state_->folder.string()) + ": ";
     const auto step = std::find_if(manifest.steps.begin(), manifest.steps.end(), [&](const StepInfo& s) { return s.number == step_number; });
     if (step == manifest.steps.end()) {
         std::string range = "it has none";
@@ -160,10 +184,23 @@ TensorView Trace::read(std::int64_t step_number, const std::string& name, int wo
     const auto step_index = static_cast<std::size_t>(step - manifest.steps.begin());
     if (!state_->file(step_index, kind, worker))
         throw std::invalid_argument(where + std::string(to_string(kind)) + " was not recorded at step " + std::to_string(step_number));
-    if (of_layers(kind)) return state_->open(step_index, kind, worker)->read(prefix_of(kind) + name);
+    const auto file = state_->open(step_index, kind, worker);
+    check_file_unchanged(file->path(), *file->state());
+    if (of_layers(kind)) return file->read(prefix_of(kind) + name);
     const auto tensor = std::find_if(manifest.tensors.begin(), manifest.tensors.end(), [&](const TensorInfo& t) { return t.name == name; });
-    if (tensor == manifest.tensors.end()) throw std::invalid_argument(where + "no tensor '" + one_line(name) + "' in the manifest");
+    if (tensor == manifest.tensors.end()) throw std::invalid_argument(where + "no tensor '" + one_line(limits::clipped(name)) + "' in the manifest");
     return state_->read_tensor(step_index, *tensor, worker, kind);
+}
+
+void Trace::check_unchanged() const { state_->files.check_unchanged(); }
+
+void Trace::check_shapes(std::size_t step_index, std::span<const std::size_t> tensors) const {
+    const auto file = state_->open(step_index, Kind::gradient, 0);
+    for (const std::size_t tensor : tensors) {
+        const TensorInfo& info = state_->manifest.tensors.at(tensor);
+        const auto found = file->entries().find(info.name);
+        if (found != file->entries().end()) check_shape(*file, info, found->second.shape);
+    }
 }
 
 bool Trace::has(std::size_t step_index, Kind kind) const {

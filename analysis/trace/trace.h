@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,11 @@ public:
     // Anything recorded; `worker` is ignored where the kind exists once a step. Throws
     // std::invalid_argument naming the step, the worker or the name that the trace lacks.
     TensorView read(std::int64_t step_number, const std::string& name, int worker, Kind kind = Kind::gradient) const;
+
+    // Throws std::invalid_argument, naming the file, unless every file that was read is still as it was when it was opened.
+    void check_unchanged() const;
+    // Throws std::invalid_argument, with both shapes, where the header of worker 0's file has another one than the manifest.
+    void check_shapes(std::size_t step_index, std::span<const std::size_t> tensors) const;
 
     bool has(std::size_t step_index, Kind kind) const;
     // The names under which `kind` was recorded by worker 0 at this step; empty where it was not.

@@ -8,6 +8,7 @@
 
 #include "analysis/trace/one_line.h"
 #include "analysis/trace/strict_json.h"
+#include "core/limits.h"
 
 namespace apscope::detail {
 namespace {
@@ -22,7 +23,7 @@ public:
         for (const auto& [key, value] : object.items()) {
             bool found = false;
             for (const auto name : known) found |= name == key;
-            if (!found) refuse("has the unknown field '" + key + "'");
+            if (!found) refuse("has the unknown field '" + limits::clipped(key) + "'");
         }
     }
     [[noreturn]] void refuse(const std::string& what) const { throw std::invalid_argument(one_line(where_ + " " + what)); }
@@ -42,7 +43,7 @@ public:
             if (value == name) return value;
             list += (list.empty() ? "" : ", ") + std::string(name);
         }
-        refuse(std::string("has ") + key + " '" + value + "'; it must be one of " + list);
+        refuse(std::string("has ") + key + " '" + limits::clipped(value) + "'; it must be one of " + list);
     }
     bool boolean(const char* key) const {
         if (!at(key).is_boolean()) refuse_type(key, "true or false");
@@ -70,7 +71,7 @@ public:
 
 private:
     [[noreturn]] void refuse_type(const char* key, const char* what) const {
-        refuse(std::string("has ") + key + " " + at(key).dump() + "; it must be " + what);
+        refuse(std::string("has ") + key + " " + limits::clipped(at(key).dump()) + "; it must be " + what);
     }
     const json& object_;
     std::string where_;
@@ -80,12 +81,15 @@ TensorInfo parse_tensor(const json& object, const std::string& where) {
     const Fields fields(object, where, {"name", "shape", "role"});
     TensorInfo tensor;
     tensor.name = fields.text("name");
+    if (tensor.name.size() > limits::name_length)
+        fields.refuse("has the name '" + limits::clipped(tensor.name) + "' of " + std::to_string(tensor.name.size()) + " bytes; at most " +
+                      std::to_string(limits::name_length) + " are read");
     tensor.role = fields.has("role") ? fields.text("role") : "other";
     std::uint64_t elements = 1;
     for (const auto& extent : fields.array("shape")) {
         const bool natural = extent.is_number_unsigned() && extent.get<std::uint64_t>() <= std::uint64_t{INT64_MAX};
         if (!natural || __builtin_mul_overflow(elements, extent.get<std::uint64_t>(), &elements))
-            fields.refuse("has shape " + object["shape"].dump() + "; it must be integers of at least 0");
+            fields.refuse("has shape " + limits::clipped(object["shape"].dump()) + "; it must be integers of at least 0");
         tensor.shape.push_back(extent.get<std::int64_t>());
     }
     return tensor;
@@ -166,11 +170,11 @@ std::string file_name(Kind kind, int worker) {
 }
 
 Manifest parse_manifest(std::string_view bytes, const std::filesystem::path& path) {
-    const std::string where = path.string() + ":";
-    const json root = parse_strict_json(bytes, path.string());
+    const std::string where = one_line(path.string()) + ":";
+    const json root = parse_strict_json(bytes, one_line(path.string()));
     // The version comes first: a later version may have fields that this one does not know.
     if (root.is_object() && root.contains("schema_version") && root["schema_version"] != trace_schema_version)
-        throw std::invalid_argument(where + " schema_version is " + root["schema_version"].dump() + "; this apscope reads " +
+        throw std::invalid_argument(where + " schema_version is " + limits::clipped(root["schema_version"].dump()) + "; this apscope reads " +
                                     std::to_string(trace_schema_version));
     const Fields fields(
         root, where + " the manifest",
@@ -178,18 +182,19 @@ Manifest parse_manifest(std::string_view bytes, const std::filesystem::path& pat
     Manifest manifest;
     manifest.schema_version = static_cast<int>(fields.natural("schema_version"));
     manifest.name = fields.has("name") ? fields.text("name") : "";
-    if (manifest.name.empty()) manifest.name = std::filesystem::absolute(path).lexically_normal().parent_path().filename().string();
+    if (manifest.name.empty()) manifest.name = one_line(std::filesystem::absolute(path).lexically_normal().parent_path().filename().string());
     manifest.model = fields.has("model") ? fields.text("model") : "";
     manifest.stage = fields.one_of("stage", {"local", "reduced", "clipped"});
     manifest.reduction = fields.one_of("reduction", {"sum", "mean"});
     manifest.loss_divided_by_workers = fields.has("loss_divided_by_workers") && fields.boolean("loss_divided_by_workers");
     const std::int64_t workers = fields.natural("workers");
-    if (workers < 1 || workers > 1'000'000) fields.refuse("has workers " + std::to_string(workers) + "; it must be between 1 and 1000000");
+    if (workers < 1 || workers > limits::workers)
+        fields.refuse("has workers " + std::to_string(workers) + "; it must be between 1 and " + std::to_string(limits::workers));
     manifest.workers = static_cast<int>(workers);
     if (fields.has("metadata")) {
         if (!fields.at("metadata").is_object()) fields.refuse("has metadata that is not an object");
         for (const auto& [key, value] : fields.at("metadata").items()) {
-            if (!value.is_string()) fields.refuse("has metadata '" + key + "' that is not a string");
+            if (!value.is_string()) fields.refuse("has metadata '" + limits::clipped(key) + "' that is not a string");
             manifest.metadata[key] = value.get<std::string>();
         }
     }
@@ -197,7 +202,8 @@ Manifest parse_manifest(std::string_view bytes, const std::filesystem::path& pat
     std::set<std::string> seen;
     for (const auto& object : fields.array("tensors")) {
         manifest.tensors.push_back(parse_tensor(object, where + " tensors[" + std::to_string(manifest.tensors.size()) + "]"));
-        if (!seen.insert(manifest.tensors.back().name).second) fields.refuse("names the tensor '" + manifest.tensors.back().name + "' twice");
+        if (!seen.insert(manifest.tensors.back().name).second)
+            fields.refuse("names the tensor '" + limits::clipped(manifest.tensors.back().name) + "' twice");
     }
     for (const auto& object : fields.array("steps")) {
         manifest.steps.push_back(parse_step(object, where + " steps[" + std::to_string(manifest.steps.size()) + "]", manifest.workers));

@@ -8,7 +8,7 @@ import numpy.typing
 import os
 import pathlib
 import typing
-__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'Manifest', 'NOT_MEASURABLE', 'OWN_REDUCTIONS', 'Quantizer', 'ReplayOptions', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'cast_plan', 'cast_statistics', 'check_memory', 'collective_cost', 'collective_of', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_projection', 'parse_scheme', 'parse_topology', 'quantize', 'quantize_blocks', 'read_statistics', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level', 'stream_seed', 'sum_path', 'underflow_modes', 'unpack', 'way', 'widen', 'work_costs']
+__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'LIMITS', 'Manifest', 'NOT_MEASURABLE', 'OWN_REDUCTIONS', 'Quantizer', 'ReplayOptions', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'cast_plan', 'cast_statistics', 'check_memory', 'collective_cost', 'collective_of', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'machine_memory', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_projection', 'parse_scheme', 'parse_topology', 'quantize', 'quantize_blocks', 'read_statistics', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level', 'stream_seed', 'sum_path', 'underflow_modes', 'unpack', 'way', 'widen', 'work_costs']
 class FloatEnvironment:
     def __enter__(self) -> None:
         ...
@@ -244,6 +244,9 @@ class BlockFormat:
     @typing.overload
     def __init__(self, *, element: FloatFormat, scale: FloatFormat, block_size: typing.SupportsInt | typing.SupportsIndex = 32, rule: str = 'floor', twos_complement: bool = False, tensor_scale: bool = False) -> None:
         ...
+    @typing.overload
+    def __init__(self, name: typing.Any) -> None:
+        ...
     def __repr__(self) -> str:
         ...
     def __setstate__(self, arg0: str) -> None:
@@ -394,6 +397,8 @@ class Trace:
     @staticmethod
     def open(path: os.PathLike | str | bytes, arriving: bool = False) -> Trace:
         ...
+    def check_unchanged(self) -> None:
+        ...
     def has(self, step_index: typing.SupportsInt | typing.SupportsIndex, kind: str) -> bool:
         ...
     def names(self, step_index: typing.SupportsInt | typing.SupportsIndex, kind: str) -> list[str]:
@@ -525,6 +530,10 @@ def encode_blocks(x: numpy.typing.NDArray[numpy.float64], codes: numpy.typing.ND
     ...
 def exchange(scheme: str, x: typing.Annotated[numpy.typing.ArrayLike, numpy.float32], step: TrainingStep, state: dict, topology: str, weights: typing.Any, full_batch: typing.Any) -> dict:
     ...
+def machine_memory() -> int:
+    """
+    Bytes of this machine, of its control group or of its limit of addresses, the least of them.
+    """
 def make_scheme(name: str, base: str, parts: dict, keeps_state: bool | None, compares_intended: bool, bits: typing.SupportsInt | typing.SupportsIndex, grid: str) -> None:
     ...
 def named_block_formats() -> list:
@@ -607,6 +616,7 @@ def widen(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[nump
     ...
 def work_costs(trace: Trace, options: ReplayOptions) -> list:
     ...
+LIMITS: dict = {'spec_depth': 64, 'spec_length': 1000000, 'pattern_length': 100000, 'pattern_memory': 67108864, 'name_length': 4096, 'json_depth': 64, 'safetensors_header': 100000000, 'manifest_length': 1000000000, 'workers': 1000000, 'quoted': 100}
 NOT_MEASURABLE: str = 'not measurable on this trace: needs '
 OWN_REDUCTIONS: tuple = ('gather', 'vote', 'code_sum', 'two_phase', 'linear')
 __version__: str = '0.1.0'

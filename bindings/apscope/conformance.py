@@ -21,6 +21,8 @@ from ._folders.writing import Writing, halves, is_hidden
 from ._formats.blackbox import cast_of, name_of, run_cast, same
 from ._formats.formats import named_formats
 from ._formats.identify import identify
+from ._json import read_json
+from ._limits import MANIFEST_LENGTH
 
 __all__ = ["OVERFLOWS", "ROUNDINGS", "Check", "check", "inputs_of", "pack_formats", "write"]
 __dir__ = __all__.copy
@@ -187,9 +189,9 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
     if not path.is_file():
         raise ValueError(f"{directory} is no conformance pack: it has no manifest.json")
     try:
-        manifest = json.loads(path.read_text())
-    except ValueError:
-        raise ValueError(f"{path} is not JSON; write the pack again") from None
+        manifest = read_json(path)
+    except ValueError as error:
+        raise ValueError(f"{error}; write the pack again") from None
     if not isinstance(manifest, dict) or manifest.get("kind") != KIND or manifest.get("version") != VERSION:
         raise ValueError(f"{path} is no manifest of a conformance pack of version {VERSION}")
     return manifest
@@ -198,8 +200,8 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
 def is_pack(directory: Path) -> bool:
     """Whether the manifest.json of a folder says that it is of a pack, whatever else it says."""
     try:
-        manifest = json.loads((directory / "manifest.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        manifest = read_json(directory / "manifest.json", MANIFEST_LENGTH)
+    except (OSError, ValueError):
         return False
     return isinstance(manifest, dict) and manifest.get("kind") == KIND
 

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from . import _core
-from ._arrays.checks import integer, text
+from ._arrays.checks import integer, number, of_type, text
 from ._arrays.float_environment import guarded
 from ._results.pooling import distinct, frame_of, groups, numbers, whole_sums
 from ._schemes.scheme import as_scheme
@@ -47,6 +47,9 @@ class Network:
     pass_cost: float = 1e-12
 
     def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value is not None:
+                number(name, value)
         for name in ("latency", "intra_latency", "pass_cost"):
             value = getattr(self, name)
             if value is not None and not (value >= 0 and math.isfinite(value)):
@@ -176,6 +179,7 @@ def step_time(
     ValueError
         An unknown choice.
     """
+    of_type("network", network, Network, "a cost.Network")
     if side not in ("fused", "bucket", "delayed"):
         raise ValueError(f"side='{side}' is unknown; use fused, bucket or delayed")
     if side_collective not in ("ring", "tree", "halving"):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ._arrays.checks import integer, text
+from ._arrays.checks import integer, of_type, text
 from ._docstrings import with_sections
 from ._results.results import Results
 from ._results.volume import at_most
@@ -149,7 +149,7 @@ def greedy(results: Results, low: SchemeLike, high: SchemeLike, bits: float, *, 
         Rows are missing, or the budget is below what `low` needs.
     """
     specs = as_scheme(low).spec, as_scheme(high).spec
-    frame = results.frame
+    frame = of_type("results", results, Results, "a Results").frame
     if frame.trace.nunique() > 1:
         raise ValueError(f"results hold {frame.trace.nunique()} traces; greedy chooses the tensors of one")
     chosen = frame[frame.topology.fillna("") == text("topology", topology)]

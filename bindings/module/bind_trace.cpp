@@ -106,6 +106,7 @@ void bind_trace(apscope::python::Module& m) {
              py::arg("step_index"), py::arg("kind"))
         .def("has", [](const Trace& t, std::size_t step_index, const std::string& kind) { return t.has(step_index, parse_kind(kind)); },
              py::arg("step_index"), py::arg("kind"))
+        .def("check_unchanged", &Trace::check_unchanged)
         .def("read", [](const Trace& t, std::int64_t step, const std::string& name, int worker, const std::string& kind) {
         return as_array(t.read(step, name, worker, parse_kind(kind)));
     }, py::arg("step"), py::arg("name"), py::arg("worker"), py::arg("kind") = "gradient");

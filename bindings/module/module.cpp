@@ -16,6 +16,7 @@ void bind_exchange(apscope::python::Module& m, const std::shared_ptr<apscope::de
 void bind_float_environment(apscope::python::Module& m);
 void bind_formats(apscope::python::Module& m);
 void bind_levels(apscope::python::Module& m);
+void bind_limits(apscope::python::Module& m);
 void bind_quantizer(apscope::python::Module& m);
 void bind_replay(apscope::python::Module& m, const std::shared_ptr<apscope::detail::MadeSchemes>& made);
 void bind_schemes(apscope::python::Module& m, const std::shared_ptr<apscope::detail::MadeSchemes>& made);
@@ -37,6 +38,7 @@ PYBIND11_MODULE(_core, plain) {
     bind_exchange(m, made);
     bind_cast_statistics(m);
     bind_levels(m);
+    bind_limits(m);
     bind_replay(m, made);
     bind_cost(m, made);
     bind_bench(m);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "core/limits.h"
 #include "core/parse.h"
 
 namespace apscope::detail {
@@ -46,12 +47,12 @@ Topology parse_topology(std::string_view name) {
     else if (name.starts_with("hierarchical")) {
         t.kind = Topology::Kind::hierarchical;
         t.group = name.starts_with("hierarchical:") ? parse_number<int>(name.substr(13)).value_or(0) : 0;
-        if (t.group < 1) refuse("topology '" + whole + "' needs a group size of 1 to 2147483647, as in hierarchical:4");
+        if (t.group < 1) refuse("topology '" + limits::clipped(whole) + "' needs a group size of 1 to 2147483647, as in hierarchical:4");
     } else {
-        refuse("unknown topology '" + whole + "'; use " + choices);
+        refuse("unknown topology '" + limits::clipped(whole) + "'; use " + choices);
     }
     if (t.kahan && t.kind != Topology::Kind::sequential && t.kind != Topology::Kind::hierarchical) {
-        refuse("topology '" + whole +
+        refuse("topology '" + limits::clipped(whole) +
                "' has no place for a compensation: +kahan stays with an accumulator, which only "
                "sequential and hierarchical keep");
     }

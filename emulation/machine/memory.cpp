@@ -1,5 +1,6 @@
 #include "emulation/machine/memory.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,7 +38,10 @@ std::size_t machine_memory() {
     std::ifstream file("/proc/self/cgroup");
     const std::string groups{std::istreambuf_iterator<char>(file), {}};
     const auto physical = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    return std::min(physical, control_group_memory(groups, "/sys/fs/cgroup"));
+    std::size_t least = std::min(physical, control_group_memory(groups, "/sys/fs/cgroup"));
+    struct rlimit limit{};  // of ulimit -v
+    if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) least = std::min<std::size_t>(least, limit.rlim_cur);
+    return least;
 }
 
 }  // namespace apscope::detail

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <limits>
-#include <regex>
 #include <stdexcept>
 #include <utility>
 
+#include "core/limits.h"
 #include "core/parse.h"
 #include "emulation/schemes/scheme.h"
+#include "emulation/schemes/shared/pattern.h"
 #include "emulation/schemes/spec_text.h"
 
 namespace apscope::detail {
@@ -16,6 +17,7 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
 
+using limits::clipped;
 using Steps = std::pair<std::int64_t, std::int64_t>;  // half open
 
 // A bound of steps:A:B, or what a missing one stands for.
@@ -23,7 +25,7 @@ std::int64_t bound(std::string_view text, std::int64_t missing, std::string_view
     if (text.empty()) return missing;
     const auto number = parse_number<std::int64_t>(text);
     if (!number || *number < 0) {
-        refuse("condition '" + std::string(condition) + "' is not steps:A:B with step numbers, such as steps:0:500 or steps:500:");
+        refuse("condition '" + clipped(condition) + "' is not steps:A:B with step numbers, such as steps:0:500 or steps:500:");
     }
     return *number;
 }
@@ -42,9 +44,9 @@ std::function<bool(const PolicyTensor&)> parse_part(std::string_view part) {
         return [role = std::string(part.substr(5))](const PolicyTensor& tensor) { return tensor.role == role; };
     }
     if (part.starts_with("name:")) {
-        return [pattern = std::regex(std::string(part.substr(5)))](const PolicyTensor& tensor) { return std::regex_search(tensor.name, pattern); };
+        return [pattern = Pattern(part.substr(5))](const PolicyTensor& tensor) { return pattern.found_in(tensor.name); };
     }
-    refuse("unknown condition '" + std::string(part) + "'; use first, last, role:R, name:REGEX, steps:A:B or else");
+    refuse("unknown condition '" + clipped(part) + "'; use first, last, role:R, name:REGEX, steps:A:B or else");
 }
 
 std::string layer_of(const std::string& name) {
@@ -68,18 +70,14 @@ std::vector<PolicyTensor> policy_tensors(std::span<const std::string> names, std
 }
 
 Condition::Condition(std::string_view text) : text_(text) {
-    try {
-        for (const std::string_view part : split_outside(text, '&')) {
-            if (!part.starts_with("steps:")) {
-                parts_.push_back(parse_part(part));
-                continue;
-            }
-            const auto [begin, end] = parse_steps(part);
-            begin_ = std::max(begin_, begin);
-            end_ = std::min(end_, end);
+    for (const std::string_view part : split_outside(text, '&')) {
+        if (!part.starts_with("steps:")) {
+            parts_.push_back(parse_part(part));
+            continue;
         }
-    } catch (const std::regex_error&) {
-        refuse("condition '" + text_ + "' holds no regular expression that could be read");
+        const auto [begin, end] = parse_steps(part);
+        begin_ = std::max(begin_, begin);
+        end_ = std::min(end_, end);
     }
 }
 
@@ -110,14 +108,14 @@ Policy parse_policy(std::string_view body, const std::function<Scheme(std::strin
     for (const std::string_view branch : split_outside(body, ';')) {
         const std::size_t equals = branch.find('=');
         if (equals == std::string_view::npos) {
-            refuse("'" + std::string(branch) + "' is not CONDITION=SCHEME, as in hybrid(last=none:fp16;else=aps:e4m3)");
+            refuse("'" + clipped(branch) + "' is not CONDITION=SCHEME, as in hybrid(last=none:fp16;else=aps:e4m3)");
         }
         Scheme scheme = parse(branch.substr(equals + 1));
         if (std::holds_alternative<Policy>(scheme.kind)) refuse("a hybrid holds no other hybrid; write its branches into one");
         policy.branches.push_back({Condition(branch.substr(0, equals)), std::make_shared<const Scheme>(std::move(scheme))});
     }
     if (const std::string& last = policy.branches.back().condition.text(); last != "else") {
-        refuse("the last branch of a hybrid is else=SCHEME, so that every tensor has one; '" + last + "' is not");
+        refuse("the last branch of a hybrid is else=SCHEME, so that every tensor has one; '" + clipped(last) + "' is not");
     }
     return policy;
 }

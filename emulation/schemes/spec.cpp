@@ -4,6 +4,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "core/limits.h"
 #include "core/named_formats.h"
 #include "core/nearest_names.h"
 #include "core/parse.h"
@@ -13,6 +14,8 @@
 namespace apscope::detail {
 
 namespace {
+
+using limits::clipped;
 
 [[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
 
@@ -31,7 +34,7 @@ std::string instead_of(std::string_view word, const Rows& rows, const std::strin
     return near.empty() ? words + list(names) : near;
 }
 
-std::string setting(const SchemeArguments& arguments, std::string_view key) { return std::string(key) + "=" + arguments.text(key); }
+std::string setting(const SchemeArguments& arguments, std::string_view key) { return std::string(key) + "=" + clipped(arguments.text(key)); }
 
 }  // namespace
 
@@ -95,7 +98,7 @@ SpecParts take_apart(std::string_view spec) {
     const std::size_t end = first.find_first_of("(:");
     parts.name = first.substr(0, end);
     if (end != std::string_view::npos && first[end] == '(') {
-        if (first.back() != ')') refuse("scheme '" + std::string(spec) + "' has a parenthesis that is not closed before its keys");
+        if (first.back() != ')') refuse("scheme '" + clipped(spec) + "' has a parenthesis that is not closed before its keys");
         parts.has_body = true;
         parts.body = first.substr(end + 1, first.size() - end - 2);
     } else if (end != std::string_view::npos) {
@@ -105,14 +108,15 @@ SpecParts take_apart(std::string_view spec) {
     return parts;
 }
 
-// Specs nest by parentheses, and what reads them calls itself for each.
-constexpr std::size_t most_nested = 64;
-
-void check_depth(std::string_view spec) {
+void check_limits(std::string_view spec) {
+    if (spec.size() > limits::spec_length) {
+        refuse("scheme '" + clipped(spec) + "' has " + std::to_string(spec.size()) + " characters; at most " + std::to_string(limits::spec_length) +
+               " are read");
+    }
     std::size_t depth = 0;
     for (const char c : spec) {
-        if (c == '(' && ++depth > most_nested) {
-            refuse("scheme '" + std::string(spec.substr(0, 40)) + "...' nests more than " + std::to_string(most_nested) + " schemes; nest fewer");
+        if (c == '(' && ++depth > limits::spec_depth) {
+            refuse("scheme '" + clipped(spec) + "' nests more than " + std::to_string(limits::spec_depth) + " schemes; nest fewer");
         }
         if (c == ')' && depth > 0) --depth;
     }
@@ -121,7 +125,7 @@ void check_depth(std::string_view spec) {
 const SchemeDefinition& definition_of(std::string_view name) {
     const std::span<const SchemeDefinition> definitions = scheme_definitions();
     const auto found = std::find_if(definitions.begin(), definitions.end(), [&](const auto& d) { return d.name == name; });
-    if (found == definitions.end()) refuse("unknown scheme '" + std::string(name) + "'" + instead_of(name, definitions, "; use one of "));
+    if (found == definitions.end()) refuse("unknown scheme '" + clipped(name) + "'" + instead_of(name, definitions, "; use one of "));
     return *found;
 }
 
@@ -143,12 +147,13 @@ void read_keys(const SchemeDefinition& definition, std::string_view spec, std::s
         const std::size_t equals = text.find('=');
         const std::string key(text.substr(0, equals));
         if (equals == std::string_view::npos) {
-            refuse("scheme '" + std::string(spec) + "' has '" + std::string(text) + "' where key=value belongs");
+            refuse("scheme '" + clipped(spec) + "' has '" + clipped(text) + "' where key=value belongs");
         }
         if (!arguments.keys.contains(key)) {
-            refuse("scheme '" + std::string(definition.name) + "' has no key '" + key + "'" + instead_of(key, definition.keys, "; its keys are "));
+            refuse("scheme '" + std::string(definition.name) + "' has no key '" + clipped(key) + "'" +
+                   instead_of(key, definition.keys, "; its keys are "));
         }
-        if (!given.insert(key).second) refuse("scheme '" + std::string(spec) + "' has the key '" + key + "' twice");
+        if (!given.insert(key).second) refuse("scheme '" + clipped(spec) + "' has the key '" + clipped(key) + "' twice");
         arguments.keys[key] = text.substr(equals + 1);
     }
 }
@@ -178,7 +183,7 @@ std::string canonical_spec(const SchemeDefinition& definition, const SchemeArgum
 
 Scheme parse_scheme(std::string_view spec, const MadeSchemes* made) {
     if (const auto known = made != nullptr ? made->find(spec) : nullptr) return *known;
-    check_depth(spec);
+    check_limits(spec);
     const SpecParts parts = take_apart(spec);
     const std::string name(parts.name);
     const SchemeDefinition& definition = definition_of(name);
@@ -190,8 +195,8 @@ Scheme parse_scheme(std::string_view spec, const MadeSchemes* made) {
     if (definition.takes_format) {
         if (parts.head.empty()) refuse("scheme '" + name + "' needs a format, as in " + name + ":e4m3");
         if (parts.head.find('=') != std::string_view::npos) {
-            refuse("scheme '" + std::string(spec) + "' has the key '" + std::string(parts.head) + "' where its format belongs, as in " + name +
-                   ":e4m3," + std::string(parts.head));
+            refuse("scheme '" + clipped(spec) + "' has the key '" + clipped(parts.head) + "' where its format belongs, as in " + name + ":e4m3," +
+                   clipped(parts.head));
         }
         arguments.format = parse_format(parts.head);
         require_fp32(*arguments.format, "a scheme");

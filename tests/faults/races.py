@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -100,7 +101,7 @@ def judge(race: Race, runs: list[Run], now: Tree, before: Tree, clean: list[Tree
         return False, [*wrong, "what is there is the work of one that says it failed"]
     left = [name for name in now if name not in clean[0] and is_hidden(name)]
     if {name: what for name, what in now.items() if name not in left} in clean:
-        return False, [*wrong, "hidden leftovers"]
+        return False, [*wrong, f"left behind: {', '.join(re.sub('-[0-9a-f]{8,}', '-*', name) for name in left)}"]
     if now == before:
         return False, [*wrong, "nothing was written"]
     return True, [*wrong, f"what is there is nobody's: {min((differences(tree, now) for tree in clean), key=len)}"]

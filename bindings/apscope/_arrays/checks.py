@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["flag", "integer", "taken", "text"]
+from .._text import clip
+
+__all__ = ["flag", "integer", "number", "of_type", "taken", "text"]
 
 
 def integer(name: str, value: Any, low: int, high: int) -> int:
@@ -24,9 +26,28 @@ def integer(name: str, value: Any, low: int, high: int) -> int:
 
 
 def text(name: str, value: Any) -> str:
-    """The value, which must be a str."""
+    """The value, which must be a str that UTF-8 has bytes for."""
     if not isinstance(value, str):
         raise TypeError(f"{name}={value!r} must be a string, such as the names that docs/definitions.md lists")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"{name}={clip(value)!r} holds half a surrogate pair; give it without") from None
+    return value
+
+
+def of_type(name: str, value: Any, types: type | tuple[type, ...], give: str) -> Any:
+    """The value, which must be of a type; else TypeError says what to give."""
+    if not isinstance(value, types):
+        raise TypeError(f"{name} is {value!r:.60}, of type {type(value).__name__}; give {give}")
+    return value
+
+
+def number(name: str, value: Any) -> Any:
+    """The value, which must be an int or a float, Python's or NumPy's."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(f"{name}={value!r:.60} must be a number")
     return value
 
 

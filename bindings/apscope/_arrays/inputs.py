@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import _core
 from .._core import FloatFormat
+from .checks import text
 from .dtypes import TorchDtype, dtype_name, is_dtype, numpy_dtype
 
 __all__ = ["FormatLike", "as_format", "beyond_float64"]
@@ -42,7 +43,7 @@ def as_format(format: Any) -> FloatFormat:
 @functools.lru_cache(maxsize=1024)
 def _named(name: str) -> FloatFormat:
     try:
-        return FloatFormat(name)  # never changed by anyone: its fields are read-only
+        return FloatFormat(text("format", name))  # never changed by anyone: its fields are read-only
     except ValueError:
         if name in {row["name"] for row in _core.named_block_formats()}:
             raise ValueError(f"'{name}' is a block format; give a float format such as 'e4m3', or call quantize_blocks") from None

@@ -8,6 +8,8 @@ from collections.abc import Collection
 from typing import Any
 
 from .. import _core
+from .._json import parse_json
+from .._text import clip
 from .checks import flag, integer, text
 
 __all__ = ["Projection"]
@@ -96,7 +98,10 @@ class Projection:
     @staticmethod
     def from_json(text: str) -> Projection:
         """The projection of a text that `to_json` gave."""
-        return Projection(**json.loads(text))
+        parts = parse_json(text)
+        if not isinstance(parts, dict) or not parts.keys() <= {f.name for f in dataclasses.fields(Projection)}:
+            raise ValueError(f"{clip(text)!r} is no projection; give what to_json gave")
+        return Projection(**parts)
 
     def __repr__(self) -> str:
         parts = [f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self)[1:] if getattr(self, f.name) != f.default]

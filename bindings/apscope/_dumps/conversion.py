@@ -27,7 +27,7 @@ from .layout import Layout, Options, lay_out
 from .names import Item, name_all, number_of
 from .order import order_tensors
 from .sample import BLOCK
-from .sources import Source, is_address
+from .sources import Source, is_address, refuse_dangling
 from .units import Apart, Readers, Unit, find_units, told
 from .write import Head, Workshop, fingerprint, write_trace
 
@@ -344,6 +344,7 @@ def _check(said: Mapping[str, Any]) -> None:
     """What is wrong with the arguments themselves."""
     if not said["destination"] or is_address(said["destination"]):
         raise ValueError(f"destination is {said['destination']!r}; it must be a folder on a local disk")
+    refuse_dangling(Path(said["destination"]))
     for key, allowed in (("stage", (None, "local", "reduced", "clipped")), ("reduction", ("sum", "mean"))):
         if said[key] not in allowed:
             raise ValueError(f"{key} is {said[key]!r}; it must be {' or '.join(repr(a) for a in allowed if a)}")

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from .._limits import check_fits
 from .dtypes import plain, word_of
-from .reader import Entry, Index, Reader, single_numbers
+from .reader import Entry, Index, Reader, single_numbers, taken
 from .sources import File
 
 
@@ -56,7 +57,9 @@ class Hdf5Reader(Reader):
         return ordered
 
     def read(self, key: str, index: Index = ()) -> np.ndarray:
-        return plain(self._file[key][index])
+        dataset = self._file[key]
+        check_fits(taken(dataset.shape, index), dataset.dtype.itemsize)
+        return plain(dataset[index])
 
     def close(self) -> None:
         self._file.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import zipfile
 from functools import cached_property, lru_cache
 from typing import BinaryIO, Literal
@@ -10,13 +11,10 @@ from typing import BinaryIO, Literal
 import numpy as np
 from numpy.lib import format as npy
 
+from .._limits import NPY_HEADER, check_fits
 from .dtypes import plain, word_of
 from .reader import Entry, Index, Reader
 from .sources import File
-
-#: Longer ones are damaged; a header is a line.
-MAX_HEADER = 100_000
-
 
 #: How ml_dtypes writes float8_e5m2, a type that NumPy does not read back.
 _E5M2 = "<f1"
@@ -28,8 +26,10 @@ def _header(stream: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype, str]:
     if start[:6] != npy.MAGIC_PREFIX or start[6] not in (1, 2, 3):
         raise ValueError(f"its npy header begins with {start!r}")
     length = int.from_bytes(stream.read(2 if start[6] == 1 else 4), "little")
+    if length > NPY_HEADER:
+        raise ValueError(f"its header's length is {length} bytes; at most {NPY_HEADER} are read")
     text = stream.read(length)
-    if len(text) < length or length > MAX_HEADER:
+    if len(text) < length:
         raise ValueError(f"its header ends before its length of {length}")
     return _parsed(text)
 
@@ -68,6 +68,7 @@ class NpyReader(Reader):
 
     def read(self, key: str, index: Index = ()) -> np.ndarray:  # noqa: ARG002  # there is one array
         shape = self.entries[0].shape
+        check_fits(shape, self._dtype.itemsize)
         order: Literal["C", "F"] = "F" if self._fortran else "C"
         if not np.prod(shape, dtype=object):
             return plain(np.empty(shape, self._dtype)[index])
@@ -103,7 +104,10 @@ class NpzReader(Reader):
         found = []
         for key, name in self._members.items():
             with self._archive.open(name) as member:
-                shape, _, _, word = _header(member)  # type: ignore[arg-type]  # what zipfile opens is a stream
+                shape, _, dtype, word = _header(member)  # type: ignore[arg-type]  # what zipfile opens is a stream
+                needed = member.tell() + math.prod(shape) * dtype.itemsize
+            if (size := self._archive.getinfo(name).file_size) != needed and not dtype.hasobject:  # before it is inflated
+                raise ValueError(f"its array {key!r} has {size} bytes, its header's shape {list(shape)} of {dtype} needs {needed}")
             found.append(Entry(key, word, shape))
         return found
 
@@ -120,7 +124,9 @@ class NpzReader(Reader):
     def _whole(self, key: str) -> np.ndarray:
         with self._archive.open(self._members[key]) as member:
             shape, fortran, dtype, _ = _header(member)  # type: ignore[arg-type]
-            values = np.frombuffer(member.read(), dtype)  # to the end, where the archive's checksum is compared
+            check_fits(shape, dtype.itemsize)
+            # One byte more than there should be: to the end, where the archive's checksum is compared.
+            values = np.frombuffer(member.read(math.prod(shape) * dtype.itemsize + 1), dtype)
         return plain(values.reshape(shape, order="F" if fortran else "C"))
 
     def _part(self, key: str, index: Index) -> np.ndarray:

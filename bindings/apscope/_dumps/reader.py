@@ -34,6 +34,12 @@ def single_numbers(attributes: Mapping[str, Any]) -> dict[str, float]:
     return found
 
 
+def taken(shape: Sequence[int], index: Index) -> tuple[int, ...]:
+    """The shape of what `index` takes of an array."""
+    left = [length if not isinstance(i, int) else None for length, i in zip(shape, index)]
+    return (*(length for length in left if length is not None), *shape[len(index) :])
+
+
 class Reader(ABC):
     """An open file, or a folder that counts as one.
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
+from .._json import parse_json
+from .._limits import JSON_LENGTH, SAFETENSORS_HEADER, check_fits
 from .dtypes import numpy_dtype
 from .reader import Entry, Index, Reader, single_numbers
 from .sources import File
-
-#: The format's own limit.
-MAX_HEADER = 100_000_000
 
 
 class SafetensorsReader(Reader):
@@ -24,9 +22,9 @@ class SafetensorsReader(Reader):
         self._file = file
         with file.open() as stream:
             length = int.from_bytes(stream.read(8), "little")
-            if not 2 <= length <= min(MAX_HEADER, file.size - 8):
-                raise ValueError(f"its header's length {length} is not one of 2 to {min(MAX_HEADER, file.size - 8)}")
-            header = json.loads(stream.read(length), object_pairs_hook=_without_duplicates)
+            if not 2 <= length <= min(SAFETENSORS_HEADER, file.size - 8):
+                raise ValueError(f"its header's length {length} is not one of 2 to {min(SAFETENSORS_HEADER, file.size - 8)}")
+            header = parse_json(stream.read(length), SAFETENSORS_HEADER)
         if not isinstance(header, dict):
             raise ValueError("its header must be an object of tensors")
         self._begin = 8 + length
@@ -69,6 +67,7 @@ class SafetensorsReader(Reader):
             if index and isinstance(index[0], int):  # the position's bytes alone
                 length = (end - begin) // shape[0]
                 begin, end, shape, index = begin + index[0] * length, begin + (index[0] + 1) * length, shape[1:], index[1:]
+            check_fits(shape, dtype.itemsize)
             stream.seek(self._begin + begin)
             return np.frombuffer(stream.read(end - begin), dtype).reshape(shape)[index]
 
@@ -80,7 +79,7 @@ class ShardedReader(Reader):
         weight_map: Any = None
         if index is not None:
             with index.open() as stream:
-                told = json.loads(stream.read(), object_pairs_hook=_without_duplicates)
+                told = parse_json(stream.read(JSON_LENGTH + 1))
             weight_map = told.get("weight_map") if isinstance(told, dict) else None
             if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
                 raise ValueError("its weight_map must be an object of file names")
@@ -118,12 +117,3 @@ def _alphabetical(entries: list[Entry]) -> bool:
     runs = [[entry.key for entry in run] for _, run in groupby(entries, key=lambda entry: entry.dtype)]
     by_dtype = len(runs) == len({entry.dtype for entry in entries}) and all(run == sorted(run) for run in runs)
     return len(keys) > 1 and (keys == sorted(keys) or by_dtype)
-
-
-def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        seen: set[str] = set()
-        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"the key {twice!r} stands twice in its JSON")
-    return found

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from .._limits import check_fits
 from .dtypes import numpy_dtype, word_of
-from .reader import Entry, Index, Reader
+from .reader import Entry, Index, Reader, taken
 
 
 class TorchProcess:
@@ -114,10 +115,11 @@ class TorchReader(Reader):
             self.notes = ("a torch distributed checkpoint holds tensors of one name once, whatever the number of ranks",)
 
     def read(self, key: str, index: Index = ()) -> np.ndarray:
+        word = numpy_dtype(self._of[key].dtype)
+        assert word is not None  # check_word was asked
+        check_fits(taken(self._of[key].shape, index), word.itemsize)
         answer, values = self._process.ask("read", self._path, key=key, index=[i if isinstance(i, int) else None for i in index], **self._more)
-        dtype = numpy_dtype(self._of[key].dtype)
-        assert dtype is not None  # check_word was asked
-        return np.frombuffer(values, dtype).reshape(answer["shape"])
+        return np.frombuffer(values, word).reshape(answer["shape"])
 
     def close(self) -> None:
         self._process.forget(self._path)

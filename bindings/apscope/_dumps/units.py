@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from .._limits import SAFETENSORS_HEADER, SENTENCE
+from .._text import clip
 from .hdf5 import Hdf5Reader
 from .numpy_files import NpyReader, NpzReader
 from .reader import Reader
-from .safetensors_file import MAX_HEADER, SafetensorsReader, ShardedReader
+from .safetensors_file import SafetensorsReader, ShardedReader
 from .sources import File, Source
 from .te_statistics import is_te_log
 from .torch_files import TorchProcess, TorchReader
@@ -214,7 +216,7 @@ def _kind(file: File) -> str | None:
         raise ValueError("is empty; dump it again, or take it away")
     # First: the length of a header may begin as a pickle or an archive does. None of the other kinds has zeros and a brace there.
     length = int.from_bytes(head[:8], "little")
-    headed = head[8:9] == b"{" and 2 <= length <= MAX_HEADER
+    headed = head[8:9] == b"{" and 2 <= length <= SAFETENSORS_HEADER
     if headed and (length <= file.size - 8 or file.name.lower().endswith(".safetensors")):
         return "safetensors"
     if head.startswith(b"\x93NUMPY"):
@@ -332,7 +334,7 @@ class told:  # noqa: N801  # used as a word of a with statement
         if isinstance(error, PermissionError):
             raise ValueError(f"{self._label} cannot be read: permission denied") from None
         if isinstance(error, Exception) and not isinstance(error, MemoryError):
-            words = " ".join(str(error).split()) or type(error).__name__
+            words = clip(" ".join(str(error).split()) or type(error).__name__, SENTENCE)
             if self._label in words:
                 raise ValueError(words) from None
             remedy = "" if "; " in words else "; it may be damaged, so dump it again or take it away"

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from .._limits import check_fits
 from .dtypes import plain, word_of
 from .hdf5 import library
-from .reader import Entry, Index, Reader, single_numbers
+from .reader import Entry, Index, Reader, single_numbers, taken
 from .sources import Source
 
 
@@ -28,7 +29,9 @@ class ZarrReader(Reader):
         self.entries = [Entry(key, word_of(array.dtype), array.shape) for key, array in self._arrays.items()]
 
     def read(self, key: str, index: Index = ()) -> np.ndarray:
-        return plain(self._arrays[key][index])
+        array = self._arrays[key]
+        check_fits(taken(array.shape, index), array.dtype.itemsize)
+        return plain(array[index])
 
 
 def _walk(zarr: Any, group: Any, path: str) -> Any:

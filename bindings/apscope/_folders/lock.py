@@ -10,7 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Lock", "who"]
+__all__ = ["HeldError", "Lock", "who"]
+
+
+class HeldError(ValueError):
+    """Another process holds the lock: which, and what it does."""
 
 
 class Lock:
@@ -36,7 +40,7 @@ class Lock:
 
         Raises
         ------
-        ValueError
+        HeldError
             Another process holds it: ``another apscope replay writes WHAT``, and which one.
         OSError
             The file cannot be made.
@@ -46,7 +50,7 @@ class Lock:
         try:
             self._lock.acquire(timeout=patience)
         except Timeout:
-            raise ValueError(f"{_holder(self.path)} {what}; wait for it, or give another place") from None
+            raise HeldError(f"{_holder(self.path)} {what}; wait for it, or give another place") from None
         try:
             about = self.path.lstat()
             self._inode = about.st_dev, about.st_ino

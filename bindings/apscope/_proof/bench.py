@@ -130,7 +130,14 @@ def _machine() -> dict[str, Any]:
     model = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
-        model = next((line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")), model)
+        model = next(
+            (
+                line.split(":", 1)[1].strip()
+                for line in info.read_text(encoding="utf-8", errors="replace").splitlines()
+                if line.startswith("model name")
+            ),
+            model,
+        )
     return {"processor": model, "simd": _core.simd_level(), "processors": os.cpu_count(), "apscope": _core.__version__, "numpy": np.__version__}
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 
 from .._arrays.checks import integer
+from .._text import clip
 
 __all__ = ["memory_bytes"]
 
 UNITS = ("", "K", "M", "G", "T")
+#: More than any machine has.
+MOST = 2**62
 
 
 def memory_bytes(memory: int | str | None) -> int:
@@ -29,10 +32,13 @@ def memory_bytes(memory: int | str | None) -> int:
     if memory is None:
         return 0
     if not isinstance(memory, str):
-        return integer("memory", memory, 1, 2**62)
+        return integer("memory", memory, 1, MOST)
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)(B?)\s*", memory, re.IGNORECASE)
     if found is None:
-        raise ValueError(f"memory '{memory}' is not a number of bytes such as 4000000000, 512M, 4G or 4GiB")
+        raise ValueError(f"memory '{clip(memory)}' is not a number of bytes such as 4000000000, 512M, 4G or 4GiB")
     amount, unit, binary, byte = found.groups()
     base = 1000 if byte and not binary else 1024
-    return integer("memory", int(float(amount) * base ** UNITS.index(unit.upper())), 1, 2**62)
+    number = float(amount) * base ** UNITS.index(unit.upper())
+    if not 1 <= number <= MOST:
+        raise ValueError(f"memory '{clip(memory)}' is not between 1 byte and {MOST // 1024**4}T")
+    return int(number)

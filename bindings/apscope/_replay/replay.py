@@ -291,6 +291,7 @@ def replay(
             if client is None:
                 core_options = _core.ReplayOptions(*arguments, index, count, draws, threads, memory)
                 columns, histogram, noise, after = _core.replay(trace.core, core_options, None, None, before, keep_states, update, on_device)
+                trace.check_unchanged()
                 made, counted, noises = [columns], [histogram], [noise]
             else:
                 job = Job(arguments, (index, count), draws, threads, memory, before, keep_states, device, kinds, check)

@@ -74,8 +74,8 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
         sections=sections, overview=overview, topology=topology, own_reductions=OWN_REDUCTIONS, provenance=results.provenance, words=glossary.WORDS, schemes=len(bits), rows=len(frame),
         warnings=words.warnings(results.provenance, frame, left_out) if against is None or not against.incomplete
         else [f"Of the other results: {against.incomplete}.", *words.warnings(results.provenance, frame, left_out)], against=None if against is None else changes(results, against),
-        figures=[Markup(svg) for svg in figures(rows, frame)], style=Markup((_HERE / "page/style.css").read_text()),
-        licences=(_HERE / "licences.txt").read_text(),
+        figures=[Markup(svg) for svg in figures(rows, frame)], style=Markup((_HERE / "page/style.css").read_text(encoding="utf-8")),
+        licences=(_HERE / "licences.txt").read_text(encoding="utf-8"),
         script=Markup(script()), payload=base64_of(payload), library=base64_of(plot_script()),
     )  # fmt: skip
 

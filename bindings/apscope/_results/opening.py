@@ -125,13 +125,19 @@ def _check(path: Path, where: str, told: dict[str, Any], keys: dict[str, str]) -
 def _table(path: Path, about: dict[str, Any]) -> pd.DataFrame:
     """One parquet file, as its digest says it was written."""
     import pandas as pd
+    import pyarrow.dataset  # noqa: F401  # which read_table needs: it would do without, and fail in its own words
+    import pyarrow.parquet as pq
 
     data = path.read_bytes()
     if (found := hashlib.sha256(data).hexdigest()) != about["sha256"]:
         raise ValueError(differs(path, "SHA-256", found, about["sha256"]))
     try:
         # As codes of a few texts, of which every cell then is one: an object a cell would take gigabytes of a large table, and time to compare.
-        table = pd.read_parquet(io.BytesIO(data), read_dictionary=[*TEXT_COLUMNS, "kind"])
+        # On this thread alone: where none can be started pyarrow waits for it forever.
+        read = pq.read_table(io.BytesIO(data), read_dictionary=[*TEXT_COLUMNS, "kind"], use_threads=False, pre_buffer=False)
+        table = read.to_pandas(use_threads=False)
+    except MemoryError:
+        raise
     except Exception as error:  # noqa: BLE001  # whatever the readers of damaged files raise
         raise ValueError(f"{path} is damaged: {str(error).splitlines()[0]}") from None
     if len(table) != about["rows"]:

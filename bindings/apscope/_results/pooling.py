@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from .. import _core
+from .._arrays.checks import of_type
 from .._arrays.float_environment import guarded
 
 #: Columns that are added up over the rows that were sent.
@@ -27,8 +28,15 @@ OWN_REDUCTIONS: tuple[str, ...] = _core.OWN_REDUCTIONS
 
 
 def frame_of(results: Any) -> pd.DataFrame:
-    """The table itself, or the ``frame`` of a Results."""
-    return results if isinstance(results, pd.DataFrame) else results.frame
+    """The table itself, or the ``frame`` of a Results.
+
+    Raises
+    ------
+    TypeError
+        It is neither.
+    """
+    frame = getattr(results, "frame", results)
+    return of_type("results", frame, pd.DataFrame, "a Results, or its table")
 
 
 def coded(table: pd.DataFrame) -> pd.DataFrame:

@@ -83,6 +83,8 @@ class Results:
 
     def as_columns(self, name: str) -> Columns:
         """A table, ``frame``, ``histograms`` or ``noise``, as arrays; of results that were replayed here and of which pandas was not asked yet, without it."""
+        if name not in self._tables:
+            raise ValueError(f"there is no table {name!r}; it must be one of {', '.join(self._tables)}")
         table = self._tables[name]
         return table if isinstance(table, Mapping) else {column: table[column].to_numpy() for column in table.columns}
 

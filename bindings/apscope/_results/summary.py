@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .._arrays.checks import number, of_type
 from .._arrays.float_environment import guarded
 from .._schemes.scheme import as_scheme
 from ..cost import Network, step_time
@@ -95,7 +96,11 @@ def summary(results: Any, *, network: Network | None = None, elements: float | N
     ValueError
         No parameters; `batch_factor` is not a positive number.
     """
-    if not 0 < batch_factor < float("inf"):
+    if network is not None:
+        of_type("network", network, Network, "a cost.Network")
+    if elements is not None:
+        number("elements", elements)
+    if not 0 < number("batch_factor", batch_factor) < float("inf"):
         raise ValueError(f"batch_factor={batch_factor} is not a positive number, such as 4")
     frame = coded(frame_of(results).reset_index(drop=True))
     rows = compared_rows(frame)

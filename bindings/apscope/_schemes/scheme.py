@@ -8,6 +8,8 @@ from typing import Any, TypedDict, cast
 
 from .. import _core
 from .._arrays.checks import integer, text
+from .._json import parse_json
+from .._text import clip
 
 __all__ = ["Scheme", "as_scheme", "define", "spec_of"]
 
@@ -45,7 +47,7 @@ class Scheme:
     """
 
     def __init__(self, spec: str) -> None:
-        self._parsed: _Parsed = cast("_Parsed", _core.parse_scheme(spec))
+        self._parsed: _Parsed = cast("_Parsed", _core.parse_scheme(text("scheme", spec)))
 
     @property
     def spec(self) -> str:
@@ -109,7 +111,9 @@ class Scheme:
     @staticmethod
     def from_json(text: str) -> Scheme:
         """The scheme of a text that `to_json` gave."""
-        d = json.loads(text)
+        d = parse_json(text)
+        if not isinstance(d, dict) or not isinstance(d.get("scheme"), str) or not isinstance(d.get("keys", {}), dict):
+            raise ValueError(f"{clip(text)!r} is no scheme; give what to_json gave")
         return Scheme(spec_of(d["scheme"], d.get("format", ""), d.get("keys", {}), d.get("body", "")))
 
     def __str__(self) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import _core
+from .._arrays.checks import integer, of_type, text
 
 KINDS = ("gradient", "weights", "full_batch", "activation_gradient", "layer_input")
 #: Files of fewer bytes are read one after the other: threads would take longer to start.
@@ -36,11 +37,11 @@ class Trace:
     """
 
     def __init__(self, core: _core.Trace):
-        self.core = core
+        self.core = of_type("core", core, _core.Trace, "nothing to this class: apscope.open_trace opens a trace")
         self.manifest = core.manifest
         self.path = Path(core.path)
         self.source = str(self.path)
-        self._checked = set[Path]()
+        self._checked = dict[Path, tuple[int, ...]]()  # what was right, as it was before it was read
 
     @property
     def name(self) -> str:
@@ -105,13 +106,14 @@ class Trace:
             The trace has no such step, worker, tensor or kind; or a file disagrees with the
             manifest; or the file holds fp64 values that are no fp32 values.
         """
-        return self.core.read(step, tensor, worker, kind)
+        step, worker = integer("step", step, 0, 2**63 - 1), integer("worker", worker, 0, 2**31 - 1)
+        return self.core.read(step, text("tensor", tensor), worker, text("kind", kind))
 
     def names(self, step: int, kind: str = "gradient") -> list[str]:
         """Names recorded under `kind` at `step`, sorted; empty where the kind was not recorded."""
         if step not in self.steps:
             raise ValueError(f"{self.path}: step {step} was not recorded; recorded are {_few(self.steps)}")
-        return self.core.names(self.steps.index(step), kind)
+        return self.core.names(self.steps.index(step), text("kind", kind))
 
     def recorded(self) -> dict[str, tuple[int, ...]]:
         """Kind of record -> the step numbers that have it."""
@@ -124,10 +126,14 @@ class Trace:
 
         Of these kinds, of steps by their indices and of ranks; by default of all.
         """
+        kinds = tuple(kinds)
+        if unknown := [kind for kind in kinds if kind not in KINDS]:
+            raise ValueError(f"unknown kind {unknown[0]!r}; it must be one of {', '.join(KINDS)}")
         wanted = {_FILES.get(kind, kind) for kind in kinds}
         of_ranks = None if ranks is None else set(ranks)
         at = list(self.manifest.steps)
-        for i in range(len(at)) if steps is None else steps:
+        places = range(len(at)) if steps is None else [integer("step's index", i, 0, len(at) - 1) for i in steps]
+        for i in places:
             for file in at[i].files:
                 found = re.fullmatch(r"(activations|worker)_(?:worker_)?(\d+)\.safetensors", file.name)
                 kind = found[1] if found else file.name.removesuffix(".safetensors")
@@ -159,15 +165,29 @@ class Trace:
         ValueError
             A file is not what the manifest says; it is named.
         """
-        left = [file for file in self.files(steps, ranks, kinds) if file[0] not in self._checked]
+        left = [file for file in self.files(steps, ranks, kinds) if self._checked.get(file[0]) != _stamp(file[0])]
         done, total = 0, sum(size for _, size, _ in left)
+        stamps = {path: _stamp(path) for path, _, _ in left}
         for (path, size, sha256), found in zip(left, _sha256_of_all([path for path, _, _ in left], 1 if total < _ALONE else threads)):
             if found != sha256:
                 raise ValueError(f"{path}: its SHA-256 is {found}, but the manifest says {sha256}; the file is damaged")
-            self._checked.add(path)
+            self._checked[path] = stamps[path]
             done += size
             if update is not None:
                 update(done, total)
+
+    def check_unchanged(self) -> None:
+        """Looks again at the files that were read or compared, whether they are as they were then.
+
+        Raises
+        ------
+        ValueError
+            One changed, was cut or is gone; it is named.
+        """
+        for path, stamp in self._checked.items():
+            if _stamp(path) != stamp:
+                raise ValueError(f"{path} changed while it was read; open the trace and repeat this when nothing writes to it")
+        self.core.check_unchanged()
 
     def __repr__(self) -> str:
         return (
@@ -179,6 +199,15 @@ class Trace:
         from .show import trace_html
 
         return trace_html(self)
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """What says that a file is the same, and as it was; empty where there is none."""
+    try:
+        about = path.stat()
+    except FileNotFoundError:
+        return ()
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
 
 
 def _sha256_of_all(paths: list[Path], threads: int) -> Iterator[str]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import codecs
+import contextlib
 import difflib
 import importlib
+import io
 import os
 import re
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from .._interrupt import release
@@ -101,6 +104,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         error; 130 when interrupted.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    with _any_character():
+        return _run(arguments)
+
+
+def _run(arguments: list[str]) -> int:
     try:
         release()
         args = _parse(arguments)
@@ -119,9 +127,50 @@ def main(arguments: Sequence[str] | None = None) -> int:
         name = f" {error.filename}" if error.filename and str(error.filename) not in str(error.strerror or "") else ""
         _tell(f"{error.strerror or error}{name and ':' + name}")
         return 2
+    except (MemoryError, ImportError, RuntimeError) as error:
+        if not _of_memory(error):
+            raise
+        from .._limits import memory_sentence
+
+        _tell(memory_sentence(error))
+        return 2
     except KeyboardInterrupt:
         _tell("interrupted")
         return 130
+
+
+def _written(error: UnicodeError) -> tuple[bytes, int]:
+    """What an encoding has no bytes for: the bytes of a path that is no text as they are, other characters by their codes."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end]
+    parts = (bytes([ord(c) - 0xDC00]) if 0xDC80 <= ord(c) <= 0xDCFF else c.encode("ascii", "backslashreplace") for c in text)
+    return b"".join(parts), error.end
+
+
+codecs.register_error("apscope", _written)
+
+
+@contextlib.contextmanager
+def _any_character() -> Iterator[None]:
+    """Output does not end at a character that the streams' encodings lack."""
+    changed = []
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
+            changed.append((stream, stream.errors))
+            stream.reconfigure(errors="apscope")
+    try:
+        yield
+    finally:
+        for stream, errors in changed:
+            if not stream.closed:
+                stream.reconfigure(errors=errors)
+
+
+def _of_memory(error: Exception) -> bool:
+    """Whether memory ended: libraries say so in words of their own where they are loaded, or start threads."""
+    words = ("failed to map", "cannot allocate memory", "start new thread", "bad_alloc", "MemoryError")
+    return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 
 
 def _tell_warning(message: Warning | str, *_: Any) -> None:

@@ -12,6 +12,8 @@ from .._folders.durable import sync_folder
 from .._folders.lock import Lock
 from .._folders.names import lock_of, waiting
 from .._folders.one_file import put_text, remove_left
+from .._json import parse_json
+from .._limits import MANIFEST_LENGTH
 from .._traces.json_number import json_number
 from .._traces.roles import Guess, Roles, guess_role, said
 
@@ -97,7 +99,10 @@ class Manifest:
             raise ValueError(f"{self.path} holds another trace by now, which another process wrote; record into a new folder")
 
     def _take_over(self, first: int) -> None:
-        old = json.loads(self._read or b"")
+        try:
+            old = parse_json(self._read or b"", MANIFEST_LENGTH)
+        except ValueError as error:
+            raise ValueError(f"{self.path / 'manifest.json'}: {error}; record into a new folder") from None
         for key in ("workers", "stage", "reduction"):
             if old.get(key) != self.head[key]:
                 raise ValueError(f"{self.path} holds a trace with {key} {old.get(key)!r}, not {self.head[key]!r}; record into a new folder")

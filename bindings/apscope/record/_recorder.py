@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .._folders.lock import HeldError
 from .._traces.roles import Roles, either
 from ._arguments import Chosen, check_arguments, chooser
 from ._background import Background, Step, logger
@@ -332,7 +333,7 @@ class Recorder:
             atexit.register(self._at_end)
         except OSError as error:
             self._stop(f"{error.filename or self.path}: {error.strerror or error}")
-        except (StopRecording, RuntimeError) as error:  # the latter where no thread can be started
+        except (StopRecording, HeldError, RuntimeError) as error:  # the last where no thread can be started
             self._stop(str(error))
 
     def _deliver(

@@ -185,7 +185,7 @@ class Session:
     def _listed(self) -> bool:
         """Whether process 0 knows this one."""
         with contextlib.suppress(OSError, ValueError):
-            self._marks = json.loads((self._notes / "leader.json").read_text())
+            self._marks = json.loads((self._notes / "leader.json").read_text(encoding="utf-8"))
             return self._marks.get(str(self.process)) == self._mark
         return False
 
@@ -219,7 +219,7 @@ class Session:
         """Stops where another process of this recording did."""
         for process, mark, path in self._said("stopped"):
             if process != self.process and self._marks.get(str(process)) == mark:
-                raise StopRecording(f"process {process} stopped: {path.read_text()}")
+                raise StopRecording(f"process {process} stopped: {path.read_text(encoding='utf-8')}")
 
     def collect(self, patience: float = 0.0) -> None:
         """Process 0: commits the steps that all have written; waits up to `patience` seconds for the others."""
@@ -253,7 +253,7 @@ class Session:
         paths = [self._note(step, process) for process in range(1, self.processes)]
         if not all(path.exists() for path in paths):
             return False
-        notes = [self._own[step][0], *(json.loads(path.read_text()) for path in paths)]
+        notes = [self._own[step][0], *(json.loads(path.read_text(encoding="utf-8")) for path in paths)]
         shapes: Shapes = {name: tuple(shape) for name, shape in notes[0]["shapes"].items()}
         for process, note in enumerate(notes):
             found = {name: tuple(shape) for name, shape in note["shapes"].items()}
@@ -337,7 +337,9 @@ class Session:
             if lock.held and (self._listed() or not led):
                 if led:
                     manifest = self.path / "manifest.json"
-                    remove_uncommitted(self.path, [step["number"] for step in json.loads(manifest.read_text())["steps"]] if manifest.exists() else [])
+                    remove_uncommitted(
+                        self.path, [step["number"] for step in json.loads(manifest.read_text(encoding="utf-8"))["steps"]] if manifest.exists() else []
+                    )
                 shutil.rmtree(self._notes, ignore_errors=True)
         finally:
             if lock is not self._lock:

@@ -15,6 +15,8 @@ from .._arrays.checks import integer
 from .._folders.lock import Lock
 from .._folders.names import fresh, stem
 from .._folders.one_file import make_folder
+from .._limits import NAME_LENGTH
+from .._text import clip
 from .._traces.roles import Roles
 from ._manifest import Manifest, compare_shapes, file_name, lock_of_trace, remove_half, remove_uncommitted, step_folder
 from ._safetensors import storable, write_safetensors
@@ -150,6 +152,8 @@ class TraceWriter:
             name.encode()
         except UnicodeEncodeError:
             raise ValueError(f"the name {name!r} holds half a surrogate pair, which no file can hold; give it without") from None
+        if len(name.encode()) > NAME_LENGTH:
+            raise ValueError(f"the name {clip(name)!r} has {len(name.encode())} bytes; a trace's have at most {NAME_LENGTH}")
         group = self._pending.setdefault((kind, 0 if kind in _PER_STEP else worker), {})
         if name in group:
             raise ValueError(f"{what} was added twice")

@@ -7,7 +7,6 @@
 #include <limits>
 #include <memory>
 #include <optional>
-#include <regex>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -24,6 +23,7 @@
 #include "core/float_environment.h"
 #include "emulation/allreduce/topology.h"
 #include "emulation/schemes/definition.h"
+#include "emulation/schemes/shared/pattern.h"
 
 namespace apscope {
 namespace {
@@ -95,13 +95,9 @@ std::vector<std::size_t> chosen_steps(const detail::Manifest& manifest, const Re
 
 std::vector<std::size_t> chosen_tensors(const detail::Manifest& manifest, const std::string& pattern) {
     std::vector<std::size_t> chosen;
-    try {
-        const std::regex expression(pattern);
-        for (std::size_t i = 0; i < manifest.tensors.size(); ++i) {
-            if (std::regex_search(manifest.tensors[i].name, expression)) chosen.push_back(i);
-        }
-    } catch (const std::regex_error& error) {
-        throw std::invalid_argument("tensors '" + pattern + "' is no regular expression: " + error.what());
+    const detail::Pattern expression(pattern);
+    for (std::size_t i = 0; i < manifest.tensors.size(); ++i) {
+        if (expression.found_in(manifest.tensors[i].name)) chosen.push_back(i);
     }
     if (chosen.empty()) throw std::invalid_argument("tensors '" + pattern + "' matches none of trace '" + manifest.name + "'");
     return chosen;

@@ -1,0 +1,60 @@
+// A file in memory: a large one mapped, a small one read. Another program may change or cut a file that is being read:
+// what was cut off reads as zeros, where the system would end the process with SIGBUS, and `check_file_unchanged` tells.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+namespace apscope::detail {
+
+// What says that a file is the one that was opened, and as it was.
+struct FileStamp {
+    std::uint64_t device = 0, inode = 0, size = 0;
+    std::int64_t seconds = 0, nanoseconds = 0;  // of its last change
+
+    FileStamp() = default;
+    explicit FileStamp(const struct ::stat& status);
+    bool operator==(const FileStamp&) const = default;
+};
+
+// A file as it was when it was first opened; outlives its mappings.
+struct FileState {
+    FileStamp stamp;
+    std::atomic<bool> cut{false};  // something of it was read that the file no longer had
+};
+
+// Throws std::invalid_argument unless the file at `path` is the one that was opened, as it was.
+void check_file_unchanged(const std::filesystem::path& path, const FileState& state);
+
+class MappedFile {
+public:
+    // Throws std::invalid_argument for what is no regular file, or not the one that was `known` before, std::system_error for
+    // one that cannot be opened.
+    explicit MappedFile(const std::filesystem::path& path, std::shared_ptr<FileState> known = nullptr);
+    ~MappedFile();
+    MappedFile(const MappedFile&) = delete;
+    MappedFile& operator=(const MappedFile&) = delete;
+
+    const std::filesystem::path& path() const { return path_; }
+    const std::shared_ptr<FileState>& state() const { return state_; }
+    const std::byte* data() const { return data_; }
+    std::size_t size() const { return size_; }
+    bool mapped() const { return small_.empty() && size_ > 0; }
+    // Lets go of the pages that lie between these bytes; they come back when they are read again.
+    void drop_pages(const std::byte* begin, std::size_t length) const;
+
+private:
+    std::filesystem::path path_;
+    std::shared_ptr<FileState> state_;
+    const std::byte* data_ = nullptr;
+    std::size_t size_ = 0;
+    std::vector<double> small_;  // aligned as any tensor's numbers
+};
+
+}  // namespace apscope::detail

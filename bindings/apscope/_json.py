@@ -1,0 +1,72 @@
+"""JSON that others wrote: what is too long, too deep or no JSON is refused in one sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from ._limits import JSON_DEPTH, JSON_DIGITS, JSON_LENGTH
+from ._text import clip
+
+__all__ = ["parse_json", "read_json"]
+
+
+class _TwiceError(ValueError):
+    pass
+
+
+def parse_json(data: bytes | str, longest: int = JSON_LENGTH) -> Any:
+    """The value of a text; a key that stands twice in an object is refused, for readers would disagree about it.
+
+    Raises
+    ------
+    ValueError
+        In words that follow what the text is called: "its JSON ...".
+    """
+    if len(data) > longest:
+        raise ValueError(f"its JSON has {len(data)} bytes; at most {longest} are read")
+    try:
+        value = json.loads(data.decode("utf-8") if isinstance(data, bytes) else data, object_pairs_hook=_without_duplicates)
+    except _TwiceError:
+        raise
+    except RecursionError:
+        raise ValueError(f"its JSON is nested more than {JSON_DEPTH} deep") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"its JSON is not UTF-8 (at byte {error.start})") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"its JSON is damaged at line {error.lineno}, column {error.colno}") from None
+    except ValueError:  # Python's words on an integer
+        raise ValueError(f"its JSON holds an integer of more than {JSON_DIGITS} digits") from None
+    _check_depth(value)
+    return value
+
+
+def read_json(path: str | os.PathLike[str], longest: int = JSON_LENGTH) -> Any:
+    """The value of a file, as `parse_json` reads it; the sentence begins with the file's name."""
+    path = Path(path)
+    if (size := path.stat().st_size) > longest:
+        raise ValueError(f"{path} has {size} bytes; at most {longest} are read")
+    try:
+        return parse_json(path.read_bytes(), longest)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _check_depth(value: Any) -> None:
+    level: list[Any] = [[value]]
+    for _ in range(JSON_DEPTH + 1):
+        level = [inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer) if isinstance(inner, dict | list)]
+        if not level:
+            return
+    raise ValueError(f"its JSON is nested more than {JSON_DEPTH} deep")
+
+
+def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise _TwiceError(f"the key {clip(twice)!r} stands twice in its JSON")
+    return found

@@ -1,0 +1,67 @@
+"""How much of what others wrote is read, and what fits into memory; docs/limits.md lists the numbers. C++ has those that both need in core/limits.h."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import _core
+
+__all__ = ["available_memory", "check_fits", "memory_sentence"]
+
+SPEC_DEPTH: int = _core.LIMITS["spec_depth"]
+SPEC_LENGTH: int = _core.LIMITS["spec_length"]
+PATTERN_LENGTH: int = _core.LIMITS["pattern_length"]
+NAME_LENGTH: int = _core.LIMITS["name_length"]  #: bytes of a tensor's name
+MANIFEST_LENGTH: int = _core.LIMITS["manifest_length"]
+JSON_DEPTH: int = _core.LIMITS["json_depth"]
+SAFETENSORS_HEADER: int = _core.LIMITS["safetensors_header"]
+PATTERN_MEMORY: int = _core.LIMITS["pattern_memory"]
+WORKERS: int = _core.LIMITS["workers"]
+QUOTED: int = _core.LIMITS["quoted"]
+JSON_LENGTH = 100_000_000  #: bytes of other JSON files: indices of shards, manifests of conformance packs
+JSON_DIGITS = 4_300  #: of an integer: Python's own limit
+NPY_HEADER = 100_000  #: bytes: a header is a line
+SENTENCE = 600  #: characters of a message about a file of others
+
+_SMALL = 2**26  # bytes that are not worth looking at the machine for
+
+
+def available_memory() -> int:
+    """Bytes that this process may still get: of the machine's, its control group's and its own limit, the least."""
+    found = [_core.machine_memory()]
+    with contextlib.suppress(OSError, ValueError, IndexError):  # elsewhere than on Linux
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        found += [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+    return min(found)
+
+
+def check_fits(shape: Sequence[int], itemsize: int) -> None:
+    """Before an array of others is made.
+
+    Raises
+    ------
+    ValueError
+        It does not fit into this machine's memory; in words that follow a file's name.
+    """
+    needed = math.prod(shape) * itemsize
+    if needed > _SMALL and needed > (there := available_memory()):
+        raise ValueError(
+            f"an array of shape {list(shape)} needs {_size(needed)} of memory, and this machine has {_size(there)}; leave it out of the dump"
+        )
+
+
+def memory_sentence(error: BaseException) -> str:
+    """What a command says where memory ended."""
+    said = " ".join(str(error).split())
+    why = f" ({said})" if said and "bad_alloc" not in said else ""
+    return f"there is not enough memory: this process may use {_size(_core.machine_memory())}{why}; give it more, or a part of the input"
+
+
+def _size(count: int) -> str:
+    for unit, factor in (("EiB", 2**60), ("TiB", 2**40), ("GiB", 2**30)):
+        if count >= factor:
+            return f"{count / factor:,.1f} {unit}" if count < 2**120 else f"more than 2^60 {unit}"
+    return f"{count / 2**20:,.1f} MiB"

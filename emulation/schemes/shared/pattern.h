@@ -1,0 +1,24 @@
+// Regular expressions of users, in RE2's syntax: linear time and bounded memory, whatever the expression and the text.
+// What needs more (lookaheads, references back) is refused.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+namespace re2 {
+class RE2;
+}
+
+namespace apscope::detail {
+
+class Pattern {
+public:
+    // Throws std::invalid_argument for what is longer than limits::pattern_length, or no expression of RE2's.
+    explicit Pattern(std::string_view text);
+    bool found_in(std::string_view text) const;  // anywhere
+
+private:
+    std::shared_ptr<const re2::RE2> expression_;
+};
+
+}  // namespace apscope::detail

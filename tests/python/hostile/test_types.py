@@ -1,0 +1,99 @@
+"""Arguments of the wrong kind: TypeError or ValueError in our own words."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import apscope
+from apscope import conformance, cost, hybrid, schemes
+
+HALF = "\ud800"
+
+
+@pytest.fixture(scope="module")
+def trace(request):
+    return apscope.open_trace(request.config.rootpath / "notebooks/data/digits")
+
+
+@pytest.fixture(scope="module")
+def results(trace):
+    return apscope.replay(trace, "aps:e4m3", steps="0:2", topology="ring")
+
+
+CALLS = {
+    "Trace(5)": lambda t, r: apscope.Trace(5),
+    "step_time(5)": lambda t, r: cost.step_time(5),
+    "step_time(network)": lambda t, r: cost.step_time(r, "tree"),
+    "summary(network)": lambda t, r: r.summary(network="tree"),
+    "summary(elements)": lambda t, r: r.summary(elements="a"),
+    "summary(batch_factor)": lambda t, r: r.summary(batch_factor="a"),
+    "as_columns": lambda t, r: r.as_columns("a"),
+    "quantize(block)": lambda t, r: apscope.quantize(apscope.BlockFormat("mxfp8_e4m3"), "e4m3"),
+    "quantize(block format)": lambda t, r: apscope.quantize(np.ones(3, np.float32), apscope.BlockFormat("mxfp8_e4m3")),
+    "FloatFormat": lambda t, r: apscope.FloatFormat(HALF),
+    "FloatFormat(5)": lambda t, r: apscope.FloatFormat(5),
+    "BlockFormat": lambda t, r: apscope.BlockFormat(HALF),
+    "BlockFormat(5)": lambda t, r: apscope.BlockFormat(5),
+    "quantize": lambda t, r: apscope.quantize(1.0, HALF),
+    "check(steps)": lambda t, r: t.check(steps=[99_999]),
+    "check(negative)": lambda t, r: t.check(steps=[-1]),
+    "check(kinds)": lambda t, r: t.check(kinds=["a"]),
+    "spec": lambda t, r: apscope.replay(t, f"aps:{HALF}"),
+    "define": lambda t, r: schemes.define(HALF, "aps:e4m3"),
+    "topology": lambda t, r: apscope.replay(t, "aps:e4m3", topology=HALF),
+    "read(name)": lambda t, r: t.read(t.steps[0], HALF),
+    "read(step)": lambda t, r: t.read("a", t.tensors[0]),
+    "read(worker)": lambda t, r: t.read(t.steps[0], t.tensors[0], "x"),
+    "read(kind)": lambda t, r: t.read(t.steps[0], t.tensors[0], 0, 5),
+    "names(kind)": lambda t, r: t.names(t.steps[0], 5),
+    "ladder(5)": lambda t, r: apscope.ladder(5),
+    "greedy(5)": lambda t, r: hybrid.greedy(5, "none:e4m3", "none:fp16", 3),
+    "rounding": lambda t, r: apscope.Projection(HALF),
+    "projection": lambda t, r: apscope.Projection.from_json("[1]"),
+    "projection keys": lambda t, r: apscope.Projection.from_json('{"a": 1}'),
+    "scheme": lambda t, r: schemes.Scheme.from_json("[1]"),
+    "scheme deep": lambda t, r: schemes.Scheme.from_json("[" * 100_000),
+    "Network": lambda t, r: cost.Network(latency="a"),
+    "pack": lambda t, r: conformance.check(5, np.float32),
+    "merge": lambda t, r: apscope.merge(5),
+    "pool": lambda t, r: r.pool(by=5),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_wrong_arguments(name, trace, results):
+    with pytest.raises((TypeError, ValueError)) as told:
+        CALLS[name](trace, results)
+    said = str(told.value)
+    assert said and "\n" not in said and "incompatible" not in said and len(said) < 600
+
+
+ODD = [None, 5, -1, 2.5, float("nan"), "a", HALF, "\0", b"x", [], {}, object(), np.zeros(3), np.float32, (1, 2), lambda: 0]
+
+
+def test_odd_arguments_of_public_callables(trace, results):
+    """Whatever is given to what is public, errors are those of Python's own kinds for arguments."""
+    functions = [
+        apscope.quantize, apscope.encode, apscope.decode, apscope.add, apscope.sqrt, apscope.sum, apscope.dot, apscope.matmul, apscope.allreduce,
+        apscope.cast_statistics, apscope.quantize_blocks, apscope.encode_blocks, apscope.pack, apscope.FloatFormat, apscope.BlockFormat,
+        apscope.Projection, apscope.Draws, apscope.identify, apscope.exchange, apscope.ladder, apscope.open_trace, apscope.Results.open, apscope.plan,
+        cost.step_time, cost.collective, cost.Network, schemes.Scheme, schemes.as_scheme, schemes.Scheme.from_json, apscope.Projection.from_json,
+        hybrid.last_layer, hybrid.greedy, trace.read, trace.names, trace.check, trace.files, results.as_columns, results.summary, results.compare,
+        results.pool, conformance.inputs_of, conformance.read_manifest,
+    ]  # fmt: skip
+    strange = []
+    for function in functions:
+        for first in ODD:
+            for second in ([], [ODD[5]], [ODD[1]], [ODD[10]]):
+                try:
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        made = function(first, *second)
+                        if hasattr(made, "__next__"):
+                            list(made)
+                except (TypeError, ValueError, OSError):
+                    pass
+                except BaseException as error:  # noqa: BLE001  # whatever it is
+                    strange.append(f"{getattr(function, '__name__', function)}({first!r:.40}, {second}): {type(error).__name__}: {str(error)[:80]}")
+    assert not strange, "\n".join(strange)
