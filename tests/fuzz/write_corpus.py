@@ -90,7 +90,9 @@ def results():
     """As fuzz_results.py reads them: of every question what it says of the whole folder, and a few edits."""
     for question in range(len(QUESTIONS)):
         yield f"whole_{question:02}", bytes([PARTS.index("edits"), question])
-    for i, edit in enumerate([(0, 0, 9, 1), (0, 0, 20, 2), (2, 3, 1, 15), (8, 4, 1, 14), (14, 30, 0, 0), (20, 0, 5, 1), (26, 0, 3, 0), (4, 2, 0, 1), (6, 2, 2, 16)]):
+    for i, edit in enumerate(
+        [(0, 0, 9, 1), (0, 0, 20, 2), (2, 3, 1, 15), (8, 4, 1, 14), (14, 30, 0, 0), (20, 0, 5, 1), (26, 0, 3, 0), (4, 2, 0, 1), (6, 2, 2, 16)]
+    ):
         yield f"edit_{i}", bytes([PARTS.index("edits"), i, *edit])
     yield "provenance", bytes([0, 0]) + whole()["provenance.json"]
     for i, text in enumerate((b"null", b"[1]", b"{}", b"[" * 5000, b'{"traces": [{"name": "x"}]}')):

@@ -37,8 +37,10 @@ _RIGHT = {
 
 def _words_of(action: argparse.Action) -> st.SearchStrategy:
     """One word for an option or a place: a right one more often than not."""
-    written = ["made"] if action.metavar == "RESULTS" else []  # not over what is read
-    right = written if action.dest == "output" and written else list(action.choices or _RIGHT.get(action.metavar if isinstance(action.metavar, str) else str(action.dest).upper(), ["1"]))
+    name = action.metavar if isinstance(action.metavar, str) else str(action.dest).upper()
+    right = list(action.choices or _RIGHT.get(name, ["1"]))
+    if action.dest == "output" and name == "RESULTS":
+        right = ["made"]  # not over what is read
     return st.one_of(st.sampled_from(right), st.sampled_from(right), st.sampled_from(TEXTS))
 
 
