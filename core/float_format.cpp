@@ -85,8 +85,8 @@ void validate(const FloatFormat& f) {
                " or -bias = " + std::to_string(-f.bias));
     }
     if (!f.subnormals && f.subnormal_exponent != 1 - f.bias) {
-        refuse("subnormal_exponent=" + std::to_string(f.subnormal_exponent) + " means nothing without subnormals; set it to 1 - bias = " +
-               std::to_string(1 - f.bias));
+        refuse("subnormal_exponent=" + std::to_string(f.subnormal_exponent) +
+               " means nothing without subnormals; set it to 1 - bias = " + std::to_string(1 - f.bias));
     }
     if (f.even_code_ties && f.mantissa_bits != 0) {
         refuse("even_code_ties concerns precision 1 only; mantissa_bits is " + std::to_string(f.mantissa_bits));

@@ -23,6 +23,7 @@ from ._formats.formats import named_formats
 from ._formats.identify import identify
 from ._json import read_json
 from ._limits import MANIFEST_LENGTH
+from ._text import printable
 
 __all__ = ["OVERFLOWS", "ROUNDINGS", "Check", "check", "inputs_of", "pack_formats", "write"]
 __dir__ = __all__.copy
@@ -195,7 +196,23 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
         raise ValueError(f"{error}; write the pack again") from None
     if not isinstance(manifest, dict) or manifest.get("kind") != KIND or manifest.get("version") != VERSION:
         raise ValueError(f"{path} is no manifest of a conformance pack of version {VERSION}")
+    if not isinstance(formats := manifest.get("formats"), dict):
+        raise ValueError(f"{path}: formats is missing or no object; write the pack again")
+    for name, entry in formats.items():
+        results = entry.get("results") if isinstance(entry, dict) else None
+        if not isinstance(results, dict) or not all(map(_is_file, (entry.get("inputs"), entry.get("table"), *results.values()))):
+            raise ValueError(
+                f"{path}: formats.{printable(name)} must have inputs, table and results, each with file, a name in this folder, and sha256; "
+                "write the pack again"
+            )
     return manifest
+
+
+def _is_file(about: object) -> bool:
+    """Whether it names a file of the pack's own folder, with its digest."""
+    if not isinstance(about, dict) or not isinstance(about.get("sha256"), str) or not isinstance(name := about.get("file"), str):
+        return False
+    return name not in ("", ".", "..") and "/" not in name and "\0" not in name
 
 
 def is_pack(directory: Path) -> bool:
@@ -284,14 +301,16 @@ def check(directory: str | Path, cast: Any, *, format: FormatLike | None = None,
     name = as_format(format).name
     entry = manifest["formats"].get(name)
     if entry is None:
-        raise ValueError(f"the pack {directory} has no format '{name}'; it has {', '.join(manifest['formats'])}")
+        raise ValueError(f"the pack {directory} has no format '{name}'; it has {', '.join(map(printable, manifest['formats']))}")
     if s.rounding not in ROUNDINGS:
         raise ValueError(f"the pack has no rounding '{s.rounding}'; it has {', '.join(ROUNDINGS)}")
     if s.overflow not in OVERFLOWS:
         raise ValueError(f"the pack has no overflow '{s.overflow}'; it has {', '.join(OVERFLOWS)}")
+    if (which := f"{s.rounding}.{s.overflow}") not in entry["results"]:
+        raise ValueError(f"the pack {directory} has no results of {which} for {name}; write the pack again")
     directory = Path(directory)
     inputs = _read(directory, entry["inputs"]).view(np.float32)
-    right = _read(directory, entry["results"][f"{s.rounding}.{s.overflow}"]).view(np.float32).astype(np.float64)
+    right = _read(directory, entry["results"][which]).view(np.float32).astype(np.float64)
     got = _as_values(run_cast(cast_of(cast), inputs), _read(directory, entry["table"]))
     wrong = np.flatnonzero(~same(got, right))
     first = describe(inputs[wrong[0]], got[wrong[0]], right[wrong[0]]) if wrong.size else ""

@@ -12,7 +12,7 @@ namespace apscope::detail::fuzz {
 
 // Takes bytes off a front; zeros where none is left.
 class ByteReader {
-   public:
+public:
     explicit ByteReader(Bytes bytes) : rest_(bytes) {}
 
     template <class Value>
@@ -33,7 +33,7 @@ class ByteReader {
     }
     Bytes rest() const { return rest_; }
 
-   private:
+private:
     Bytes rest_;
 };
 

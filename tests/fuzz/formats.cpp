@@ -33,7 +33,8 @@ void of_format(const FloatFormat& f, ByteReader& bytes) {
     require(f.emax() == std::ilogb(f.largest()), name + " has another emax than its largest value");
     require(std::ldexp(1.0, f.finest_exponent()) <= f.smallest_positive(), name + " has a value below its quantum");
     const std::uint64_t codes = f.storage_bits() == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << f.storage_bits()) - 1;
-    for (const std::uint64_t code : {std::uint64_t{0}, std::uint64_t{1}, f.top_finite_code(), codes, bytes.take<std::uint64_t>(), bytes.take<std::uint64_t>()})
+    for (const std::uint64_t code :
+         {std::uint64_t{0}, std::uint64_t{1}, f.top_finite_code(), codes, bytes.take<std::uint64_t>(), bytes.take<std::uint64_t>()})
         code_round_trips(f, code & codes);
 }
 

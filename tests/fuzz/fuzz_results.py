@@ -23,9 +23,6 @@ sys.path.insert(0, str(HERE))
 from refusals import ODD_VALUES, atheris, instrumented, places, replaced, taken  # noqa: E402
 
 with instrumented("apscope._results", "apscope._report", "apscope._folders", "apscope._text"):
-    import apscope._report
-    import apscope._results.ladder
-    import apscope._results.opening
     from apscope import Results, ladder, merge, open_trace, replay
     from apscope._report import page
     from apscope._results.problems import problems

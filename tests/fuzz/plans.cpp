@@ -32,8 +32,8 @@ void casts_alike(const FloatFormat& f, const Projection& p, Bytes bytes, std::ui
     quantize(std::span<const Real>(in), std::span(planned), f, p, random);
     quantize_by_rule(std::span<const Real>(in), std::span(by_rule), f, p, random);
     for (std::size_t i = 0; i < in.size(); ++i)
-        require(std::bit_cast<Bits>(planned[i]) == std::bit_cast<Bits>(by_rule[i]), what + ": another result than the rule's for pattern " +
-                                                                                         std::to_string(std::bit_cast<Bits>(in[i])));
+        require(std::bit_cast<Bits>(planned[i]) == std::bit_cast<Bits>(by_rule[i]),
+                what + ": another result than the rule's for pattern " + std::to_string(std::bit_cast<Bits>(in[i])));
     std::vector<Bits> codes(in.size());
     if (!taken([&] { encode(std::span<const Real>(in), std::span(codes), f, p, std::nullopt, random); })) return;
     decode(std::span<const Bits>(codes), std::span(again), f, p.keep_payload);

@@ -21,5 +21,5 @@ one() {
 }
 export -f one
 export minutes python
-(($#)) || set -- safetensors manifest formats plans specs schemes converters results
+(($#)) || set -- safetensors manifest formats plans specs schemes converters results packs
 printf '%s\n' "$@" | xargs -P 2 -I{} bash -c 'one {}'

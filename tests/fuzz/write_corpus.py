@@ -7,6 +7,7 @@ import struct
 import sys
 from pathlib import Path
 
+import fuzz_packs
 import ml_dtypes
 import numpy as np
 from fuzz_converters import NAMES, NEXT, OPTIONS, choice
@@ -90,12 +91,27 @@ def results():
     """As fuzz_results.py reads them: of every question what it says of the whole folder, and a few edits."""
     for question in range(len(QUESTIONS)):
         yield f"whole_{question:02}", bytes([PARTS.index("edits"), question])
-    for i, edit in enumerate([(0, 0, 9, 1), (0, 0, 20, 2), (2, 3, 1, 15), (8, 4, 1, 14), (14, 30, 0, 0), (20, 0, 5, 1), (26, 0, 3, 0), (4, 2, 0, 1), (6, 2, 2, 16)]):
+    for i, edit in enumerate(
+        [(0, 0, 9, 1), (0, 0, 20, 2), (2, 3, 1, 15), (8, 4, 1, 14), (14, 30, 0, 0), (20, 0, 5, 1), (26, 0, 3, 0), (4, 2, 0, 1), (6, 2, 2, 16)]
+    ):
         yield f"edit_{i}", bytes([PARTS.index("edits"), i, *edit])
     yield "provenance", bytes([0, 0]) + whole()["provenance.json"]
     for i, text in enumerate((b"null", b"[1]", b"{}", b"[" * 5000, b'{"traces": [{"name": "x"}]}')):
         yield f"provenance_{i}", bytes([0, 0]) + text
     yield "noise", bytes([PARTS.index("noise.parquet"), 4]) + whole()["noise.parquet"]
+
+
+def packs():
+    """As fuzz_packs.py reads them: what is asked, then the text of a manifest or edits of the whole one."""
+    whole_manifest = fuzz_packs.whole()["manifest.json"]
+    for question in range(len(fuzz_packs.QUESTIONS)):
+        yield f"whole_{question}", bytes([question, 1])
+    yield "text", bytes([0, 0]) + whole_manifest
+    for i in range(0, 200, 20):
+        yield f"edit_{i}", bytes([i % 3, 1, 0, i, i % 37])
+    head = b'{"kind": "apscope conformance pack", "version": 1'
+    for i, text in enumerate((b"null", b"{}", head + b"}", head + b', "formats": {"a\\n": 3}}')):
+        yield f"manifest_{i}", bytes([2, 0]) + text
 
 
 def scheme_inputs():
@@ -158,7 +174,7 @@ def converters():
 def main(folder: Path) -> None:
     kinds = {
         "safetensors": safetensors, "manifest": manifest, "formats": formats, "plans": plans, "specs": specs, "schemes": scheme_inputs,
-        "converters": converters, "results": results,
+        "converters": converters, "results": results, "packs": packs,
     }  # fmt: skip
     for name, inputs in kinds.items():
         (folder / name).mkdir(parents=True, exist_ok=True)

@@ -27,18 +27,12 @@ NOT_CALLED = {
 }
 #: What answers some wrong arguments by another error than these: what, and for which.
 NOT_YET = {
-    "Results().as_columns": "KeyError of a table that there is not",
     "Results().read_csv": "AttributeError of a path that is None",
     "Results().write": "AttributeError of a Writing that is None",
-    "Trace": "AttributeError of a native trace that is none",
-    "cost.step_time": "AttributeError of a path in the place of results",
-    "hybrid.greedy": "AttributeError of a path in the place of results",
-    "ladder": "AttributeError of a path in the place of results",
     "studies.activation_scales.layer_scales": "AttributeError of a path in the place of a trace",
     "studies.unit_scaling.layer_deviations": "AttributeError of a path in the place of a trace",
     "studies.weight_updates.sgd_updates": "AttributeError of a path in the place of a trace",
     "studies.weight_updates.update_underflow": "AttributeError of a path in the place of a trace",
-    "record.TraceWriter": "AttributeError of tensors that are no mapping",
 }
 RIGHT_ERRORS = (ValueError, TypeError, ImportError, OSError)
 #: Looked at twice only.
