@@ -166,8 +166,8 @@ def convert(
     destination = Path(destination)
     workshop = Workshop(destination, dry_run)
     if os.path.lexists(destination):
-        if not dry_run:
-            clear_left(destination, "apscope convert")  # where a conversion was killed when it was done
+        if not dry_run:  # a kill at the end may have left something
+            clear_left(destination, "apscope convert")
         raise ValueError(f"{destination} exists; convert into a new folder")
     options = Options(
         worker_axis=worker_axis,

@@ -87,7 +87,7 @@ class Lock:
 
 
 def who(doing: str) -> dict[str, Any]:
-    """This process, as others find it."""
+    """What others are told of this process."""
     return {"doing": doing, "process": os.getpid(), "host": socket.gethostname(), "since": datetime.now(UTC).isoformat(timespec="seconds")}
 
 

@@ -162,7 +162,7 @@ def test_a_refusal_names_the_word_that_a_key_takes_beside_numbers(spec, wanted):
         schemes.Scheme(spec)
 
 
-@pytest.mark.parametrize("depth", [65, 5_000, 200_000])
+@pytest.mark.parametrize("depth", [65, 5_000, 50_000])
 def test_specs_that_nest_too_deep_are_one_sentence(depth):
     """Each level is a call: without a limit the process ends."""
     with pytest.raises(ValueError, match=r"^scheme 'error_feedback\(.*' nests more than 64 schemes; nest fewer$") as caught:
