@@ -11,7 +11,7 @@ Arithmetic, one rounding each
     exact).
 Traces and replays
     `open_trace` (to a `Trace`), `replay` (to `Results`: ``summary``, ``compare``, ``pool``), `merge`; `ladder` (what finer scaling buys);
-    `report`, `explore`; `exchange` (one step's gradients through one scheme).
+    `recommend` (a scheme for every layer, a `Plan`); `report`, `explore`; `exchange` (one step's gradients through one scheme).
 Modules
     `schemes` (one class each, lists, `schemes.define`), `hybrid` (mixtures), `cost` (what a step costs, by a model); `record` (making traces),
     `plots`, `studies` (one module a question); `p3109` (IEEE P3109's projections), `conformance` (test vectors for other implementations),
@@ -36,6 +36,8 @@ from ._formats.formats import named_formats
 
 if _TYPE_CHECKING:
     from . import cli, conformance, cost, cuda, hybrid, machine, p3109, plots, record, schemes, studies, types
+    from ._advice.plan import Plan
+    from ._advice.recommend import recommend
     from ._arrays.plan import plan
     from ._formats.fingerprint import fingerprint
     from ._formats.identify import identify
@@ -51,6 +53,7 @@ if _TYPE_CHECKING:
 
 #: Names that wait for their first use, because pandas, pyarrow or matplotlib come with them, or few programs use them: where each is defined.
 _LAZY = {
+    "Plan": "_advice.plan",
     "Results": "_results.results",
     "Trace": "_traces.trace",
     "exchange": "_schemes.exchange",
@@ -61,6 +64,7 @@ _LAZY = {
     "merge": "_results.merging",
     "open_trace": "_traces.opening",
     "plan": "_arrays.plan",
+    "recommend": "_advice.recommend",
     "replay": "_replay.replay",
     "report": "_report",
 }
@@ -71,6 +75,7 @@ __all__ = [
     "BlockFormat",
     "Draws",
     "FloatFormat",
+    "Plan",
     "Projection",
     "Results",
     "Trace",
@@ -108,6 +113,7 @@ __all__ = [
     "plots",
     "quantize",
     "quantize_blocks",
+    "recommend",
     "record",
     "replay",
     "report",

@@ -17,7 +17,7 @@ from ._arrays.dtypes import is_dtype
 from ._arrays.inputs import FormatLike, as_format
 from ._arrays.options import Options, RoundingOptions
 from ._core import FloatFormat
-from ._folders.writing import Writing, halves, is_hidden
+from ._folders.writing import Writing, clear_left, halves, is_hidden
 from ._formats.blackbox import cast_of, name_of, run_cast, same
 from ._formats.formats import named_formats
 from ._formats.identify import identify
@@ -144,6 +144,7 @@ def write(directory: str | Path, formats: Sequence[str] | None = None) -> dict[s
             raise ValueError(f"{f.name} has {f.storage_bits} bits; the conformance pack covers formats of at most 16")
     directory = Path(directory)
     if os.path.lexists(directory) and not _is_free(directory):
+        clear_left(directory, "apscope conformance write")
         raise ValueError(f"{directory} is not an empty folder; give a new one")
     with Writing(directory, "apscope conformance write") as writing:
         manifest = _write_pack(writing.new, chosen)

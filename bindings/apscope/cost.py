@@ -205,11 +205,11 @@ def step_time(
     count = numbers(rows, "count")
     recorded = np.bincount(whole, count, len(first)) / steps
     factor = np.where(recorded > 0, elements / recorded, 1.0) if elements and len(first) else np.ones(len(first))
-    known = {spec: _known(spec) for spec in set(specs)}
+    known = {spec: known_spec(spec) for spec in set(specs)}
     limit = np.array([float(_core.agreed_bits(known[spec], grid)) for spec, grid in zip(specs, grids)])
     side_bits = numbers(rows, "side_bits")
     agreed_bits = np.minimum(side_bits, limit[part]) if of_part else side_bits
-    own: list[list[_Part]] = [[] for _ in first]
+    own: list[list[Part]] = [[] for _ in first]
     for place, values in zip(owner, zip(
         factor[owner] * np.bincount(part, count, of_part) / steps[owner],
         factor[owner] * np.bincount(part, numbers(rows, "wire_bits"), of_part) / 8 / steps[owner],
@@ -218,14 +218,14 @@ def step_time(
         _buckets(part, step, factor[whole] * count, of_part, bucket_bytes) / steps[owner],
         reductions, grids,
     )):  # fmt: skip
-        own[place].append(_Part(*values))
+        own[place].append(Part(*values))
     buckets = _buckets(whole, step, factor[whole] * count, len(first), bucket_bytes) / steps
     unknown = {note for note in rows["note"].unique() if str(note).startswith(_core.NOT_MEASURABLE)} if "note" in rows else set()
     dark = np.bincount(whole, rows["note"].isin(unknown), len(first)) > 0 if unknown else np.zeros(len(first), bool)
     out = rows[[*key, "workers"]].iloc[first].reset_index(drop=True).astype({"workers": int})
     found = []
     for place, (spec, workers, parts) in enumerate(zip(out["scheme"].to_numpy(object), out["workers"], own)):
-        one = None if dark[place] else _row(parts, known[spec], workers, network, side, side_collective)
+        one = None if dark[place] else part_cost(parts, known[spec], workers, network, side, side_collective)
         if one:
             name, group = _collective_of(baseline) or ("ring", 1)
             fp32 = collective(name, 4 * factor[place] * recorded[place], workers, group=group)
@@ -241,7 +241,7 @@ _NUMBERS = (
 )  # fmt: skip
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """Tensors of one trace, scheme and topology that share messages: means over the steps, in bytes but for `values`."""
 
     values: float
@@ -253,7 +253,7 @@ class _Part(NamedTuple):
     grid: str
 
 
-def _row(parts: list[_Part], known: str, workers: int, network: Network, side: str, side_collective: str) -> dict[str, float] | None:
+def part_cost(parts: list[Part], known: str, workers: int, network: Network, side: str, side_collective: str) -> dict[str, float] | None:
     """What the parts of one trace, scheme and topology take together; None where no algorithm gives one of the sums."""
     sums = dict.fromkeys(("messages", "bytes", "intra_messages", "intra_bytes"), 0.0)
     passes = agreed_bytes = agreed_buckets = travelling_side = 0.0
@@ -310,12 +310,17 @@ def _buckets(codes: np.ndarray, step: np.ndarray, values: np.ndarray, count: int
     return found
 
 
-def _bytes(bits: np.ndarray, codes: np.ndarray, count: int, factor: np.ndarray) -> np.ndarray:
-    """Bytes of side information; equally much for all tensors of a group that have some: one number a tensor or for several, whatever the size."""
+def one_number(bits: np.ndarray, codes: np.ndarray, count: int) -> np.ndarray:
+    """Of every group, whether its side information is one number a tensor, or for several, whatever the size: equally much for all that have some."""
     narrowest, widest = np.full(count, np.inf), np.full(count, -np.inf)
     np.minimum.at(narrowest, codes[bits > 0], bits[bits > 0])
     np.maximum.at(widest, codes, bits)
-    return np.where((narrowest == widest) & (widest <= 64), 1.0, factor) * np.bincount(codes, bits, count) / 8
+    return (narrowest == widest) & (widest <= 64)
+
+
+def _bytes(bits: np.ndarray, codes: np.ndarray, count: int, factor: np.ndarray) -> np.ndarray:
+    """Bytes of side information; numbers a tensor do not grow with it."""
+    return np.where(one_number(bits, codes, count), 1.0, factor) * np.bincount(codes, bits, count) / 8
 
 
 def _cost(way: dict[str, Any], workers: int, side: float) -> CollectiveCost:
@@ -328,7 +333,7 @@ def _in_messages(c: dict[str, float], messages: int) -> CollectiveCost:
     return CollectiveCost(**c | {"messages": c["messages"] * messages, "intra_messages": c["intra_messages"] * messages})
 
 
-def _known(spec: str) -> str:
+def known_spec(spec: str) -> str:
     """The spec; empty for a scheme that another process defined, of which its rows say all that is known."""
     try:
         return as_scheme(spec).spec

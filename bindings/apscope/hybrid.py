@@ -1,6 +1,7 @@
 """Hybrid precision: which tensors, at which steps, get the better scheme.
 
-Presets write the `hybrid` specs that people use; `greedy` chooses the tensors from a replay of two schemes.
+Presets write the `hybrid` specs that people use; `greedy` chooses the tensors from a replay of two schemes. `apscope.recommend` chooses among
+many, within limits of several figures, and exactly.
 """
 
 from __future__ import annotations

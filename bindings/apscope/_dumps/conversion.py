@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays.casts import decode
+from .._folders.writing import clear_left
 from .._traces.opening import open_trace
 from .._traces.order import FILES, GIVEN
 from .._traces.roles import Roles
@@ -166,7 +167,7 @@ def convert(
     workshop = Workshop(destination, dry_run)
     if os.path.lexists(destination):
         if not dry_run:
-            workshop.clear()  # where a conversion was killed when it was done
+            clear_left(destination, "apscope convert")  # where a conversion was killed when it was done
         raise ValueError(f"{destination} exists; convert into a new folder")
     options = Options(
         worker_axis=worker_axis,

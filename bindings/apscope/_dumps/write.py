@@ -69,11 +69,6 @@ class Workshop:
         """What remote files are fetched to; a dry run writes nothing beside the destination."""
         return Path(tempfile.mkdtemp(prefix="apscope-")) if self._dry_run else self._writing.fresh / "fetched"
 
-    def clear(self) -> None:
-        """Removes what a kill left, where nobody works in it."""
-        with contextlib.suppress(ValueError), self._writing:
-            self._writing.clear()
-
     @property
     def trace(self) -> Path:
         """Where the trace grows."""

@@ -28,7 +28,7 @@ from .durable import sync, sync_folder
 from .lock import Lock, who
 from .names import fresh, lock_of, stem
 
-__all__ = ["Writing", "halves", "is_hidden", "left_behind", "write_file"]
+__all__ = ["Writing", "clear_left", "halves", "is_hidden", "left_behind", "write_file"]
 
 MARK = "apscope.json"
 
@@ -82,7 +82,7 @@ class Writing:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
         if self._fresh is not None:
-            shutil.rmtree(self._fresh, ignore_errors=True)
+            _remove(self._fresh)
         self._lock.let_go()
         self._remove_made()
         if isinstance(error, OSError) and self._concerns(error):
@@ -98,7 +98,7 @@ class Writing:
         """Removes, and names in a warning, what killed processes left."""
         for path in self.left:
             if path not in (but, self._fresh):
-                shutil.rmtree(path, ignore_errors=True)
+                _remove(path)
                 warnings.warn(f"removed {path.name}, which an interrupted run had left beside {self.destination}", stacklevel=3)
 
     @property
@@ -147,17 +147,38 @@ class Writing:
             sync_folder(self.place)
 
     def put_files(self, names: Iterable[str], mark: str) -> None:
-        """Moves files into the folder that is there. The file `mark` goes first and comes last: without it the others are nothing."""
-        with self.named():
-            _sync_tree(self.new)
-            (self.place / mark).unlink(missing_ok=True)
-            sync_folder(self.place)
-            for name in names:
-                if name != mark:
-                    os.replace(self.new / name, self.place / name)
-            sync_folder(self.place)
-            os.replace(self.new / mark, self.place / mark)
-            sync_folder(self.place)
+        """Moves files into the folder that is there. The file `mark` goes first and comes last: without it the others are nothing.
+
+        An error puts back what was there; a kill leaves a folder without its mark, and a hidden one beside it.
+        """
+        old = self.fresh / "old"
+        old.mkdir()
+        moves = [(self.place / mark, old / mark)]
+        for name in [*(name for name in names if name != mark), mark]:
+            moves += [(self.place / name, old / name), (self.new / name, self.place / name)]
+        done: list[tuple[Path, Path]] = []
+        try:
+            with self.named():
+                _sync_tree(self.new)
+                for i, (source, target) in enumerate(moves):
+                    if i in (1, len(moves) - 1):  # the mark has gone; all but the mark have come
+                        sync_folder(self.place)
+                    if os.path.lexists(source):
+                        done.append((source, target))
+                        os.replace(source, target)
+                sync_folder(self.place)
+        except BaseException:
+            self._undo(done)
+            raise
+
+    def _undo(self, moves: list[tuple[Path, Path]]) -> None:
+        """Takes moves back, the last one first; one that was begun may not have been made. What cannot be is left for the next writer to replace."""
+        try:
+            for source, target in reversed(moves):
+                if not os.path.lexists(source):
+                    os.replace(target, source)
+        except OSError:
+            self.leave()
 
     def put_file(self) -> None:
         """Moves the one new file, of the destination's name, to its place, in one step."""
@@ -201,6 +222,28 @@ def left_behind(place: Path, name: str) -> list[Path]:
             if re.fullmatch(re.escape(stem(name)) + "[0-9a-f]{8}", entry.name) and _is_ours(Path(entry.path), name):
                 found.append(Path(entry.path))
     return sorted(found, key=lambda path: path.lstat().st_mtime_ns)
+
+
+def clear_left(destination: str | os.PathLike[str], doing: str) -> None:
+    """Removes what killed processes left that had put the destination in its place already; where one works there, nothing."""
+    absolute = Path(os.path.abspath(destination))
+    for into in (False, True):
+        place = absolute if into else absolute.parent
+        with contextlib.suppress(OSError, ValueError):
+            if any(name.startswith(stem(absolute.name)) for name in os.listdir(place)):
+                with Writing(destination, doing, into=into) as writing:
+                    writing.clear()
+
+
+def _remove(folder: Path) -> None:
+    """Removes a hidden folder as far as it can be, its mark last: what stays is still known for ours."""
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(folder):
+            if entry.name != MARK:
+                shutil.rmtree(entry.path, ignore_errors=True) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
+        if os.listdir(folder) == [MARK]:
+            os.unlink(folder / MARK)
+        os.rmdir(folder)
 
 
 def halves(folder: Path, mark: str) -> Path | None:

@@ -33,7 +33,7 @@ DEFAULT_TOPOLOGIES = ("ring", "tree", "hierarchical:4", "sequential")
 
 
 def _as_list(value: Any) -> list[Any]:
-    if isinstance(value, (str, os.PathLike, Scheme, Trace)):
+    if isinstance(value, (str, os.PathLike, Scheme, Trace)) or hasattr(value, "scheme"):  # the last: a plan
         return [value]
     return list(value)
 

@@ -44,7 +44,8 @@ def report(results: Any, out_path: str | os.PathLike, *, against: Any = None, fo
         The file cannot be written. Nothing is left half-written.
     """
     out_path = check_destination(out_path, force=force)
-    write_file(out_path, page(results, against), "apscope report")
+    text = page(results, against).encode(errors="backslashreplace").decode()  # a path's bytes that are no text
+    write_file(out_path, text, "apscope report")
     return out_path
 
 

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from .._folders.writing import Writing, halves
+from .._folders.writing import Writing, clear_left, halves
 from .._text import clip, count_of
 
 __all__ = ["FILES", "MARK", "TABLES", "check_readable", "check_results_folder", "what_is", "writing_results"]
@@ -131,7 +131,11 @@ def writing_results(folder: str | os.PathLike[str], force: bool = False) -> Iter
     ValueError
         As :func:`check_results_folder`; or another process writes it.
     """
-    check_results_folder(folder, force)
+    try:
+        check_results_folder(folder, force)
+    except ValueError:
+        clear_left(folder, "apscope")
+        raise
     with Writing(folder, "apscope") as writing:
         check_results_folder(folder, force)
         yield writing

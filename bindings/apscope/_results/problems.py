@@ -62,7 +62,8 @@ def _digest_of_csv(path: Path) -> str:
     import pyarrow.parquet as pq
 
     hashed = _Hashed()
-    write_csv(pq.read_table(path), hashed)  # type: ignore[arg-type]  # a file, as far as Arrow asks
+    with path.open("rb") as file:  # Arrow takes no path that is not UTF-8
+        write_csv(pq.read_table(file), hashed)  # type: ignore[arg-type]  # a file, as far as Arrow asks
     return hashed.sum.hexdigest()
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, TypedDict, cast
+from typing import Any, Protocol, TypedDict, cast
 
 from .. import _core
 from .._arrays.checks import integer, text
 from .._json import parse_json
 from .._text import clip
+from .plan_file import SUFFIX, read_plan_file
 
 __all__ = ["Scheme", "as_scheme", "define", "spec_of"]
 
@@ -134,6 +135,14 @@ class Scheme:
         return hash(self.spec)
 
 
+class HasScheme(Protocol):
+    """What stands for a scheme, such as a plan."""
+
+    @property
+    def scheme(self) -> Scheme:
+        """The scheme."""
+
+
 def spec_of(name: str, format: str, keys: dict[str, Any], body: str = "") -> str:
     settings = ",".join(f"{key}={value}" for key, value in keys.items())
     if body:
@@ -143,12 +152,13 @@ def spec_of(name: str, format: str, keys: dict[str, Any], body: str = "") -> str
     return name + (":" + settings if settings else "")
 
 
-def as_scheme(scheme: Scheme | str) -> Scheme:
-    """The scheme itself, or the one a spec stands for.
+def as_scheme(scheme: Scheme | str | HasScheme) -> Scheme:
+    """The scheme itself, or the one that a spec, a plan or the path of its file stands for.
 
     Parameters
     ----------
-    scheme : Scheme or str
+    scheme : Scheme, str or Plan
+        A text that ends in ``.json`` is the path of a plan that `Plan.save` wrote.
 
     Returns
     -------
@@ -164,7 +174,9 @@ def as_scheme(scheme: Scheme | str) -> Scheme:
     if isinstance(scheme, Scheme):
         return scheme
     if isinstance(scheme, str):
-        return Scheme(scheme)
+        return Scheme(read_plan_file(scheme)["scheme"] if scheme.endswith(SUFFIX) else scheme)
+    if isinstance(inner := getattr(scheme, "scheme", None), Scheme):  # a plan's
+        return inner
     raise TypeError(f"scheme is {type(scheme).__name__}; give a Scheme or a spec such as 'aps:e4m3'")
 
 

@@ -31,6 +31,7 @@ VERBS = (
     "summary",
     "compare",
     "ladder",
+    "recommend",
     "check",
     "verify",
     "fingerprint",

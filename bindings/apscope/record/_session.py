@@ -109,6 +109,8 @@ class Session:
             make_folder(self._notes)
             self.manifest = Manifest(self.path, workers=self.workers, resume_at=first_step if resume else None, **about)
         except BaseException:
+            with contextlib.suppress(OSError):  # where notes lie in it
+                self._notes.rmdir()
             self._lock.let_go()
             raise
         self._accumulation_given = "accumulation" in (about.get("metadata") or {})

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from .._arrays.checks import integer
-from .._folders.lock import Lock
+from .._folders.lock import HeldError, Lock
 from .._folders.names import fresh, stem
 from .._folders.one_file import make_folder
 from .._limits import NAME_LENGTH
@@ -62,8 +62,8 @@ class TraceWriter:
     resume : bool
         Go on behind the steps of a trace that the folder holds, of as many workers, this stage and this reduction.
     durable : bool
-        Wait at every step until it is on the disk. Without, a machine that loses power may lose files that the manifest
-        has; for callers that sync the whole folder when it is done.
+        Wait at every step until it is on the disk, and lock the folder. Without, a machine that loses power may lose files
+        that the manifest has; for callers who alone know the folder, and sync it as a whole when it is done.
 
     Examples
     --------
@@ -105,6 +105,10 @@ class TraceWriter:
         self._lock: Lock | None = None
         self._step: int | None = None
         self._pending: dict[tuple[str, int], dict[str, np.ndarray]] = {}  # (kind, worker) -> name -> values
+        if resume and durable:
+            with contextlib.suppress(HeldError, OSError):  # a lock that a kill left goes, whether anything is recorded or not
+                (left := lock_of_trace(self.path, "apscope.record.TraceWriter")).take(os.fspath(self.path))
+                left.let_go()
 
     @property
     def committed(self) -> tuple[int, ...]:
@@ -233,9 +237,11 @@ class TraceWriter:
 
     def _hold(self) -> None:
         """Takes the folder's lock, once."""
+        if not self._durable:
+            return  # the caller holds the whole folder
         if self._lock is None:
             lock = lock_of_trace(self.path, "apscope.record.TraceWriter")
-            lock.take(os.fspath(self.path))
+            lock.take(os.fspath(self.path), patience=1)  # another process of this job may begin just now
             try:
                 self._manifest.check_own()
             except BaseException:

@@ -1,0 +1,54 @@
+"""The schemes that a plan may choose from."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from .._schemes.lists import schemes_of
+from .._schemes.scheme import LISTS, Scheme
+
+__all__ = ["WORDS", "candidates_of"]
+
+
+def _scaled(formats: Iterable[str]) -> list[str]:
+    """Without a scale, with one for all steps, and with APS's by the rule that leaves no spare binade."""
+    return [spec for f in formats for spec in (f"none:{f}", f"loss_scaling:{f},scale=best,rule=tight", f"aps:{f},rule=tight")]
+
+
+#: Words that stand for lists of candidates, beside `main` and `all`.
+WORDS = {
+    # What GPUs have: two formats of 8 bits, two of 16.
+    "hardware": ("none:fp32", "none:bf16", "none:fp16", *_scaled(("e5m2", "e4m3fn"))),
+    # Every split of 8 bits between exponent and fraction.
+    "8-bit": tuple(_scaled(("e5m2", "e4m3fn", "e3m4", "e2m5"))),
+    # APS at every width from 4 bits to 16.
+    "widths": (
+        "none:fp32", "none:bf16", "none:fp16",
+        *(f"aps:{f},rule=tight" for f in ("e5m2", "e4m3fn", "e3m4", "e3m3", "e3m2fn", "e2m3fn", "e3m1", "e2m2", "e3m0", "e2m1fn")),
+    ),
+}  # fmt: skip
+
+
+def candidates_of(given: Scheme | str | Iterable[Scheme | str]) -> list[Scheme]:
+    """Schemes, specs and words as schemes, each once, in their order.
+
+    Raises
+    ------
+    ValueError
+        An unknown spec or word; a hybrid, of which a plan is made itself.
+    """
+    given = [given] if isinstance(given, (str, Scheme)) else list(given)
+    words = {name: list(specs) for name, specs in WORDS.items()}
+    schemes: list[Scheme] = []
+    for one in given:
+        try:
+            schemes += schemes_of(words.get(one, [one]) if isinstance(one, str) else [one])
+        except ValueError:
+            if near := difflib.get_close_matches(str(one), [*words, *LISTS], n=1, cutoff=0.6):
+                raise ValueError(f"unknown candidate '{one}'; did you mean {near[0]}?") from None
+            raise
+    schemes = list(dict.fromkeys(schemes))
+    if mixed := [s.spec for s in schemes if s.branches]:
+        raise ValueError(f"the candidate '{mixed[0]}' is a hybrid, which a plan cannot hold; give its schemes as candidates")
+    return schemes

@@ -1,0 +1,213 @@
+"""The choice from a table: the exact optimum, the best single scheme, and the simplest mixture that the steps do not tell from the optimum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from .knapsack import CAP, Solution, solve
+from .robust import is_beaten, is_worse
+from .table import Table
+from .wish import ERRORS, LIMITS, Wish, figures, total_of, unit_errors
+
+__all__ = ["Choice", "Problem", "choose"]
+
+#: Partial choices kept where a mixture of fewer schemes is tried.
+_QUICK = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What was chosen.
+
+    Attributes
+    ----------
+    options : (U,) int array
+        Of every unit, the place of its candidate.
+    best : (U,) int array
+        The optimum, from which the steps do not tell `options`.
+    single : int or None
+        The candidate that alone is best within the limits.
+    bound : float
+        No mixture has a lower sum (of logarithms for error_over_noise) by the table; `value` is that of `best`.
+    value : float
+    """
+
+    options: np.ndarray
+    best: np.ndarray
+    single: int | None
+    bound: float
+    value: float
+
+    @property
+    def gap(self) -> float:
+        """How far the optimum could lie below what was found, in the terms that add up; 0 where it is proved to be the optimum."""
+        gap = self.value - self.bound
+        return gap if gap > 1e-12 * abs(self.value) else 0.0  # sums in another order differ by as much
+
+
+class Problem:
+    """A wish upon a table.
+
+    Parameters
+    ----------
+    table : Table
+    wish : Wish
+        Completed.
+    pinned : (U,) int array
+        The only candidate of a unit, or -1.
+    banned : set of int
+        Candidates that no mixture may have; alone they may serve all.
+    """
+
+    def __init__(self, table: Table, wish: Wish, pinned: np.ndarray, banned: frozenset[int] = frozenset()) -> None:
+        self.table, self.wish, self.banned = table, wish, banned
+        sums = table.chosen
+        self.totals = {name: total_of(sums, LIMITS[name], value) for name, value in wish.limits.items()}
+        self.cost = total_of(sums, wish.minimize).adds
+        needed = [self.cost, sums.nmse.sum(axis=2), *(t.adds for t in self.totals.values())]
+        self.measured = np.isfinite(np.stack(needed)).all(axis=0)
+        if wish.max_layer_error is not None:
+            self.measured &= unit_errors(sums, wish.error) <= wish.max_layer_error
+        pinned = pinned[:, None]
+        self.allowed = self.measured & ((pinned < 0) | (pinned == np.arange(len(table.candidates))))
+
+    def objective(self, options: np.ndarray) -> float:
+        """What is minimized, of a mixture: the sum, and latencies."""
+        total = float(self.cost[np.arange(len(options)), options].sum())
+        return total + self.table.latency(options) if self.wish.minimize == "time" else total
+
+    def holds(self, options: np.ndarray) -> bool:
+        """Whether a mixture is measured everywhere and within the limits."""
+        rows = np.arange(len(options))
+        if not self.measured[rows, options].all():
+            return False
+        for name, total in self.totals.items():
+            value = total.adds[rows, options].sum()
+            if name == "max_time":
+                value += self.table.latency(options)
+            if value > total.limit + 1e-12 * abs(total.limit):
+                return False
+        return True
+
+    def solved(self, among: np.ndarray | None = None, cap: int = CAP) -> Solution | None:
+        """The optimum, of some of the candidates; None where there is none.
+
+        The latencies of a mixture's messages do not add up: the least that any mixture has are taken off the limit of the time, and, where
+        the mixture found has more, what it exceeds the limit by as well.
+        """
+        allowed = self.allowed.copy()
+        allowed[:, list(self.banned)] = False
+        if among is not None:
+            allowed &= np.isin(np.arange(allowed.shape[1]), among)
+        if not allowed.any(axis=1).all():
+            return None
+        names = list(self.totals)
+        uses = np.stack([np.where(allowed, self.totals[n].adds, 0.0) for n in names]) if names else np.zeros((0, *allowed.shape))
+        limits = np.array([self.totals[n].limit for n in names])
+        least = self.table.latencies.least()
+        timed = names.index("max_time") if "max_time" in names else None
+        if timed is not None:
+            limits[timed] -= least
+        first: Solution | None = None
+        for _ in range(8):
+            found = solve(np.where(allowed, self.cost, 0.0), uses, limits, allowed, cap)
+            if found is None:
+                return None
+            first = first or found
+            if self.holds(found.choice):
+                return Solution(found.choice, self.objective(found.choice), first.bound + (least if self.wish.minimize == "time" else 0.0))
+            if timed is None:
+                return None
+            limits[timed] -= self.table.latency(found.choice) - least
+        return None
+
+    @cached_property
+    def single(self) -> int | None:
+        """The candidate that is best for all units within the limits; of equals the first."""
+        units = len(self.table.units)
+        fit = [k for k in range(len(self.table.candidates)) if self.holds(np.full(units, k))]
+        return min(fit, key=lambda k: self.objective(np.full(units, k)), default=None)
+
+
+def choose(problem: Problem, simplest: bool = True) -> Choice:
+    """The choice of a problem.
+
+    Raises
+    ------
+    ValueError
+        No mixture is within the limits; the sentence says what can be reached.
+    """
+    found = problem.solved()
+    units, single = len(problem.table.units), problem.single
+    pure = None if single is None or not problem.allowed[:, single].all() else np.full(units, single)
+    if found is None or (pure is not None and problem.objective(pure) <= found.value):
+        if pure is None:
+            raise ValueError(_out_of_reach(problem))
+        value = problem.objective(pure)
+        return Choice(pure, pure, single, value if found is None else min(found.bound, value), value)
+    options = _simplest(problem, found.choice, pure) if simplest else found.choice
+    return Choice(options, found.choice, single, found.bound, found.value)
+
+
+def _simplest(problem: Problem, best: np.ndarray, pure: np.ndarray | None) -> np.ndarray:
+    """Fewer schemes, as long as the steps do not tell the mixture from the optimum; of equally many the better, then the earlier candidates."""
+    if pure is not None and not is_beaten(problem, pure, best):
+        return pure
+    most = np.inf if pure is None else problem.objective(pure)
+    kept = sorted(set(best.tolist()))
+    weight = np.bincount(best, problem.table.chosen.elements, len(problem.table.candidates))
+    # What is too bad without a scheme is too bad without another one as well: each is tried once, those of the fewest elements first.
+    for left_out in sorted(kept, key=lambda k: (weight[k], -k)):
+        found = problem.solved(np.array([k for k in kept if k != left_out]), cap=_QUICK) if len(kept) > 1 else None
+        if found is not None and found.value <= most and not is_worse(problem, found.choice, best):
+            kept.remove(left_out)
+    found = problem.solved(np.array(kept))
+    return best if found is None or found.value > most or is_worse(problem, found.choice, best) else found.choice
+
+
+def _reached(problem: Problem, name: str) -> tuple[float, float]:
+    """The least and the largest value of the figure that a limit speaks of, over all mixtures."""
+    sums, figure = problem.table.chosen, LIMITS[name]
+    if figure == "underflow_wire":  # a quotient: that of the mixture with the fewest
+        ends = [np.where(problem.allowed, s * sums.underflow, np.inf).argmin(axis=1) for s in (1, -1)]
+    else:
+        adds = total_of(sums, figure, 1.0).adds
+        ends = [np.where(problem.allowed, s * adds, np.inf).argmin(axis=1) for s in (1, -1)]
+    low, high = (figures(problem.table, sums, end)[figure] for end in ends)
+    return min(low, high), max(low, high)
+
+
+def _out_of_reach(problem: Problem) -> str:
+    """Why no mixture is within the limits, and what is within reach."""
+    lacking = ~problem.allowed.any(axis=1)
+    if lacking.any():
+        names = [problem.table.units[u].name for u in np.flatnonzero(lacking)]
+        if (most := problem.wish.max_layer_error) is not None:
+            errors = unit_errors(problem.table.chosen, problem.wish.error)[lacking]
+            least = np.where(np.isnan(errors), np.inf, errors).min(axis=1).max()
+            if np.isfinite(least):
+                return f"max_layer_error={most:g} is out of reach: the least {problem.wish.error} of {names[0]} is above it; {least:.4g} can be met"
+        return f"no candidate was measured without overflow in {', '.join(names[:4])}{', ...' * (len(names) > 4)}; give other candidates"
+    limits = problem.wish.limits
+    within = "" if problem.wish.max_layer_error is None else f" within max_layer_error={problem.wish.max_layer_error:g}"
+    for name, value in limits.items():
+        low, high = _reached(problem, name)
+        if (high < value) if name.startswith("min") else (low > value):
+            return f"{name}={value:g} is out of reach: the {LIMITS[name]} of these candidates{within} lies between {low:.4g} and {high:.4g}"
+    for name in limits:  # each by itself can be met: what the first that conflicts can be under the others
+        others = Wish(_minimized(name), **{n: v for n, v in limits.items() if n != name}, max_layer_error=problem.wish.max_layer_error)
+        relaxed = Problem(problem.table, others, np.where(problem.allowed.sum(axis=1) == 1, problem.allowed.argmax(axis=1), -1), problem.banned)
+        found = relaxed.solved() if others.minimize == LIMITS[name] else None
+        if found is not None:
+            got = figures(problem.table, problem.table.chosen, found.choice)[LIMITS[name]]
+            rest = ", ".join(f"{n}={v:g}" for n, v in others.limits.items())
+            return f"{name}={limits[name]:g} is out of reach together with {rest}: under these the least {LIMITS[name]} is {got:.4g}"
+    return f"no mixture of these candidates meets {', '.join(f'{n}={v:g}' for n, v in limits.items())} together"
+
+
+def _minimized(name: str) -> str:
+    figure = LIMITS[name]
+    return figure if figure in (*ERRORS, "volume", "time") else "volume"

@@ -1,0 +1,292 @@
+"""A plan: which scheme every layer has, why, and the table that it was chosen from, so that another budget is one more choice."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .._schemes.scheme import Scheme
+from .choose import Choice, Problem, choose
+from .front import corners
+from .robust import ratio
+from .spec import spec_of_plan
+from .table import Table
+from .units import Tensor
+from .why import FIGURES, layer_rows, verdict
+from .wish import LIMITS, Wish, figures, total_of
+
+__all__ = ["Plan"]
+
+
+class Plan:
+    """Which scheme every layer has: made by `recommend`, or read by `Plan.open`.
+
+    Where a scheme is taken, in `replay` and elsewhere, a plan is one, and so is the path of its file.
+
+    Attributes
+    ----------
+    wish : Wish
+        What was asked for.
+    about : dict
+        Trace, steps, topology, groups, and how the candidates were replayed.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        wish: Wish,
+        options: np.ndarray,
+        best: np.ndarray,
+        single: int | None,
+        gap: float,
+        about: dict[str, Any],
+        replayed: Table | None = None,
+        banned: frozenset[int] = frozenset(),
+    ) -> None:
+        self._table, self.wish, self.about = table, wish, about
+        self._options, self._best, self._single, self._gap = options, best, single, gap
+        self._replayed, self._banned = replayed, banned
+        self._scheme = Scheme(self._spec())
+
+    def _spec(self) -> str:
+        sizes = {t.name: t.size for t in self._tensors}
+        return spec_of_plan(self._table.units, [self._table.candidates[k] for k in self._options], sizes, self.about["groups"] == "role")
+
+    @property
+    def _tensors(self) -> list[Tensor]:
+        return [Tensor(t["name"], t["role"], t["size"]) for t in self.about["tensors"]]
+
+    @property
+    def scheme(self) -> Scheme:
+        """The plan as a scheme: a `hybrid`, or one scheme where that is as good."""
+        return self._scheme
+
+    @property
+    def spec(self) -> str:
+        """The spec of `scheme`, under which a table of results has it."""
+        return self._scheme.spec
+
+    @property
+    def candidates(self) -> list[str]:
+        """What it was chosen from, as specs."""
+        return list(self._table.candidates)
+
+    @property
+    def gap(self) -> float:
+        """How far the optimum of the table could lie below what was found, as a share of the figure that is minimized; 0: it is the optimum."""
+        if self.wish.minimize == "error_over_noise":
+            return 1.0 - 2.0**-self._gap
+        value = figures(self._table, self._table.chosen, self._best)[self.wish.minimize]
+        return self._gap / value if value else 0.0
+
+    @cached_property
+    def figures(self) -> pd.DataFrame:
+        """What the plan comes to: predicted from the table and replayed, and the best single scheme, over the steps that the choice rests on and over others.
+
+        One row a mixture (``what``: plan, plan replayed, optimum, single), stage of steps (``steps``: chosen, held out); the columns of
+        `Results.summary` of these names: ``volume``, ``time``, ``error_over_noise`` with its interval, ``step_nmse``, ``layer_cosine``,
+        ``underflow_wire``; ``overflowed`` counts rows.
+        """
+        sides = [("chosen", self._table.chosen, 0), ("held out", self._table.held_out, 1)]
+        rows = []
+        for steps, sums, place in sides:
+            if sums is None:
+                continue
+            mixtures = [("plan", self._options)]
+            if not np.array_equal(self._best, self._options):
+                mixtures.append(("optimum", self._best))
+            if self._single is not None:
+                mixtures.append(("single", np.full(len(self._options), self._single)))
+            for what, options in mixtures:
+                rows.append({"what": what, "steps": steps, **figures(self._table, sums, options)})
+            own = None if self._replayed is None else (self._replayed.chosen, self._replayed.held_out)[place]
+            if self._replayed is not None and own is not None:
+                rows.append({"what": "plan replayed", "steps": steps, **figures(self._replayed, own, np.zeros(len(self._options), int))})
+        order = {"plan": 0, "plan replayed": 1, "optimum": 2, "single": 3}
+        return pd.DataFrame(rows, columns=["what", "steps", *FIGURES]).sort_values(
+            ["steps", "what"], key=lambda column: column.map(order) if column.name == "what" else column, kind="stable"
+        ).reset_index(drop=True)  # fmt: skip
+
+    @property
+    def single(self) -> str:
+        """The candidate that alone is best within the limits; empty where none is within them."""
+        return "" if self._single is None else self._table.candidates[self._single]
+
+    def against_single(self, steps: str = "held out") -> tuple[float, float, float]:
+        """How many times as large the error of `single` is as the plan's, and the interval of 95 % over blocks of steps.
+
+        Parameters
+        ----------
+        steps : {"held out", "chosen"}
+
+        Returns
+        -------
+        tuple of three floats
+            NaN where there is none: no single scheme within the limits, no steps held out, fewer than four blocks.
+        """
+        if steps not in ("held out", "chosen"):
+            raise ValueError(f"steps='{steps}' is unknown; use 'held out' or 'chosen'")
+        sums = self._table.held_out if steps == "held out" else self._table.chosen
+        if self._single is None or sums is None:
+            return (float("nan"),) * 3
+        return ratio(sums, self.wish.error, np.full(len(self._options), self._single), self._options)
+
+    @cached_property
+    def layers(self) -> pd.DataFrame:
+        """One row a unit of the plan: ``layer`` (or group), ``tensors``, ``steps``, ``elements``, ``scheme``, ``volume`` (its share of the
+        plan's), ``error`` (of the layer, as what is minimized), ``loses_by`` (most of its error), ``cheaper``, ``better`` and what they would give, ``sure``
+        (how often other steps would give it the same of the plan's schemes).
+        """  # noqa: D205
+        return layer_rows(self._table, self.wish, self._options)
+
+    @cached_property
+    def front(self) -> pd.DataFrame:
+        """The mixtures that none beats for their volume: ``volume``, ``error_over_noise`` and ``step_nmse``, ``schemes`` (how many), ``largest`` (of most
+        elements). Corners of the front: each is an optimum; between two of them none lies below the line.
+        """  # noqa: D205
+        table, error = self._table, self.wish.error
+        problem = Problem(table, Wish("volume", **{_limit_of(error): 1e300}), self._pinned, self._banned)
+        allowed = problem.allowed.copy()
+        allowed[:, list(self._banned)] = False
+        volumes, _, choices = corners(total_of(table.chosen, "volume").adds, total_of(table.chosen, error).adds, allowed)
+        rows = []
+        for options in choices:
+            told = figures(table, table.chosen, options)
+            weight = np.bincount(options, table.chosen.elements, len(table.candidates))
+            rows.append(
+                {name: told[name] for name in ("volume", "error_over_noise", "step_nmse")}
+                | {"schemes": len(set(options.tolist())), "largest": table.candidates[int(weight.argmax())]}
+            )
+        return pd.DataFrame(rows)
+
+    @property
+    def _pinned(self) -> np.ndarray:
+        held = {name: self._table.candidates.index(spec) for name, spec in self.about["fixed"].items()}
+        return np.array([held.get(unit.tensors[0], -1) for unit in self._table.units])
+
+    def solve(self, minimize: str | None = None, *, simplest: bool = True, **limits: float | None) -> Plan:
+        """Another plan from the same table, without a replay.
+
+        Parameters
+        ----------
+        minimize : str, optional
+            By default as this plan.
+        simplest : bool
+            Whether fewer schemes win where the steps do not tell the difference.
+        **limits
+            ``max_volume`` and the others of `recommend`, ``max_layer_error`` too; all that hold, none is taken over.
+
+        Returns
+        -------
+        Plan
+
+        Raises
+        ------
+        ValueError
+            Limits that no mixture meets; the sentence says what is within reach.
+        TypeError
+            An unknown limit.
+        """
+        if wrong := [name for name in limits if name not in (*LIMITS, "max_layer_error")]:
+            raise TypeError(f"solve knows no limit '{wrong[0]}'; use {', '.join(LIMITS)}, max_layer_error")
+        wish = Wish(minimize or self.wish.minimize, **limits).completed(self._table.chosen.noisy)
+        return made(self._table, wish, self._pinned, self.about | {"simplest": simplest}, self._banned)
+
+    def replayed(self, table: Table, changed: list[str]) -> Plan:
+        """The same plan with what a replay of it found: a table of its own, and the candidates that did something else than alone."""
+        about = self.about | {"changed": changed}
+        return Plan(self._table, self.wish, self._options, self._best, self._single, self._gap, about, table, self._banned)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the plan, its table too, as JSON; an earlier file of the name is replaced.
+
+        Raises
+        ------
+        ValueError
+            The name does not end in ``.json``, by which a scheme's file is known.
+        OSError
+            The file cannot be written.
+        """
+        from .file import write_plan
+
+        return write_plan(self, path)
+
+    @staticmethod
+    def open(path: str | os.PathLike[str]) -> Plan:
+        """Read a plan that `save` wrote.
+
+        Raises
+        ------
+        ValueError
+            The file is missing, or is no plan; the sentence says what is wrong.
+        """
+        from .file import read_parts
+
+        return Plan(**read_parts(path))
+
+    def to_dict(self) -> dict[str, Any]:
+        """What its file holds."""
+        from .file import plan_dict
+
+        return plan_dict(self)
+
+    def written_as(self, tool: str) -> str:
+        """The layers in the syntax of another tool: ``te``, ``torchao`` or ``regex``.
+
+        Raises
+        ------
+        ValueError
+            An unknown tool; ranges of steps, which none of them has.
+        """
+        from .translate import written
+
+        layers = [(name, self._table.candidates[k]) for unit, k in zip(self._table.units, self._options) for name in unit.tensors]
+        if any(unit.steps for unit in self._table.units):
+            raise ValueError(f"'{tool}' has no ranges of steps; make a plan with periods=1")
+        return written(tool, layers)
+
+    def verdict(self) -> str:
+        """The answer in a sentence or two: what the plan gains over the best single scheme, and how surely."""
+        return verdict(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Plan) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(self.spec)
+
+    def __str__(self) -> str:
+        from .show import plan_text
+
+        return plan_text(self)
+
+    def __repr__(self) -> str:
+        return f"<Plan {self.spec!r}: {self.wish}>"
+
+    def _repr_html_(self) -> str:
+        from .show import plan_html
+
+        return plan_html(self)
+
+
+def _limit_of(figure: str) -> str:
+    return next(name for name, limited in LIMITS.items() if limited == figure)
+
+
+def made(table: Table, wish: Wish, pinned: np.ndarray, about: dict[str, Any], banned: frozenset[int] = frozenset()) -> Plan:
+    """The plan of a table.
+
+    Raises
+    ------
+    ValueError
+        Limits that no mixture meets; times of a table that has none.
+    """
+    if table.counts_bits and (wish.minimize == "time" or wish.max_time is not None):
+        raise ValueError("time is that of an exchange between workers, which these results of one worker, or without local gradients, do not have")
+    found: Choice = choose(Problem(table, wish, pinned, banned), about["simplest"])
+    return Plan(table, wish, found.options, found.best, found.single, found.gap, about, None, banned)

@@ -1,0 +1,169 @@
+"""From results to a plan: the table, the choice, and, where the trace is at hand, the choice replayed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .._results.pooling import headline_topology, is_own
+from .._results.results import Results
+from .._schemes.scheme import Scheme
+from .._traces.selection import parse_steps
+from ..cost import Network, step_time
+from .plan import Plan, made
+from .seconds import Latencies
+from .table import Table, table_of
+from .units import Tensor, pinned, units_of
+from .wish import LIMITS, Wish, figures, total_of
+
+__all__ = ["Setting", "planned"]
+
+#: Of sums that should be equal, relative: beyond, a candidate did something else in a mixture than alone.
+_EQUAL = 1e-9
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a plan is made, as `recommend` was told."""
+
+    wish: Wish
+    groups: str
+    periods: int
+    fixed: Mapping[str, Scheme]
+    holdout: Any
+    simplest: bool
+    topology: str | None
+    network: Network
+    elements: float
+
+
+def planned(results: Results, frame: pd.DataFrame, specs: list[str], setting: Setting, replays: Callable[[Sequence[Scheme]], Results] | None) -> Plan:
+    """The plan of one trace.
+
+    Parameters
+    ----------
+    results : Results
+    frame : DataFrame
+        The trace's rows of them.
+    specs : list of str
+        The candidates, all of which are in the frame.
+    setting : Setting
+    replays : callable, optional
+        Replays schemes on the trace, as the candidates were.
+    """
+    name = str(frame["trace"].iloc[0])
+    told = next(t for t in results.provenance["traces"] if t["name"] == name)
+    topology = _topology(frame, setting.topology)
+    tensors = [Tensor(t["name"], t["role"], math.prod(t["shape"])) for t in told["tensors"]]
+    chosen, held_out = _split(sorted(int(s) for s in frame["step"].unique()), setting.holdout)
+    held = {tensor: scheme.spec for tensor, scheme in pinned(tensors, setting.fixed).items()}
+    units = units_of(tensors, chosen, setting.groups, setting.periods, held)
+    noise = results.noise[results.noise["trace"] == name]
+
+    def tabled(frame: pd.DataFrame, specs: list[str]) -> Table:
+        return table_of(frame, noise, specs, units, topology, chosen, held_out, setting.network, setting.elements)
+
+    table = tabled(frame, specs)
+    about = {
+        "trace": name, "hash": told["hash"], "workers": told["workers"], "topology": topology, "groups": setting.groups,
+        "periods": setting.periods, "fixed": held, "simplest": bool(setting.simplest), "elements": setting.elements,
+        "replay": results.provenance["command"], "version": results.provenance["version"],
+        "tensors": [{"name": t.name, "role": t.role, "size": t.size} for t in tensors],
+    }  # fmt: skip
+    wish = setting.wish.completed(table.chosen.noisy)
+    places = {spec: k for k, spec in enumerate(specs)}
+    pins = np.array([places[held[u.tensors[0]]] if u.tensors[0] in held else -1 for u in units])
+    plan = made(table, wish, pins, about)
+    if replays is None:
+        return plan
+    while True:
+        own = replays([plan.scheme])
+        mixed = tabled(own.frame, [plan.spec])
+        _take_time(mixed, own.frame, plan.spec, setting)
+        changed = _changed(table, plan._options, mixed)
+        plan = plan.replayed(mixed, [specs[k] for k in changed])
+        # Candidates that look at several layers are no use in a mixture that then breaks a limit, or is worse than one of them alone.
+        if not changed or set(changed) <= plan._banned or not _fails(plan):
+            return plan
+        plan = made(table, wish, pins, about, plan._banned | set(changed))
+
+
+def _take_time(mixed: Table, frame: pd.DataFrame, spec: str, setting: Setting) -> None:
+    """The time of a mixture as `Results.summary` has it: its parts share messages."""
+    if mixed.counts_bits:
+        return
+    told = step_time(frame[(frame["topology"] != "exact") & frame["step"].isin(mixed.chosen.steps)], setting.network, elements=setting.elements)
+    mixed.latencies = Latencies([{spec: float(told["seconds"].iloc[0])}], [0.0])
+    for sums in (mixed.chosen, mixed.held_out):
+        if sums is not None:
+            sums.seconds = np.zeros_like(sums.seconds)
+
+
+def _fails(plan: Plan) -> bool:
+    """Whether the plan as replayed breaks a limit, or has more of what is minimized than the best single candidate."""
+    assert plan._replayed is not None
+    replayed = figures(plan._replayed, plan._replayed.chosen, np.zeros(len(plan._options), int))
+    for name, value in plan.wish.limits.items():
+        slack = total_of(plan._table.chosen, LIMITS[name], value).limit - value if LIMITS[name] == "volume" else 0.0
+        got = replayed[LIMITS[name]]
+        if (got < value - 1e-12) if name.startswith("min") else not (got <= (value + slack) * (1 + 1e-9)):
+            return True
+    if plan._single is None:
+        return False
+    alone = figures(plan._table, plan._table.chosen, np.full(len(plan._options), plan._single))
+    return not replayed[plan.wish.minimize] <= alone[plan.wish.minimize] * 1.01
+
+
+def _changed(table: Table, options: np.ndarray, mixed: Table) -> list[int]:
+    """The candidates that did something else in the mixture than alone."""
+    found = set()
+    for one, other in ((table.chosen, mixed.chosen), (table.held_out, mixed.held_out)):
+        if one is None or other is None:
+            continue
+        alone = one.picked(options)
+        for name in ("nmse", "log2", "volume"):
+            a, b = (getattr(sums, name).reshape(len(options), -1) for sums in (alone, other))
+            same = (np.abs(a - b) <= _EQUAL * np.abs(a)) | (np.isnan(a) & np.isnan(b))
+            found |= {int(options[u]) for u in np.flatnonzero(~same.all(axis=1))}
+    return sorted(found)
+
+
+def _topology(frame: pd.DataFrame, topology: str | None) -> str:
+    """The order of the additions; empty for the wire of a trace without reduced rows."""
+    held = [t for t in frame.loc[frame["stage"] == "reduced", "topology"].unique() if t]
+    if not held:
+        return ""
+    if topology is None:
+        return headline_topology(frame)
+    if topology not in held:
+        raise ValueError(f"the results have no topology '{topology}'; use one of {', '.join(t for t in held if not is_own(t))}")
+    if topology in ("exact", "sequential") and not (frame["workers"] == 1).all():
+        raise ValueError(f"the topology '{topology}' has no volume, for nobody runs it; use another, such as ring")
+    return topology
+
+
+def _split(steps: list[int], holdout: Any) -> tuple[list[int], list[int]]:
+    """The steps that the choice rests on, and those held out."""
+    if holdout is True:
+        return (steps[::2], steps[1::2]) if len(steps) > 1 else (steps, [])
+    if holdout is False:
+        return steps, []
+    asked = parse_steps(holdout)
+    assert asked is not None
+    if isinstance(asked, slice):
+        low, high = (-math.inf if asked.start is None else asked.start), (math.inf if asked.stop is None else asked.stop)
+        out = [s for s in steps if low <= s < high]
+    else:
+        out = [s for s in steps if s in set(asked)]
+        if wrong := sorted(set(asked) - set(steps)):
+            raise ValueError(f"holdout names step {wrong[0]}, which is not among those replayed: {steps[0]} to {steps[-1]}")
+    if not out or len(out) == len(steps):
+        raise ValueError(
+            f"holdout='{holdout}' holds {'none' if not out else 'all'} of the steps {steps[0]} to {steps[-1]}; some must stay to choose by"
+        )
+    return [s for s in steps if s not in set(out)], out

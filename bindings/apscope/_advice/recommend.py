@@ -1,0 +1,159 @@
+"""`apscope.recommend`: results of the candidates, at hand or replayed, and the plan that is made of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from .._arrays.checks import integer
+from .._arrays.float_environment import guarded
+from .._results.folders import check_readable, what_is
+from .._results.pooling import one_trace
+from .._results.results import Results
+from .._schemes.scheme import Scheme, as_scheme
+from .._traces.opening import is_url, open_trace
+from .._traces.trace import Trace
+from ..cost import Network
+from .candidates import candidates_of
+from .plan import Plan
+from .planning import Setting, planned
+from .wish import Wish
+
+__all__ = ["recommend"]
+
+
+@guarded
+def recommend(
+    source: Results | Trace | str | os.PathLike[str],
+    candidates: Scheme | str | Sequence[Scheme | str] | None = None,
+    *,
+    minimize: str = "error_over_noise",
+    max_volume: float | None = None,
+    max_time: float | None = None,
+    max_nmse: float | None = None,
+    max_error_over_noise: float | None = None,
+    min_cosine: float | None = None,
+    max_underflow: float | None = None,
+    max_layer_error: float | None = None,
+    groups: str = "layer",
+    periods: int = 1,
+    fixed: Mapping[str, Scheme | str] | None = None,
+    holdout: str | bool | Iterable[int] = True,
+    simplest: bool = True,
+    topology: str | None = None,
+    trace: str | None = None,
+    steps: slice | str | Iterable[int] | None = None,
+    workers: int | None = None,
+    network: Network | None = None,
+    elements: float = 25.6e6,
+    seed: int = 0,
+    threads: int = 0,
+    progress: bool = False,
+) -> Plan:
+    """Choose a scheme for every layer: the least error for a volume, or the least volume for an error.
+
+    Parameters
+    ----------
+    source : Results, Trace, path-like or URL
+        Results of the candidates; or a trace, which is replayed through them, and then through the plan.
+    candidates : schemes, optional
+        Specs, or words for lists: ``main``, ``all``, ``hardware``, ``8-bit``, ``widths`` (docs/advice.md). By default ``main``, of results
+        all that they hold.
+    minimize : {"error_over_noise", "step_nmse", "volume", "time"}
+        The noise is that of the batch; where it is not known (one worker), ``step_nmse`` takes its place.
+    max_volume, max_time, max_nmse, max_error_over_noise, min_cosine, max_underflow : float, optional
+        Limits of the figures of `Results.summary`: ``volume`` (0.25: a quarter of fp32's bytes, whatever side information is below 0.001),
+        ``time`` (modelled seconds), ``step_nmse``, ``error_over_noise``, ``layer_cosine``, ``underflow_wire``. Without any: a volume of 0.25, or
+        where that is minimized an error over the noise of 0.02.
+    max_layer_error : float, optional
+        Of every layer by itself: ``error_over_noise`` of the layer, or its part of ``step_nmse``. A mean of logarithms lets one layer be bad where
+        others are very good; this does not.
+    groups : str
+        What shares a choice: ``layer`` (a tensor), ``module``, ``role``, ``model``, ``bucket:25MB``, or a regular expression, whose first
+        parenthesis, else all that it finds, names the group.
+    periods : int
+        Into how many ranges of steps with choices of their own the steps are cut.
+    fixed : mapping, optional
+        Regular expressions of layers' names, and the scheme that these have.
+    holdout : bool, "A:B", or step numbers
+        Steps that the choice does not see, and on which the plan is stated. True: every second one, where there are two at least.
+    simplest : bool
+        Whether fewer schemes win where the steps do not tell the difference.
+    topology : str, optional
+        The order of the additions; by default ``ring`` of a trace, of results the first replayed.
+    trace : str, optional
+        Of results that hold several.
+    steps, workers, seed, threads, progress
+        Of the replay, as `replay` takes them.
+    network, elements
+        Of the modelled time, as `Results.summary` takes them.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    ValueError
+        Limits that no mixture meets (the sentence says what is within reach), an unknown candidate, group or figure; results without
+        what is needed.
+
+    Examples
+    --------
+    >>> import apscope
+    >>> plan = apscope.recommend("notebooks/data/digits", ["aps:e3m0", "aps:e4m3fn"], max_volume=0.2)  # doctest: +SKIP
+    """
+    wish = Wish(minimize, max_volume, max_time, max_nmse, max_error_over_noise, min_cosine, max_underflow, max_layer_error)
+    schemes = {pattern: as_scheme(spec) for pattern, spec in (fixed or {}).items()}
+    periods = integer("periods", periods, 1, 2**20)
+    setting = Setting(wish, groups, periods, schemes, holdout, simplest, topology, network or Network(), elements)
+    opened = source if isinstance(source, (Results, Trace)) else _opened(source)
+    if isinstance(opened, Results):
+        if steps is not None or workers is not None:
+            raise ValueError("steps and workers select from a trace; results hold what was replayed")
+        frame = one_trace(opened.frame, trace)
+        if not len(frame):
+            raise ValueError("the results have no rows, so there is nothing to choose from")
+        specs = list(dict.fromkeys([*_held(frame, candidates), *(s.spec for s in schemes.values())]))
+        there = set(frame["scheme"].unique())
+        if lacking := [s for s in specs if s not in there]:
+            raise ValueError(f"the results hold no scheme '{lacking[0]}'; replay it, or leave it out")
+        return planned(opened, frame, specs, setting, None)
+    from .._replay.replay import replay
+
+    def replays(schemes: Sequence[Scheme]) -> Results:
+        return replay(opened, schemes, topology=topology or "ring", steps=steps, workers=workers, seed=seed, threads=threads, progress=progress)
+
+    wanted = candidates_of([*candidates_of("main" if candidates is None else candidates), *schemes.values()])
+    results = replays(wanted)
+    return planned(results, results.frame, [s.spec for s in wanted], setting, replays)
+
+
+def _opened(source: str | os.PathLike[str]) -> Results | Trace:
+    if is_url(source):
+        return open_trace(source)
+    folder = check_readable(source)
+    if (folder / "manifest.json").is_file():
+        return open_trace(folder)
+    if (folder / "provenance.json").is_file():
+        return Results.open(folder)
+    raise ValueError(f"{Path(folder)} is neither a trace nor a RESULTS folder: {what_is(folder, 'manifest.json and no provenance.json')}")
+
+
+def _held(frame: pd.DataFrame, candidates: Any) -> list[str]:
+    """The candidates among the schemes of results: all but hybrids by default; of words those that there are."""
+    there = list(frame["scheme"].unique())
+    if candidates is None:
+        return [spec for spec in there if not spec.startswith("hybrid(")]
+    asked = [s.spec for s in candidates_of(candidates)]
+    words = not isinstance(candidates, Scheme) and all(
+        isinstance(c, str) and ":" not in c for c in ([candidates] if isinstance(candidates, str) else candidates)
+    )
+    found = [spec for spec in asked if spec in there] if words else asked
+    if not found:
+        raise ValueError(f"the results hold none of the candidates {candidates}; they hold {', '.join(there[:6])}{', ...' * (len(there) > 6)}")
+    return found

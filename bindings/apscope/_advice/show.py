@@ -1,0 +1,136 @@
+"""A plan as terminals and notebooks show it: the answer, figures side by side, layers with their reasons, the front."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from .._html import name, paragraphs, table
+from .._text import clip, printable
+
+if TYPE_CHECKING:
+    from .plan import Plan
+
+__all__ = ["plan_html", "plan_tables", "plan_text"]
+
+#: Rows of a front that are shown.
+_CORNERS = 12
+#: Of the noise: an error that costs as much as 9 % fewer samples a step (docs/definitions.md, section 16).
+_HIGH = 0.1
+
+
+def plan_tables(plan: Plan) -> list[tuple[str, list[str], list[list[str]], list[str]]]:
+    """Title, heads, rows and the heads of columns of words, of every table."""
+    error = plan.wish.error
+    wide = {"error_over_noise": "error", "step_nmse": "NMSE"}[error]
+    figures = [
+        [row.what, row.steps, *(_figure(getattr(row, c)) for c in _COLUMNS), _interval(row), str(row.overflowed or "")]
+        for row in plan.figures.itertuples()
+    ]
+    layers = [
+        [
+            clip(row.layer, 40), row.steps, f"{row.elements:,}", clip(row.scheme, 44), _figure(row.error), row.loses_by,
+            _other(row.cheaper, row.cheaper_error, row.error, row.cheaper_loses_by), _other(row.better, row.better_error, row.error, ""),
+            "" if math.isnan(row.sure) else f"{row.sure:.0%}",
+        ]
+        for row in plan.layers.itertuples()
+    ]  # fmt: skip
+    front = plan.front
+    shown = front.iloc[_thinned(len(front))]
+    corners = [
+        [_figure(r.volume), _figure(r.error_over_noise), _figure(r.step_nmse), str(r.schemes), clip(r.largest, 44)] for r in shown.itertuples()
+    ]
+    heads = ["layer", "steps", "elements", "scheme", wide, "most of it", "next cheaper", "next better", "sure"]
+    tables = [
+        ("predicted from the table, replayed, and the best single candidate", ["", "steps", *_COLUMNS.values(), "95 %", "overflow"], figures, ["", "steps"]),
+        ("layers", heads, layers, ["layer", "steps", "scheme", "most of it", "next cheaper", "next better"]),
+        (
+            f"front: no mixture has less {error} for its volume ({len(front)} corners"
+            + (f", {len(shown)} shown)" if len(shown) < len(front) else ")"),
+            ["volume", "error/noise", "step NMSE", "schemes", "most elements in"], corners, ["most elements in"],
+        ),
+    ]  # fmt: skip
+    return [(title, *_filled(heads, rows), words) for title, heads, rows, words in tables]
+
+
+_COLUMNS = {"volume": "volume", "error_over_noise": "error/noise", "step_nmse": "step NMSE", "layer_cosine": "cosine", "underflow_wire": "underflow",
+            "time": "time, s"}  # fmt: skip
+
+
+def _filled(heads: list[str], rows: list[list[str]]) -> tuple[list[str], list[list[str]]]:
+    """Without columns in which nothing stands."""
+    kept = [i for i in range(len(heads)) if any(row[i] not in ("", "-") for row in rows)]
+    return [heads[i] for i in kept], [[row[i] for i in kept] for row in rows]
+
+
+def _thinned(count: int) -> list[int]:
+    return sorted(set(np.linspace(0, count - 1, min(count, _CORNERS)).round().astype(int).tolist()))
+
+
+def _figure(value: Any) -> str:
+    return "-" if value is None or pd.isna(value) else f"{value:.4g}"
+
+
+def _interval(row: Any) -> str:
+    low, high = row.error_over_noise_low, row.error_over_noise_high
+    return "" if pd.isna(low) or pd.isna(high) else f"[{low:.3g}, {high:.3g}]"
+
+
+def _other(scheme: str, error: float, own: float, loses_by: str) -> str:
+    """Another candidate, and how many times as large its error is."""
+    if not scheme:
+        return "none"
+    times = f"{error / own:.3g}x" if own > 0 else "more" if error > 0 else "as much"
+    return f"{clip(scheme, 36)} {times}{f', {loses_by}' if loses_by else ''}"
+
+
+def notes(plan: Plan) -> list[str]:
+    """What must be known of the figures."""
+    said = [f"asked for: {plan.wish}"]
+    if plan.gap:
+        said.append(f"not proved to be the optimum of the table, which lies at most {plan.gap:.2%} below what was found")
+    if plan.wish.error == "error_over_noise" and len(high := plan.layers[plan.layers["error"] > _HIGH]):
+        share = high["elements"].sum() / plan.layers["elements"].sum()
+        worst = high.loc[high["error"].idxmax()]
+        said.append(
+            f"{len(high)} of {len(plan.layers)} layers, with {share:.0%} of the elements, have an error above {_HIGH:g} of their noise, at most "
+            f"{worst['error']:.3g} ({worst['layer']}); max_layer_error limits that"
+        )
+    if plan._table.counts_bits:
+        said.append("one worker sends nothing: volumes are bits a value over fp32's 32")
+    if plan._replayed is None:
+        said.append("predicted only: the figures of schemes that look at several layers at once change in a mixture; replay it on the trace")
+    elif plan.about.get("changed"):
+        said.append(f"not separable: {', '.join(plan.about['changed'])} did something else in the mixture than alone, so that 'plan replayed' counts")
+    if plan._banned:
+        said.append(f"only alone, not in mixtures: {', '.join(plan._table.candidates[k] for k in sorted(plan._banned))}")
+    return said
+
+
+def plan_text(plan: Plan) -> str:
+    """All of it."""
+    parts = [printable(plan.verdict(), 600), *(printable(note, 600) for note in notes(plan))]
+    for title, heads, rows, words in plan_tables(plan):
+        parts += ["", title, *aligned(heads, rows, words)]
+    return "\n".join(parts)
+
+
+def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]], words: Sequence[str]) -> list[str]:
+    """Lines of a table: words to the left, numbers to the right."""
+    lines = [list(heads), *([printable(cell) for cell in row] for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
+    return ["  ".join(c.ljust(w) if h in words else c.rjust(w) for c, w, h in zip(line, widths, heads)).rstrip() for line in lines]
+
+
+def plan_html(plan: Plan) -> str:
+    """The same for notebooks."""
+    parts = [f"<b>Plan</b>: {html.escape(plan.verdict())}", *(html.escape(note) for note in notes(plan))]
+    for title, heads, rows, words in plan_tables(plan):
+        cells = [[name(cell, 60) if head in ("layer", "scheme") else html.escape(cell) for head, cell in zip(heads, row)] for row in rows]
+        parts += [html.escape(title), table(heads, cells, numeric=[head not in words for head in heads])]
+    return paragraphs(parts)

@@ -1,0 +1,231 @@
+"""The table behind a plan: what every candidate does to every unit, in sums that add up over the units.
+
+Squared errors of different layers add, and so do the logarithms of the noise blocks, cosines, counts and volumes; so the
+figures of any mixture follow from the table, as far as every candidate decides for each layer by itself (docs/advice.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .._results.noise import typical_interval
+from .._results.pooling import OWN_REDUCTIONS, PARTS, losses, numbers
+from .._results.summary import cosines
+from ..cost import Network
+from .seconds import Latencies, linear_seconds
+from .units import Unit
+
+__all__ = ["BLOCKS", "Sums", "Table", "table_of"]
+
+#: Into how many runs of consecutive steps the steps are cut, at most: what lies within one is not taken as independent.
+BLOCKS = 8
+
+
+@dataclass(eq=False)
+class Sums:
+    """Of some steps. U units, K candidates, B blocks of consecutive steps; NaN where a candidate was not measured or overflowed.
+
+    Attributes
+    ----------
+    steps : list of int
+        Recorded step numbers.
+    interval : (2,) floats
+        By what an error over the noise is to be multiplied at both ends of its interval of 95 %; docs/definitions.md, section 16.
+    losses : (B,) floats
+        Steps of the block that have a loss.
+    noise_blocks : (U, B) floats
+    log2, nmse : (U, K, B) floats
+        Sums of ``sum_log2_error_over_noise``, and over the steps of the squared error over the step's whole reference.
+    volume, cosine, underflow, nonzero, seconds : (U, K) floats
+        Volume times elements; cosines; counts at the wire; modelled seconds but for latencies, times steps.
+    elements, layers : (U,) floats
+        What the sums of volumes and cosines are divided by.
+    overflow : (U, K) floats
+        Rows with overflow.
+    parts : (U, K, 5) floats
+        What the squared error is made of; NaN where that is not known.
+    """
+
+    steps: list[int]
+    interval: np.ndarray
+    losses: np.ndarray
+    noise_blocks: np.ndarray
+    log2: np.ndarray
+    nmse: np.ndarray
+    volume: np.ndarray
+    cosine: np.ndarray
+    underflow: np.ndarray
+    nonzero: np.ndarray
+    seconds: np.ndarray
+    elements: np.ndarray
+    layers: np.ndarray
+    overflow: np.ndarray
+    parts: np.ndarray
+
+    @property
+    def noisy(self) -> bool:
+        """Whether the noise of the batch is known."""
+        return bool(self.noise_blocks.sum() > 0)
+
+    def picked(self, choice: np.ndarray) -> Sums:
+        """The sums of one mixture, as of a table with one candidate."""
+        rows = np.arange(len(choice))
+        by_candidate = {f.name: getattr(self, f.name) for f in fields(self) if f.name in _BY_CANDIDATE}
+        return Sums(**(vars(self) | {name: values[rows, choice][:, None] for name, values in by_candidate.items()}))
+
+
+_BY_CANDIDATE = ("log2", "nmse", "volume", "cosine", "underflow", "nonzero", "seconds", "overflow", "parts")
+
+
+@dataclass(eq=False)
+class Table:
+    """Units, candidates, and their sums over the steps that the choice rests on (`chosen`) and over others (`held_out`, if any)."""
+
+    units: list[Unit]
+    candidates: list[str]
+    chosen: Sums
+    held_out: Sums | None
+    latencies: Latencies = field(default_factory=Latencies)
+    counts_bits: bool = False  # one worker sends nothing: volumes are bits a value over 32
+
+    def latency(self, options: np.ndarray) -> float:
+        """Seconds a step of the messages of a mixture, whatever they hold."""
+        held: dict[tuple[int | None, int | None], set[int]] = {}
+        for unit, k in zip(self.units, options.tolist()):
+            held.setdefault((unit.begin, unit.end), set()).add(k)
+        steps = self.chosen.steps
+        shares = [sum(Unit("", (), *period).holds(step) for step in steps) / len(steps) for period in held]
+        return sum(share * self.latencies.messages(used) for share, used in zip(shares, held.values())) + self.latencies.sides(set(options.tolist()))
+
+
+def table_of(
+    frame: pd.DataFrame,
+    noise: pd.DataFrame | None,
+    candidates: Sequence[str],
+    units: Sequence[Unit],
+    topology: str,
+    chosen: Sequence[int],
+    held_out: Sequence[int],
+    network: Network,
+    elements: float,
+) -> Table:
+    """The table of one trace's results.
+
+    Parameters
+    ----------
+    frame, noise : DataFrame
+        Of `Results`, one trace.
+    candidates : sequence of str
+        Schemes of the frame.
+    units : sequence of Unit
+    topology : str
+        The order of the additions; empty for the wire. A candidate with a reduction of its own has that.
+    chosen, held_out : sequences of int
+        Recorded steps.
+    network, elements
+        Of the modelled seconds, as `Results.summary` has them.
+    """
+    wire = frame["stage"] == "wire"
+    frame = frame[frame["scheme"].isin(list(candidates)) & (wire | frame["topology"].isin([topology, *OWN_REDUCTIONS]))]
+    wire = frame["stage"] == "wire"
+    rows = frame[~wire] if topology else frame[wire]
+    bits = not topology or bool((rows["workers"] == 1).all())
+    found = [_sums(rows, frame[wire], noise, candidates, units, steps, bits) if len(steps) else None for steps in (chosen, held_out)]
+    latencies = Latencies()
+    if not bits:
+        of_steps = rows[rows["step"].isin(list(chosen))]
+        seconds, latencies = linear_seconds(of_steps, *_Places(candidates, units)(of_steps), (len(units), len(candidates)), network, elements)
+        for sums in found:
+            if sums is not None:
+                sums.seconds = seconds * len(sums.steps)
+    assert found[0] is not None
+    return Table(list(units), list(candidates), found[0], found[1], latencies, bits)
+
+
+def _sums(
+    rows: pd.DataFrame,
+    wire: pd.DataFrame,
+    noise: pd.DataFrame | None,
+    candidates: Sequence[str],
+    units: Sequence[Unit],
+    steps: Sequence[int],
+    bits: bool,
+) -> Sums:
+    rows, wire = (part[part["step"].isin(list(steps))] for part in (rows, wire))
+    at = _Places(candidates, units)
+    unit, candidate = at(rows)
+    blocks = min(len(steps), BLOCKS)
+    block_of = {step: i * blocks // len(steps) for i, step in enumerate(steps)}
+    block = rows["step"].map(block_of).to_numpy(int)
+    shape = (len(units), len(candidates))
+
+    def total(values: Any, *where: np.ndarray, size: tuple[int, ...] = shape) -> np.ndarray:
+        return np.bincount(np.ravel_multi_index(where, size), values, int(np.prod(size))).reshape(size)
+
+    lost = losses(rows)
+    there = total(np.ones(len(rows)), unit, candidate)
+    expected = there.max(axis=1, keepdims=True)
+    # The reference is the trace's: of each step that of the first candidate that has it whole.
+    whole = pd.DataFrame({"step": rows["step"].to_numpy(), "k": candidate, "reference": lost["reference"]})
+    of_step = whole.groupby(["step", "k"])["reference"].sum().groupby(level=0).max()
+    reference = rows["step"].map(of_step).to_numpy(float)
+    known = reference > 0
+    nmse = np.divide(lost["error"], reference, out=np.zeros(len(rows)), where=known)
+    missing = (there < expected)[..., None]
+    overflow = total(lost["overflow"] > 0, unit, candidate)
+    lacking = missing | (overflow > 0)[..., None]
+
+    def by_block(values: np.ndarray) -> np.ndarray:
+        return np.where(lacking, np.nan, total(values, unit, candidate, block, size=(*shape, blocks)))
+
+    noise_blocks = total(np.nan_to_num(lost["noise_blocks"]), unit, candidate, block, size=(*shape, blocks)).max(axis=1)
+    cosine, present = cosines(rows, lost)
+    count = numbers(rows, "count")
+    volume = np.where(count == 0, 0.0, numbers(rows, "volume") * count)  # an empty tensor has none
+    if bits:
+        workers = numbers(rows, "workers")
+        count = np.where(rows["stage"] == "wire", count / workers, count)
+        volume = (numbers(rows, "wire_bits") + numbers(rows, "side_bits")) / 32
+    wire_unit, wire_candidate = at(wire)
+    sent = ~wire["skipped"].to_numpy(bool)
+    empty = np.where(missing[..., 0], np.nan, 0.0)
+    return Sums(
+        steps=[int(step) for step in steps],
+        interval=np.array(typical_interval(None if noise is None else noise[noise["step"].isin(list(steps))])),
+        losses=np.bincount([block_of[s] for s in steps if of_step.get(s, 0.0) > 0], minlength=blocks).astype(float),
+        noise_blocks=noise_blocks,
+        log2=by_block(np.nan_to_num(lost["log2_over_noise"], posinf=np.inf)),
+        nmse=by_block(np.where(np.isnan(lost["error"]), np.nan, nmse)),
+        volume=total(volume, unit, candidate) + empty,
+        cosine=total(np.where(present, cosine, 0.0), unit, candidate) + empty,
+        underflow=total(np.where(sent, np.nan_to_num(numbers(wire, "underflow")), 0.0), wire_unit, wire_candidate) + empty,
+        nonzero=total(np.where(sent, np.nan_to_num(numbers(wire, "nonzero")), 0.0), wire_unit, wire_candidate) + empty,
+        seconds=np.full(shape, math.nan),
+        elements=total(count, unit, candidate).max(axis=1),
+        layers=total(present * 1.0, unit, candidate).max(axis=1),
+        overflow=overflow,
+        parts=np.stack([total(np.where(lost["skipped"], 0.0, numbers(rows, part)), unit, candidate) for part in PARTS], axis=2),
+    )
+
+
+class _Places:
+    """The unit and the candidate of every row."""
+
+    def __init__(self, candidates: Sequence[str], units: Sequence[Unit]) -> None:
+        self._candidates = pd.Index(list(candidates))
+        self._units: dict[str, list[tuple[int, Unit]]] = {}
+        for place, unit in enumerate(units):
+            for tensor in unit.tensors:
+                self._units.setdefault(tensor, []).append((place, unit))
+
+    def __call__(self, rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        pairs = rows[["tensor", "step"]].drop_duplicates()
+        found = {(t, s): next(place for place, unit in self._units[t] if unit.holds(s)) for t, s in zip(pairs["tensor"], pairs["step"])}
+        unit = np.array([found[pair] for pair in zip(rows["tensor"], rows["step"])], int)
+        return unit, self._candidates.get_indexer(rows["scheme"])

@@ -1,0 +1,153 @@
+"""What a plan is asked for: what to make small, and within which limits; as totals that add up over the units."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._results.volume import SIDE
+from .table import Sums, Table
+
+__all__ = ["ERRORS", "LIMITS", "MINIMIZE", "Total", "Wish", "figures", "total_of", "unit_errors"]
+
+#: Of `minimize`: what errors are, and what is paid.
+ERRORS = ("error_over_noise", "step_nmse")
+MINIMIZE = (*ERRORS, "volume", "time")
+
+#: Argument -> the figure that it limits.
+LIMITS = {
+    "max_volume": "volume",
+    "max_time": "time",
+    "max_nmse": "step_nmse",
+    "max_error_over_noise": "error_over_noise",
+    "min_cosine": "layer_cosine",
+    "max_underflow": "underflow_wire",
+}
+
+#: Where no limit is given: a quarter of fp32's bytes; and below what error training runs stayed within the scatter of their seeds.
+USUAL_VOLUME, USUAL_ERROR, USUAL_NMSE = 0.25, 0.02, 0.01
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A figure to minimize, and limits; None: none. `max_layer_error` limits the error of every unit by itself, no total."""
+
+    minimize: str = "error_over_noise"
+    max_volume: float | None = None
+    max_time: float | None = None
+    max_nmse: float | None = None
+    max_error_over_noise: float | None = None
+    min_cosine: float | None = None
+    max_underflow: float | None = None
+    max_layer_error: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.minimize not in MINIMIZE:
+            raise ValueError(f"minimize='{self.minimize}' is unknown; use one of {', '.join(MINIMIZE)}")
+        for name, value in (self.limits | ({} if self.max_layer_error is None else {"max_layer_error": self.max_layer_error})).items():
+            if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+                raise TypeError(f"{name}={value!r} is of type {type(value).__name__}; give a number")
+            if not (0 <= value < math.inf):
+                raise ValueError(f"{name}={value} must be a finite number, at least 0")
+            if name == "min_cosine" and value > 1:
+                raise ValueError(f"min_cosine={value} is above 1, the largest cosine")
+            object.__setattr__(self, name, float(value))
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """Argument -> value of those that are given."""
+        return {name: value for name in LIMITS if (value := getattr(self, name)) is not None}
+
+    @property
+    def error(self) -> str:
+        """The error that this is about: what is minimized, else the first error that is limited."""
+        if self.minimize in ERRORS:
+            return self.minimize
+        return next((LIMITS[name] for name in ("max_error_over_noise", "max_nmse") if name in self.limits), "error_over_noise")
+
+    def completed(self, noisy: bool) -> Wish:
+        """With a limit where none is given, and with the NMSE where the noise is not known.
+
+        Raises
+        ------
+        ValueError
+            A limit of an error over the noise where that is not known.
+        """
+        given = self.limits
+        minimize = self.minimize
+        if not noisy:
+            if "max_error_over_noise" in given:
+                raise ValueError(
+                    "max_error_over_noise needs the noise of the batch, which several workers' gradients tell; give max_nmse for these results"
+                )
+            minimize = "step_nmse" if minimize == "error_over_noise" else minimize
+        if not given and (minimize in ERRORS or self.max_layer_error is None):
+            usual = (
+                {"max_volume": USUAL_VOLUME} if minimize in ERRORS else {"max_error_over_noise": USUAL_ERROR} if noisy else {"max_nmse": USUAL_NMSE}
+            )
+            given = given | usual
+        return Wish(minimize, **given, max_layer_error=self.max_layer_error)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Without what is not limited."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def __str__(self) -> str:
+        words = [f"{LIMITS[name]} {'at least' if name.startswith('min') else 'at most'} {value:g}" for name, value in self.limits.items()]
+        words += [] if self.max_layer_error is None else [f"that of every layer at most {self.max_layer_error:g}"]
+        return f"least {self.minimize}" + (f" with {' and '.join(words)}" if words else "")
+
+
+class Total(NamedTuple):
+    """A figure as a sum over the units: what every option adds, what the limit is in these terms, and how to read a sum."""
+
+    adds: np.ndarray  # (U, K)
+    limit: float
+
+
+def total_of(sums: Sums, figure: str, value: float = 0.0) -> Total:
+    """A figure's terms, and `value`, a limit of it, in these terms."""
+    if figure == "volume":
+        return Total(sums.volume / sums.elements.sum(), value + SIDE)  # docs/definitions.md, section 12: classes of volume
+    if figure == "time":
+        return Total(sums.seconds / len(sums.steps), value)
+    if figure == "step_nmse":
+        return Total(sums.nmse.sum(axis=2) / max(sums.losses.sum(), 1.0), value)
+    if figure == "error_over_noise":
+        return Total(sums.log2.sum(axis=2) / max(sums.noise_blocks.sum(), 1.0), math.log2(value) if value > 0 else -math.inf)
+    if figure == "layer_cosine":
+        return Total(-sums.cosine / max(sums.layers.sum(), 1.0), -value)
+    assert figure == "underflow_wire"  # a quotient of two sums: underflow - limit * nonzero <= 0
+    return Total((sums.underflow - value * sums.nonzero) / max(sums.nonzero.max(axis=1).sum(), 1.0), 0.0)
+
+
+def unit_errors(sums: Sums, figure: str) -> np.ndarray:
+    """An error of every unit by itself, (U, K): over its own noise (0 where it has none), or its part of the step's NMSE."""
+    if figure != "error_over_noise":
+        return total_of(sums, figure).adds
+    blocks = sums.noise_blocks.sum(axis=1)[:, None]
+    logs = sums.log2.sum(axis=2)
+    return np.where(blocks > 0, 2.0 ** (logs / np.maximum(blocks, 1.0)), 0.0 * logs)
+
+
+def figures(table: Table, sums: Sums, choice: np.ndarray) -> dict[str, float]:
+    """What a mixture comes to: volume, time, errors with their interval, cosine, underflow, rows with overflow."""
+    own = sums.picked(choice)
+    overflowed = own.overflow.sum()
+    lost = [math.inf] * 2 if overflowed else [total_of(own, name).adds.sum() for name in ("step_nmse", "error_over_noise")]
+    over_noise = 2.0 ** lost[1] if sums.noisy else math.nan
+    nonzero = own.nonzero.sum()
+    return {
+        "volume": float(own.volume.sum() / own.elements.sum()),
+        "time": float(total_of(own, "time").adds.sum() + table.latency(choice)),
+        "error_over_noise": float(over_noise),
+        "error_over_noise_low": float(over_noise * sums.interval[0]),
+        "error_over_noise_high": float(over_noise * sums.interval[1]),
+        "step_nmse": float(lost[0]),
+        "layer_cosine": float(own.cosine.sum() / own.layers.sum()) if own.layers.sum() else math.nan,
+        "underflow_wire": float(own.underflow.sum() / nonzero) if nonzero else math.nan,
+        "overflowed": int(overflowed),
+    }

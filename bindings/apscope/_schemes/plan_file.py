@@ -1,0 +1,42 @@
+"""The file of a plan, as far as a scheme is asked of it: a plan's path stands wherever a spec does (docs/advice.md)."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from .._json import read_json
+from .._text import clip
+
+__all__ = ["SCHEMA", "SUFFIX", "read_plan_file"]
+
+#: The key by which a plan is known, and its version.
+MARK, SCHEMA = "apscope_plan", 1
+#: What tells a path from a spec.
+SUFFIX = ".json"
+
+
+def read_plan_file(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a plan's file holds: an object of this version with a scheme.
+
+    Raises
+    ------
+    ValueError
+        It is missing, cannot be read, or is no plan.
+    """
+    try:
+        told = read_json(path)
+    except FileNotFoundError:
+        raise ValueError(f"there is no plan {path}; apscope recommend writes one") from None
+    except OSError as error:
+        raise ValueError(f"the plan {path} cannot be read: {error.strerror or error}") from None
+    except ValueError as error:
+        raise ValueError(f"{error}; so it is no plan") from None
+    if not isinstance(told, dict) or MARK not in told:
+        raise ValueError(f"{path} is no plan: it has no key {MARK}; apscope recommend writes plans")
+    if told[MARK] != SCHEMA or isinstance(told[MARK], bool):
+        raise ValueError(f"{path} is a plan of version {clip(json.dumps(told[MARK]))}; this apscope reads version {SCHEMA}")
+    if not isinstance(told.get("scheme"), str):
+        raise ValueError(f"{path}: scheme is {clip(json.dumps(told.get('scheme')))}; it must be a text")
+    return told

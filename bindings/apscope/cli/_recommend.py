@@ -1,0 +1,111 @@
+"""``apscope recommend TRACE|RESULTS -o plan.json``: a scheme for every layer, chosen exactly, with its reasons."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+from typing import Any
+
+from .._advice.candidates import WORDS
+from .._advice.plan import Plan
+from .._advice.recommend import recommend
+from .._advice.translate import TOOLS
+from .._advice.units import GROUPS
+from .._advice.wish import LIMITS, MINIMIZE
+from .._results.folders import check_readable
+from .._results.results import Results
+from .._schemes.scheme import LISTS
+from ._table import on_terminal, say, warn
+
+_EXAMPLE = (
+    "example: apscope recommend notebooks/data/digits -o plan.json --max-volume 0.2; apscope replay notebooks/data/digits --scheme plan.json -o run"
+)
+
+
+def add_parser(verbs: argparse._SubParsersAction) -> None:
+    parser = verbs.add_parser(
+        "recommend", help="a scheme for every layer: the least error for a volume, or the least volume for an error", allow_abbrev=False,
+        epilog=_EXAMPLE,
+        description="Replays a trace through candidates, chooses one for every layer so that a figure is least within limits, replays that "
+        "choice and writes it as plan.json, which stands wherever a scheme's spec does. Errors of layers add, so that the choice is exact; steps "
+        "that it did not see say what it is worth. docs/advice.md.",
+    )  # fmt: skip
+    parser.add_argument(
+        "source", metavar="TRACE|RESULTS|PLAN.json", help="a trace, which is replayed; results of the candidates; or a plan, for other limits"
+    )
+    parser.add_argument("-o", "--output", required=True, metavar="PLAN.json", help="the file to write")
+    parser.add_argument("--minimize", metavar="FIGURE", help=f"one of {', '.join(MINIMIZE)}; by default error_over_noise, of a plan its own")
+    for name, figure in LIMITS.items():
+        sign = "at least" if name.startswith("min") else "at most"
+        parser.add_argument(f"--{name.replace('_', '-')}", type=float, metavar="X", help=f"{figure} {sign} X; apscope summary has the figures")
+    parser.add_argument("--max-layer-error", type=float, metavar="X", help="the error of every layer by itself at most X, as what is minimized")
+    parser.add_argument(
+        "--candidates", action="append", metavar="SPEC",
+        help=f"a scheme, or a list: {', '.join((*LISTS, *WORDS))}; repeatable; by default main, of results all that they hold",
+    )  # fmt: skip
+    parser.add_argument("--groups", default="layer", metavar="G", help=f"what shares a choice: {', '.join(GROUPS)}, bucket:25MB, or a REGEX of names")
+    parser.add_argument("--periods", type=int, default=1, metavar="N", help="so many ranges of steps with choices of their own")
+    parser.add_argument("--fix", action="append", default=[], metavar="REGEX=SPEC", help="layers whose scheme is given; repeatable")
+    parser.add_argument("--holdout", metavar="A:B", help="steps that the choice does not see; by default every second one; none: all are seen")
+    parser.add_argument("--any-schemes", action="store_true", help="the optimum, also where fewer schemes are as good as far as the steps tell")
+    parser.add_argument("--topology", metavar="NAME", help="the order of the additions; by default ring, of results the first replayed")
+    parser.add_argument("--steps", metavar="A:B", help="of a trace: recorded step numbers A <= step < B, or a list A,B,C")
+    parser.add_argument("--workers", type=int, metavar="N", help="of a trace: ranks 0..N-1 only")
+    parser.add_argument("--trace", metavar="NAME", help="of results that hold several traces")
+    parser.add_argument("--elements", type=float, default=25.6e6, metavar="N", help="time is for a model of N parameters; default %(default)g")
+    parser.add_argument("--threads", type=int, default=0, metavar="N", help="of a replay; 0: all of the machine's")
+    parser.add_argument("--as", dest="tool", metavar="TOOL", help=f"print the layers as {', '.join(TOOLS)} take them, not as a table")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    if not args.output.endswith(".json"):
+        raise ValueError(f"-o {args.output} does not end in .json, by which a plan is told from a spec; give such a name")
+    if args.tool is not None and args.tool not in TOOLS:
+        raise ValueError(f"--as {args.tool} is no tool that plans are written for; use one of {', '.join(TOOLS)}")
+    if not Path(args.output).absolute().parent.is_dir():
+        raise ValueError(f"-o {args.output}: its folder does not exist; make it first")
+    limits = {name: getattr(args, name) for name in (*LIMITS, "max_layer_error")}
+    plan = _solved(args, limits) if args.source.endswith(".json") else _recommended(args, limits)
+    plan.save(args.output)
+    if args.tool is not None:
+        print(plan.written_as(args.tool), end="")
+        return 0
+    say(str(plan))
+    say(f"\nagain: {shlex.join(['apscope', *args.words])}")
+    say(f"{args.output}: a scheme wherever a spec is taken, as in apscope replay TRACE --scheme {shlex.quote(args.output)} -o RESULTS")
+    return 0
+
+
+def _solved(args: argparse.Namespace, limits: dict[str, float | None]) -> Plan:
+    """Another choice from a plan's table."""
+    given = {"--candidates": args.candidates, "--fix": args.fix, "--holdout": args.holdout, "--topology": args.topology, "--steps": args.steps,
+             "--workers": args.workers, "--trace": args.trace, "--periods": args.periods != 1, "--groups": args.groups != "layer"}  # fmt: skip
+    if wrong := [option for option, value in given.items() if value]:
+        raise ValueError(f"{wrong[0]} changes the table that the plan {args.source} holds; give the trace, or results, in its place")
+    return Plan.open(args.source).solve(args.minimize, simplest=not args.any_schemes, **limits)
+
+
+def _recommended(args: argparse.Namespace, limits: dict[str, Any]) -> Plan:
+    source: Any = args.source
+    folder = check_readable(source) if "://" not in source else None
+    if folder is not None and (folder / "provenance.json").exists() and not (folder / "manifest.json").exists():
+        source = Results.open(folder)
+        warn(source)
+    return recommend(
+        source, args.candidates, minimize=args.minimize or "error_over_noise", **limits, groups=args.groups, periods=args.periods,
+        fixed=_fixed(args.fix), holdout={None: True, "none": False}.get(args.holdout, args.holdout), simplest=not args.any_schemes,
+        topology=args.topology, trace=args.trace, steps=args.steps, workers=args.workers, elements=args.elements, threads=args.threads,
+        progress=on_terminal(),
+    )  # fmt: skip
+
+
+def _fixed(given: list[str]) -> dict[str, str]:
+    found = {}
+    for text in given:
+        pattern, sign, spec = text.partition("=")
+        if not sign or not pattern or not spec:
+            raise ValueError(f"--fix {text} is not REGEX=SPEC, such as head=none:fp16")
+        found[pattern] = spec
+    return found

@@ -1,0 +1,65 @@
+"""On steps that the choice did not see, a plan is no worse than the best single scheme; docs/advice.py has the whole table."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import apscope
+from apscope._advice.robust import by_blocks, ratio
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def advice():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "docs")
+        import advice
+
+        yield advice
+
+
+@pytest.mark.parametrize("name", ["digits", "digits_w64", "characters", "resnet18", "transformer"])
+def test_a_plan_is_no_worse_than_the_best_single_scheme_and_the_page_says_so(advice, name):
+    cases = list(advice.cases(name))
+    assert len(cases) == 10
+    for case in cases:
+        assert case.error <= case.single, case
+        assert case.plan.figures["volume"].max() <= case.budget + 0.001 + 1e-12
+        if len(set(case.plan.layers["scheme"])) == 1:  # it says why
+            assert any(words in case.plan.verdict() for words in ("indistinguishable", "less than a hundredth", "no mixture")), case.plan.verdict()
+        assert case.seconds < 5  # far less than one where nothing else runs
+    page = (ROOT / "docs/advice.md").read_text()
+    begin, end = advice.MARKERS
+    written = page[page.index(begin) : page.index(end)].splitlines()
+    assert set(advice.lines(cases)) <= set(written)
+
+
+def test_the_interval_of_a_quotient_is_students(request):
+    results = apscope.replay(request.config.rootpath / "notebooks/data/digits", ["aps:e3m0", "aps:e4m3fn"], topology="ring")
+    plan = apscope.recommend(results, max_volume=0.2, holdout=False)
+    sums, units = plan._table.chosen, len(plan._table.units)
+    one, other = np.zeros(units, int), np.ones(units, int)
+    logs = by_blocks(sums, "error_over_noise", one) - by_blocks(sums, "error_over_noise", other)
+    assert len(logs) == 8
+    half = 2.3646 * logs.std(ddof=1) / np.sqrt(8)  # Student's t at 0.975, 7 degrees of freedom
+    assert ratio(sums, "error_over_noise", one, other) == pytest.approx([2.0 ** (logs.mean() + e) for e in (0, -half, half)], rel=1e-4)
+
+
+def test_one_step_tells_little(request):
+    """Of one step a mixture is taken where it is four times better, else one scheme for all."""
+    results = apscope.replay(request.config.rootpath / "notebooks/data/digits_w64", topology="ring")
+    plan = apscope.recommend(results, max_volume=0.25)
+    assert len(plan._table.chosen.steps) == 1
+    assert len(set(plan.layers["scheme"])) == 1 and "indistinguishable" in plan.verdict()
+    assert len(set(plan.solve(max_volume=0.2).layers["scheme"])) > 1
+
+
+def test_layers_that_other_steps_would_give_the_same_are_sure(request):
+    results = apscope.replay(request.config.rootpath / "notebooks/data/digits", ["aps:e3m0", "aps:e4m3fn"], topology="ring")
+    plan = apscope.recommend(results, max_volume=0.2, holdout=False, simplest=False)
+    sure = plan.layers.set_index("layer")["sure"]
+    assert sure["norm.bias"] == 1.0 and sure.min() >= 0
+    few = apscope.recommend(results, max_volume=0.2, holdout="3:", simplest=False)
+    assert few.layers["sure"].isna().all()
