@@ -57,6 +57,7 @@ TEXTS = [
     "aps:e4m3", "aps:e4m3,unit=", "aps:e4m3,unit=-1", "qsgd:levels=0", "qsgd:levels=1e9", "error_feedback(", "error_feedback(error_feedback(sign))", "hybrid(last=none:fp16)",
     "hybrid(name:(=fp32;else=sign)", "hybrid(name:[a=fp32;else=sign)", "none:e4m3,=", "none:e4m3,rounding=x", "(" * 40, "main", "all", "ties_to_even", "stochastic", "(", "[", "*", "../..",
     "/dev/null", "/nowhere/x", "s3://bucket/x", "weight", "digits", "json", "%s%n", "{}", "None",
+    "error_feedback(" * 5000 + "sign" + ")" * 5000, "hybrid(name:" + "(" * 20_000 + ")" * 20_000 + "=fp32;else=sign)", "[" * 100_000, "e4m3" * 10_000,
 ]  # fmt: skip
 
 _ODD: list[Any] = [
