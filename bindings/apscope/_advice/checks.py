@@ -12,11 +12,11 @@ __all__ = ["check_plan"]
 
 
 def _integer(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return _integer(value) or (isinstance(value, float) and math.isfinite(value))
 
 
 def _text(value: Any) -> bool:

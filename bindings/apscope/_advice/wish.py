@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -50,7 +51,7 @@ class Wish:
         for name, value in (self.limits | ({} if self.max_layer_error is None else {"max_layer_error": self.max_layer_error})).items():
             if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
                 raise TypeError(f"{name}={value!r} is of type {type(value).__name__}; give a number")
-            if not (0 <= value < math.inf):
+            if not (0 <= value <= sys.float_info.max):
                 raise ValueError(f"{name}={value} must be a finite number, at least 0")
             if name == "min_cosine" and value > 1:
                 raise ValueError(f"min_cosine={value} is above 1, the largest cosine")

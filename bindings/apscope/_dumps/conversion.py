@@ -17,6 +17,7 @@ import numpy as np
 
 from .._arrays.casts import decode
 from .._folders.writing import clear_left
+from .._text import count_of
 from .._traces.opening import open_trace
 from .._traces.order import FILES, GIVEN
 from .._traces.roles import Roles
@@ -376,13 +377,9 @@ def _understood(layout: Layout, names: list[str], origin: str) -> str:
     ranks = f", ranks 1 to {layout.workers} as workers 0 to {layout.workers - 1}" if layout.first_rank else ""
     words = {FILES: "the files", GIVEN: "the list given"}.get(origin, "the names, which is a guess; --order gives another")
     return (
-        f"{_counted(files, 'file')}: {_counted(len(layout.steps), 'step')} x {_counted(layout.workers, 'worker')}, "
-        f"{_counted(len(names), 'tensor')}, order from {words}{ranks}"
+        f"{count_of(files, 'file')}: {count_of(len(layout.steps), 'step')} x {count_of(layout.workers, 'worker')}, "
+        f"{count_of(len(names), 'tensor')}, order from {words}{ranks}"
     )
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _assumed(stage: str | None, loss_scale: float | str | None, accumulation: int | None) -> list[str]:

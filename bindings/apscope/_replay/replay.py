@@ -16,7 +16,7 @@ from .._results.results import Results
 from .._schemes.lists import schemes_of
 from .._schemes.scheme import Scheme
 from .._traces.json_number import json_number
-from .._traces.opening import open_trace
+from .._traces.opening import as_trace
 from .._traces.order import warn_of_guessed_order
 from .._traces.selection import parse_steps
 from .._traces.trace import Trace
@@ -233,7 +233,7 @@ def replay(
         from .._arrays.gpu import row_device
 
         on_device = row_device()
-    opened = [t if isinstance(t, Trace) else open_trace(t) for t in _as_list(traces)]
+    opened = [as_trace(t) for t in _as_list(traces)]
     if not opened:
         raise ValueError("there is no trace to replay; give at least one")
     names = [t.name for t in opened]

@@ -72,7 +72,7 @@ def read_csv(path: str | os.PathLike[str]) -> pd.DataFrame:
     import pyarrow.csv as pa_csv
 
     convert = pa_csv.ConvertOptions(null_values=[""], strings_can_be_null=True, column_types=dict.fromkeys(_TEXT, pa.string()))
-    table = pa_csv.read_csv(path, parse_options=pa_csv.ParseOptions(newlines_in_values=True), convert_options=convert)
+    table = pa_csv.read_csv(os.fspath(path), parse_options=pa_csv.ParseOptions(newlines_in_values=True), convert_options=convert)
     for i, name in enumerate(table.column_names):
         if pa.types.is_string(table.column(i).type):
             table = table.set_column(i, name, pc.replace_substring_regex(table.column(i), f"^'('*{_BEGINS_LIKE_A_FORMULA})", "\\1"))

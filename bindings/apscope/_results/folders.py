@@ -124,7 +124,7 @@ def check_results_folder(folder: str | os.PathLike[str], force: bool = False) ->
 
 @contextlib.contextmanager
 def writing_results(folder: str | os.PathLike[str], force: bool = False) -> Iterator[Writing]:
-    """What :meth:`Results.write` writes a RESULTS folder by: checked and locked, so that a second writer is told before its work.
+    """What `Results` writes a RESULTS folder by: checked and locked, so that a second writer is told before its work.
 
     Raises
     ------

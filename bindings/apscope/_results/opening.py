@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._folders.writing import halves
-from .._text import clip
+from .._json import read_json
+from .._text import clip, printable
 from .columns import TEXT_COLUMNS
 from .folders import FILES, MARK, TABLES, what_is
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 __all__ = ["differs", "opened", "read_provenance"]
 
@@ -26,7 +29,9 @@ _KEYS = {
     "command": _TEXT, "command_of_whole": _TEXT, "version": _TEXT, "seed": _INTEGER, "draws": _INTEGER, "schemes": _LIST, "topologies": _LIST,
     "selection": _LIST, "shard": _LIST, "traces": _LIST,
 }  # fmt: skip
-_OF_TRACE = {"name": _TEXT, "hash": _TEXT, "stage": _TEXT, "reduction": _TEXT, "workers": _INTEGER, "steps": _LIST, "tensors": _LIST}
+_OF_TRACE = {
+    "name": _TEXT, "hash": _TEXT, "model": _TEXT, "loss": _LIST, "learning_rate": _LIST, "stage": _TEXT, "reduction": _TEXT, "workers": _INTEGER, "steps": _LIST, "tensors": _LIST,
+}  # fmt: skip
 #: Columns without which a table is none of ours.
 _COLUMNS = {
     "results.parquet": "step workers count counted nonzero underflow overflow nan nmse sum_signed_error sum_squared_reference volume sum_noise skipped",
@@ -60,7 +65,7 @@ def opened(folder: Path) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
     for name, kind in TABLES.items():
         for column, listed in (("trace", [t["name"] for t in provenance["traces"]]), ("scheme", provenance["schemes"])):
             if column in tables[kind] and (others := set(tables[kind][column].unique()) - set(listed)):
-                raise ValueError(f"{folder / name} has rows of {column} '{clip(min(others))}', which {MARK} does not list; {_AGAIN}")
+                raise ValueError(f"{folder / name} has rows of {column} '{printable(min(others), 60)}', which {MARK} does not list; {_AGAIN}")
     return tables, provenance
 
 
@@ -73,10 +78,7 @@ def read_provenance(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         It is no provenance.
     """
     path = folder / MARK
-    try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is damaged: {'it is nested too deep' if isinstance(error, RecursionError) else error}") from None
+    told = read_json(path)
     if not isinstance(told, dict):
         raise ValueError(f"{path} is no provenance: it holds {clip(json.dumps(told))} where an object belongs")
     if "files" not in told and _KEYS.keys() <= told.keys():
@@ -94,7 +96,8 @@ def read_provenance(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             raise ValueError(f"{path}: traces[{i}] is {clip(json.dumps(trace))}; it must be an object")
         _check(path, where, trace, _OF_TRACE)
         for tensor in trace["tensors"]:
-            if not isinstance(tensor, dict) or not isinstance(tensor.get("name"), str) or not isinstance(tensor.get("shape"), list):
+            texts = isinstance(tensor, dict) and isinstance(tensor.get("name"), str) and isinstance(tensor.get("role"), str)
+            if not texts or not isinstance(tensor.get("shape"), list) or not all(map(_is_integer, tensor["shape"])):
                 raise ValueError(f"{path}: {where}tensors holds {clip(json.dumps(tensor))}; it must be objects with name, role and shape")
         if not trace["steps"] or not all(map(_is_integer, trace["steps"])):
             raise ValueError(f"{path}: {where}steps is {clip(json.dumps(trace['steps']))}; it must be a list of step numbers")
@@ -111,7 +114,7 @@ def differs(path: Path, what: str, found: object, said: object) -> str:
 
 
 def _is_integer(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
 
 
 def _check(path: Path, where: str, told: dict[str, Any], keys: dict[str, str]) -> None:
@@ -124,7 +127,6 @@ def _check(path: Path, where: str, told: dict[str, Any], keys: dict[str, str]) -
 
 def _table(path: Path, about: dict[str, Any]) -> pd.DataFrame:
     """One parquet file, as its digest says it was written."""
-    import pandas as pd
     import pyarrow.dataset  # noqa: F401  # which read_table needs: it would do without, and fail in its own words
     import pyarrow.parquet as pq
 
@@ -135,23 +137,34 @@ def _table(path: Path, about: dict[str, Any]) -> pd.DataFrame:
         # As codes of a few texts, of which every cell then is one: an object a cell would take gigabytes of a large table, and time to compare.
         # On this thread alone: where none can be started pyarrow waits for it forever.
         read = pq.read_table(io.BytesIO(data), read_dictionary=[*TEXT_COLUMNS, "kind"], use_threads=False, pre_buffer=False)
-        table = read.to_pandas(use_threads=False)
+        lacking = [c for c in [*_COLUMNS[path.name].split(), *_TEXTS[path.name]] if read.column_names.count(c) != 1]
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001  # whatever the readers of damaged files raise
         raise ValueError(f"{path} is damaged: {str(error).splitlines()[0]}") from None
-    if len(table) != about["rows"]:
-        raise ValueError(differs(path, "number of rows", len(table), about["rows"]))
-    texts = _TEXTS[path.name]
-    if lacking := [c for c in [*_COLUMNS[path.name].split(), *texts] if c not in table]:
+    if read.num_rows != about["rows"]:
+        raise ValueError(differs(path, "number of rows", read.num_rows, about["rows"]))
+    if lacking:
         raise ValueError(f"{path.parent} was written by an older apscope, without the column {lacking[0]}; {_AGAIN}")
-    for name in table:
-        column = table[name]
-        if name in texts:
-            # Parquet gives text a dtype of its own; in memory it is object, read back or not.
-            table[name] = column.astype(object)
-            if column.isna().any() or not all(isinstance(value, str) for value in column.unique()):
-                raise ValueError(f"{path}: the column {name} holds values that are no texts; {_AGAIN}")
-        elif not pd.api.types.is_numeric_dtype(column.dtype):
-            raise ValueError(f"{path}: the column {name} is of {column.dtype}; it must be of numbers; {_AGAIN}")
+    texts = _TEXTS[path.name]
+    _check_columns(path, read, texts)
+    try:
+        table = read.to_pandas(use_threads=False)
+    except (ValueError, TypeError, LookupError, OverflowError, AttributeError) as error:  # of what the file tells pandas beside its columns
+        raise ValueError(f"{path} is damaged: {str(error).splitlines()[0]}") from None
+    for name in texts:
+        # Parquet gives text a dtype of its own; in memory it is object, read back or not.
+        table[name] = table[name].astype(object)
     return table
+
+
+def _check_columns(path: Path, read: pa.Table, texts: Collection[str]) -> None:
+    import pyarrow as pa
+
+    for field, column in zip(read.schema, read.columns):
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if field.name in texts:
+            if column.null_count or not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+                raise ValueError(f"{path}: the column {field.name} holds values that are no texts; {_AGAIN}")
+        elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+            raise ValueError(f"{path}: the column {printable(field.name, 60)} is of {clip(str(kind))}; it must be of numbers; {_AGAIN}")

@@ -255,10 +255,10 @@ class Results:
             results already, or a file of these names that is none of apscope's.
         """
         with writing_results(folder, force) as writing:
-            self.write(writing)
+            self._write(writing)
         return Path(folder)
 
-    def write(self, writing: Writing) -> None:
+    def _write(self, writing: Writing) -> None:
         """Writes the files as :meth:`save` does, by what `_results.folders.writing_results` gave before the replay began."""
         with writing.named():
             tables = {kind: _arrow(self._tables[kind]) for kind in dict.fromkeys(TABLES.values())}

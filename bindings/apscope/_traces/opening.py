@@ -10,12 +10,17 @@ from .._results.folders import check_readable, what_is
 from .remote import open_remote
 from .trace import Trace
 
-__all__ = ["is_url", "open_trace"]
+__all__ = ["as_trace", "is_url", "open_trace"]
 
 
 def is_url(path: str | os.PathLike) -> bool:
     """Whether it names a place that fsspec reads, such as ``s3://bucket/run``."""
     return isinstance(path, str) and re.match(r"[A-Za-z][A-Za-z0-9+.:-]*://", path) is not None
+
+
+def as_trace(trace: Trace | str | os.PathLike) -> Trace:
+    """The trace itself, or the one that a path or URL names."""
+    return trace if isinstance(trace, Trace) else open_trace(trace)
 
 
 def open_trace(path: str | os.PathLike) -> Trace:

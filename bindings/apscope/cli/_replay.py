@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
             if args.device != "cuda":
                 raise
             raise ValueError(str(error)) from error  # what is wrong with the GPU, in one sentence
-        results.write(writing)
+        results._write(writing)
     print(f"{args.output}: {len(results)} rows; apscope summary, compare and report read them")
     return 0
 

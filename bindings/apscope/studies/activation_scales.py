@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from statistics import NormalDist
 from typing import Any
 
@@ -12,6 +13,7 @@ import pandas as pd
 from .._arrays.casts import quantize
 from .._arrays.float_environment import guarded
 from .._arrays.inputs import FormatLike, as_format
+from .._traces.opening import as_trace
 from .._traces.trace import Trace
 
 __all__ = ["join_scales", "layer_scale", "layer_scales"]
@@ -157,7 +159,7 @@ def join_scales(scales: list[float], largest: list[float], *, format: FormatLike
 
 
 @guarded
-def layer_scales(trace: Trace, step: int, *, format: FormatLike = "fp16", worker: int = 0, **options: Any) -> pd.DataFrame:
+def layer_scales(trace: Trace | str | os.PathLike[str], step: int, *, format: FormatLike = "fp16", worker: int = 0, **options: Any) -> pd.DataFrame:
     """Adaptive loss scaling replayed on one step's recorded activation gradients, layer by layer backwards.
 
     Layers with weights of two axes or more (linear, convolution) and recorded gradients, in the reverse of
@@ -167,7 +169,7 @@ def layer_scales(trace: Trace, step: int, *, format: FormatLike = "fp16", worker
 
     Parameters
     ----------
-    trace : Trace
+    trace : Trace or path-like
         With ``activation_gradient`` and ``weights`` at `step`.
     step : int
         A recorded step.
@@ -191,6 +193,7 @@ def layer_scales(trace: Trace, step: int, *, format: FormatLike = "fp16", worker
     ValueError
         The step has no activation gradients or no weights.
     """
+    trace = as_trace(trace)
     for kind in ("activation_gradient", "weights"):
         if not trace.names(step, kind):
             raise ValueError(f"{trace.path}: step {step} has no {kind} recorded; steps that have are {trace.recorded()[kind]}")

@@ -15,7 +15,7 @@ from .._arrays.float_environment import guarded
 from .._replay.replay import _select_steps, _select_tensors
 from .._schemes.exchange import exchange
 from .._schemes.scheme import Scheme, as_scheme
-from .._traces.opening import open_trace
+from .._traces.opening import as_trace
 from .._traces.selection import parse_steps
 from .._traces.trace import Trace
 
@@ -75,7 +75,7 @@ def loss_change(
     """
     if gradient not in ("reduced", "full_batch"):
         raise ValueError(f"gradient='{gradient}' is unknown; use reduced or full_batch")
-    opened = trace if isinstance(trace, Trace) else open_trace(trace)
+    opened = as_trace(trace)
     chosen, m = as_scheme(scheme), opened.manifest
     if m.stage != "local":
         raise ValueError(f"trace '{opened.name}' holds {m.stage} gradients; a loss change needs each worker's own")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 
@@ -12,6 +13,7 @@ import pandas as pd
 from .._arrays.casts import quantize
 from .._arrays.float_environment import guarded
 from .._arrays.inputs import FormatLike, as_format
+from .._traces.opening import as_trace
 from .._traces.trace import Trace
 
 __all__ = ["UnitScales", "layer_deviations", "unit_scales"]
@@ -61,12 +63,12 @@ def unit_scales(weight_shape: Sequence[int], batch: int, *, constrained: bool = 
 
 
 @guarded
-def layer_deviations(trace: Trace, step: int, *, format: FormatLike = "e5m2", worker: int = 0) -> pd.DataFrame:
+def layer_deviations(trace: Trace | str | os.PathLike[str], step: int, *, format: FormatLike = "e5m2", worker: int = 0) -> pd.DataFrame:
     """How far a model, trained as it is, is from unit scale: a row a linear layer or convolution.
 
     Parameters
     ----------
-    trace : Trace
+    trace : Trace or path-like
         With ``layer_input`` and ``activation_gradient`` at `step`.
     step : int
     format : FloatFormat, str or dtype
@@ -86,6 +88,7 @@ def layer_deviations(trace: Trace, step: int, *, format: FormatLike = "e5m2", wo
     ValueError
         Neither kind is recorded at that step.
     """
+    trace = as_trace(trace)
     layers = set(trace.names(step, "layer_input")) & set(trace.names(step, "activation_gradient"))
     if not layers:
         have = trace.recorded()["layer_input"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from .._arrays.arithmetic import subtract
 from .._arrays.casts import quantize
 from .._arrays.float_environment import guarded
 from .._arrays.inputs import FormatLike, as_format
+from .._traces.opening import as_trace
 from .._traces.trace import Trace
 
 __all__ = ["SGDUpdates", "WeightResidual", "sgd_updates", "underflow_curve", "update_underflow", "weight_residual"]
@@ -33,7 +35,7 @@ def _update(trace: Trace, step: int, tensor: str, learning_rate: float | None) -
 
 @guarded
 def update_underflow(
-    trace: Trace,
+    trace: Trace | str | os.PathLike[str],
     format: FormatLike = "fp16",
     *,
     master: FormatLike = "fp32",
@@ -48,7 +50,7 @@ def update_underflow(
 
     Parameters
     ----------
-    trace : Trace
+    trace : Trace or path-like
         With ``weights`` recorded.
     format : FloatFormat, str or dtype
         Weights without a master copy: w is the recorded weight, rounded to it.
@@ -70,6 +72,7 @@ def update_underflow(
     ValueError
         No weights at a step, or no learning rate.
     """
+    trace = as_trace(trace)
     formats = [as_format(format), as_format(master)]
     chosen = trace.recorded()["weights"] if steps is None else tuple(steps)
     rows = []
@@ -152,12 +155,14 @@ class SGDUpdates:
 
 
 @guarded
-def sgd_updates(trace: Trace, tensor: str, *, steps: Iterable[int] | None = None, learning_rate: float | None = None) -> SGDUpdates:
+def sgd_updates(
+    trace: Trace | str | os.PathLike[str], tensor: str, *, steps: Iterable[int] | None = None, learning_rate: float | None = None
+) -> SGDUpdates:
     """The weights at a recorded step and the updates -eta g of the steps that follow without a gap.
 
     Parameters
     ----------
-    trace : Trace
+    trace : Trace or path-like
         With ``weights`` at the first of the steps.
     tensor : str
         A tensor's name.
@@ -175,6 +180,7 @@ def sgd_updates(trace: Trace, tensor: str, *, steps: Iterable[int] | None = None
     ValueError
         No weights recorded, a step without a learning rate.
     """
+    trace = as_trace(trace)
     if steps is None:
         recorded = trace.recorded()["weights"]
         if not recorded:

@@ -28,12 +28,6 @@ NOT_CALLED = {
 #: What answers some wrong arguments by another error than these: what, and for which.
 NOT_YET = {
     "Plan": "KeyError of a provenance without tensors, AttributeError of one that is no mapping",
-    "Results().read_csv": "AttributeError of a path that is None",
-    "Results().write": "AttributeError of a Writing that is None",
-    "studies.activation_scales.layer_scales": "AttributeError of a path in the place of a trace",
-    "studies.unit_scaling.layer_deviations": "AttributeError of a path in the place of a trace",
-    "studies.weight_updates.sgd_updates": "AttributeError of a path in the place of a trace",
-    "studies.weight_updates.update_underflow": "AttributeError of a path in the place of a trace",
 }
 RIGHT_ERRORS = (ValueError, TypeError, ImportError, OSError)
 #: Looked at twice only.
