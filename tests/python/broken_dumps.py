@@ -381,7 +381,7 @@ BROKEN = {
     index_of_another: "step_0.safetensors.index.json cannot be read: its weight_map has 'w' in step_0-00002-of-00002.safetensors, but step_0-00001",
     cut_hdf5: "step_0.h5 cannot be read: Unable to.*; it may be damaged, so dump it again or take it away$",
     hdf5_of_texts: "step_0.h5: array 'w' holds objects, no numbers",
-    broken_zarr: "step_0.zarr cannot be read: its JSON is damaged.*; it may be damaged, so dump it again or take it away$",
+    broken_zarr: "step_0.zarr cannot be read: Expecting.*; it may be damaged, so dump it again or take it away$",
     archive: "step_0.tar.gz is an archive; unpack it first",
     worker_lost: "2 of 12 combinations are missing: .step 1, worker 1, w.*; take complete steps, of which there are 1, with --steps 0:1",
     rank_lost: "rank_2.npz: array 'w' is of a worker above 1, and no array is of worker 1",
