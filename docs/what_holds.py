@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "what_holds.md"
-ROW = re.compile(r"^\| (?P<promise>.+?) \| (?P<tests>`tests/.+?`) \| (?P<cases>[\d,]*) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| (?P<promise>.+?) \| (?P<tests>`tests/.+`) \| *(?P<cases>[\d,]*) *\|$", re.MULTILINE)
 
 
 def named(cell: str) -> list[str]:

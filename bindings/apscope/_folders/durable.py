@@ -6,8 +6,11 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 __all__ = ["SyncAhead", "digest_of", "sync", "sync_folder"]
 
@@ -31,6 +34,8 @@ class SyncAhead:
 
     def begin(self, paths: Iterable[Path]) -> None:
         """Files that are whole."""
+        from concurrent.futures import ThreadPoolExecutor
+
         self._pool = self._pool or ThreadPoolExecutor(1)
         self._waits.append(self._pool.submit(sync, list(paths)))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 
 __all__ = ["fresh", "lock_of", "stem", "waiting"]
 
@@ -23,7 +22,7 @@ def lock_of(name: str) -> str:
 
 def fresh(name: str) -> str:
     """A hidden name that nobody can foresee."""
-    return f"{stem(name)}{secrets.token_hex(4)}"
+    return f"{stem(name)}{os.urandom(4).hex()}"
 
 
 def waiting(names: str) -> re.Pattern[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -260,6 +259,8 @@ class Results:
 
     def _write(self, writing: Writing) -> None:
         """Writes the files as :meth:`save` does, by what `_results.folders.writing_results` gave before the replay began."""
+        from concurrent.futures import ThreadPoolExecutor
+
         with writing.named():
             tables = {kind: _arrow(self._tables[kind]) for kind in dict.fromkeys(TABLES.values())}
             with ThreadPoolExecutor(2) as pool:  # the largest, the text, beside the others

@@ -104,3 +104,13 @@ def test_the_picture_shows_the_ladder(picture, tmp_path, monkeypatch):
     monkeypatch.setattr(picture, "ladders", lambda: table)
     picture.main([str(tmp_path / "picture.png")])
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_promises_name_their_tests_and_count_their_cases(monkeypatch):
+    pytest.importorskip("torch", reason="the cases that need torch are not collected without")
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    import what_holds
+
+    text = what_holds.PAGE.read_text(encoding="utf-8")
+    assert len(what_holds.ROW.findall(text)) > 20
+    assert what_holds.page(text) == text, "run python docs/what_holds.py"
