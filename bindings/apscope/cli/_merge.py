@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from .._results.folders import check_results_folder
+from .._results.folders import writing_results
 from .._results.merging import merge
 
 
@@ -17,8 +17,8 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    check_results_folder(args.output, args.force)
-    merged = merge(args.results)
-    merged.save(args.output, force=args.force)
+    with writing_results(args.output, args.force) as writing:
+        merged = merge(args.results)
+        merged._write(writing)
     print(f"{args.output}: {len(merged)} rows of {len(args.results)} results")
     return 0
