@@ -283,11 +283,14 @@ class TraceWriter:
     def close(self) -> None:
         """Forgets a step that was begun and not ended, and lets the folder go; committed steps are on disk already."""
         self._pending, self._step = {}, None
-        if self._lock is not None:
-            if self._lock.held:
-                remove_uncommitted(self.path, self.committed, whole=False)
-            self._let_go()
-            self._lock = None
+        if self._lock is None:
+            if not self._durable:  # the folder is the caller's alone
+                remove_uncommitted(self.path, self.committed)
+            return
+        if self._lock.held:
+            remove_uncommitted(self.path, self.committed, whole=False)
+        self._let_go()
+        self._lock = None
 
     def __enter__(self) -> TraceWriter:
         return self
