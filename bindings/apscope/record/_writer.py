@@ -228,8 +228,8 @@ class TraceWriter:
         self._manifest.check(step, files)
         folder = step_folder(self.path, step)
         for name, told in files.items():
-            with contextlib.suppress(FileNotFoundError):
-                os.replace(_waits_at(folder, name, told), folder / name)
+            if (waits := _waits_at(folder, name, told)).exists():
+                os.replace(waits, folder / name)
             if not (folder / name).is_file() or (folder / name).stat().st_size != told["bytes"]:
                 raise ValueError(f"{folder / name} of {told['bytes']} bytes is not there; write_files writes it, into the same folder")
         self._manifest.commit(step, files, loss=loss, learning_rate=learning_rate, loss_scale=loss_scale)
