@@ -39,7 +39,7 @@ RACES = {
         Race("convert", lambda i: Command("convert", convert("--name", f"trace {i}")), one_wins=True),
         Race("conformance write", lambda i: Command("write", ("conformance", "write", "out", "--format", f"e2m{i + 1}")), one_wins=True),
         Race("report", _report),
-        Race("Recorder", lambda i: Command("Recorder", script=("record", "out", i, 0, False)), one_wins=True),
+        Race("Recorder", lambda i: Command("Recorder", script=("record", "out", i, 0, False))),
         Race("TraceWriter", lambda i: Command("TraceWriter", script=("write", "out", i))),
     )
 }

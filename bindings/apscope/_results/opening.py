@@ -141,6 +141,8 @@ def _table(path: Path, about: dict[str, Any]) -> pd.DataFrame:
     except MemoryError:
         raise
     except Exception as error:  # noqa: BLE001  # whatever the readers of damaged files raise
+        if "launch worker thread" in str(error):
+            raise MemoryError(str(error)) from None
         raise ValueError(f"{path} is damaged: {str(error).splitlines()[0]}") from None
     if read.num_rows != about["rows"]:
         raise ValueError(differs(path, "number of rows", read.num_rows, about["rows"]))

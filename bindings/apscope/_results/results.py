@@ -259,13 +259,9 @@ class Results:
 
     def _write(self, writing: Writing) -> None:
         """Writes the files as :meth:`save` does, by what `_results.folders.writing_results` gave before the replay began."""
-        from concurrent.futures import ThreadPoolExecutor
-
         with writing.named():
             tables = {kind: _arrow(self._tables[kind]) for kind in dict.fromkeys(TABLES.values())}
-            with ThreadPoolExecutor(2) as pool:  # the largest, the text, beside the others
-                stored = {name: pool.submit(_store, writing.new / name, tables[kind]) for name, kind in TABLES.items()}
-                files = {name: future.result() for name, future in stored.items()}
+            files = {name: _store(writing.new / name, tables[kind]) for name, kind in TABLES.items()}
             about = json.dumps(self.provenance | {"files": files}, indent=1, allow_nan=False)
             (writing.new / MARK).write_text(about + "\n", encoding="utf-8")
         writing.put_files(FILES, mark=MARK) if writing.into else writing.put_folder()

@@ -290,8 +290,8 @@ def test_a_gpu_that_fails_during_a_replay_is_one_sentence_on_the_command_line(di
     monkeypatch.setattr(_core, "replay", full)
     assert main(["replay", digits, "-o", str(tmp_path / "out"), "--device", "cuda"]) == 2
     assert capsys.readouterr().err == "apscope: the GPU has no room for an allocation of 131072 bytes\n"
-    with pytest.raises(MemoryError):
-        main(["replay", digits, "-o", str(tmp_path / "out")])
+    assert main(["replay", digits, "-o", str(tmp_path / "out")]) == 2
+    assert "memory" in capsys.readouterr().err  # of the machine's, in the words that every command has for it
 
 
 def test_no_result_tells_the_device(digits, monkeypatch, tmp_path):
