@@ -264,9 +264,11 @@ def _is_ours(path: Path, name: str) -> bool:
         about = path.lstat()
         if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid():
             return False
-        if set(os.listdir(path)) <= {MARK}:
-            return True  # nothing of anybody's is lost with it, and a kill may have left half a mark
-        return json.loads((path / MARK).read_text(encoding="utf-8")).get("writes") == name
+        names = os.listdir(path)
+        try:
+            return not names or json.loads((path / MARK).read_text(encoding="utf-8")).get("writes") == name
+        except ValueError:
+            return names == [MARK]  # the half of a mark; nothing of anybody's is lost with it
     except (OSError, ValueError, RecursionError, AttributeError):
         return False
 
