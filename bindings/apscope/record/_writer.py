@@ -285,7 +285,7 @@ class TraceWriter:
         self._pending, self._step = {}, None
         if self._lock is None:
             if not self._durable:  # the folder is the caller's alone
-                remove_uncommitted(self.path, self.committed)
+                remove_uncommitted(self.path, self.committed, whole=False)  # one whose commit was interrupted may be in the manifest
             return
         if self._lock.held:
             remove_uncommitted(self.path, self.committed, whole=False)

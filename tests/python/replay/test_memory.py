@@ -167,7 +167,12 @@ def test_memory_is_written_as_everywhere(text, number):
 
 @pytest.mark.parametrize(
     ("wrong", "why"),
-    [("4X", "memory '4X' is not a number of bytes such as"), ("-1G", "is not a number"), ("0", "memory '0' is not between 1 byte and"), (0, "memory=0")],
+    [
+        ("4X", "memory '4X' is not a number of bytes such as"),
+        ("-1G", "is not a number"),
+        ("0", "memory '0' is not between 1 byte and"),
+        (0, "memory=0"),
+    ],
 )
 def test_other_memory_is_one_sentence(wrong, why):
     with pytest.raises(ValueError, match=why):
