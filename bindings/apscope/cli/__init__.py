@@ -170,7 +170,7 @@ def _any_character() -> Iterator[None]:
 
 def _of_memory(error: Exception) -> bool:
     """Whether memory ended: libraries say so in words of their own where they are loaded, or start threads."""
-    words = ("failed to map", "cannot allocate memory", "start new thread", "bad_alloc", "MemoryError")
+    words = ("failed to map", "cannot allocate memory", "start new thread", "bad_alloc", "MemoryError", "error return without exception set")
     return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 
 
