@@ -128,7 +128,7 @@ def _run(arguments: list[str]) -> int:
         name = f" {error.filename}" if error.filename and str(error.filename) not in str(error.strerror or "") else ""
         _tell(f"{error.strerror or error}{name and ':' + name}")
         return 2
-    except (MemoryError, ImportError, RuntimeError) as error:
+    except (MemoryError, ImportError, RuntimeError, SystemError) as error:
         if not _of_memory(error):
             raise
         from .._limits import memory_sentence
