@@ -3,14 +3,49 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from ._limits import JSON_DEPTH, JSON_DIGITS, JSON_LENGTH
 from ._text import clip
 
-__all__ = ["parse_json", "read_json"]
+__all__ = ["INTEGER", "LIST", "NUMBER", "OBJECT", "TEXT", "Rule", "check_keys", "is_integer", "is_number", "parse_json", "read_json"]
+
+#: Whether a value of JSON will do, and what it must be.
+Rule: TypeAlias = tuple[Callable[[Any], bool], str]
+
+
+def is_integer(value: Any) -> bool:
+    """An integer of at most 64 bits; true and false are none."""
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+
+
+def is_number(value: Any) -> bool:
+    """Such an integer, or a finite float."""
+    return is_integer(value) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _of(kind: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, kind)
+
+
+INTEGER: Rule = (is_integer, "an integer")
+NUMBER: Rule = (is_number, "a number")
+TEXT: Rule = (_of(str), "a text")
+LIST: Rule = (_of(list), "a list")
+OBJECT: Rule = (_of(dict), "an object")
+
+
+def check_keys(what: Mapping[str, Any], keys: Mapping[str, Rule], where: str) -> None:
+    """Raises a ValueError, whose words follow a file's name, for the first key that an object lacks or whose value will not do."""
+    for key, (right, must) in keys.items():
+        if key not in what:
+            raise ValueError(f"it has no {where}{key}")
+        if not right(what[key]):
+            raise ValueError(f"{where}{key} is {clip(json.dumps(what[key]))}; it must be {must}")
 
 
 class _TwiceError(ValueError):

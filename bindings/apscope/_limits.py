@@ -9,7 +9,7 @@ from pathlib import Path
 
 from . import _core
 
-__all__ = ["available_memory", "check_fits", "memory_sentence"]
+__all__ = ["available_memory", "check_fits", "is_of_memory", "memory_sentence"]
 
 SPEC_DEPTH: int = _core.LIMITS["spec_depth"]
 SPEC_LENGTH: int = _core.LIMITS["spec_length"]
@@ -38,7 +38,7 @@ def available_memory() -> int:
     return min(found)
 
 
-def check_fits(shape: Sequence[int], itemsize: int) -> None:
+def check_fits(shape: Sequence[int], itemsize: int, remedy: str = "leave it out of the dump") -> None:
     """Before an array of others is made.
 
     Raises
@@ -48,9 +48,13 @@ def check_fits(shape: Sequence[int], itemsize: int) -> None:
     """
     needed = math.prod(shape) * itemsize
     if needed > _SMALL and needed > (there := available_memory()):
-        raise ValueError(
-            f"an array of shape {list(shape)} needs {_size(needed)} of memory, and this machine has {_size(there)}; leave it out of the dump"
-        )
+        raise ValueError(f"an array of shape {list(shape)} needs {_size(needed)} of memory, and this machine has {_size(there)}; {remedy}")
+
+
+def is_of_memory(error: BaseException) -> bool:
+    """Whether memory ended: libraries say so in words of their own where they are loaded, or start threads."""
+    words = ("failed to map", "cannot allocate memory", "start new thread", "bad_alloc", "MemoryError", "error return without exception set")
+    return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 
 
 def memory_sentence(error: BaseException) -> str:

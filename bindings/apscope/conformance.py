@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Unpack
@@ -17,7 +16,7 @@ from ._arrays.dtypes import is_dtype
 from ._arrays.inputs import FormatLike, as_format
 from ._arrays.options import Options, RoundingOptions
 from ._core import FloatFormat
-from ._folders.writing import Writing, clear_left, halves, is_hidden
+from ._folders.writing import Writing, clear_left, halves, is_hidden, refuse_dangling
 from ._formats.blackbox import cast_of, name_of, run_cast, same
 from ._formats.formats import named_formats
 from ._formats.identify import identify
@@ -143,7 +142,8 @@ def write(directory: str | Path, formats: Sequence[str] | None = None) -> dict[s
         if f.storage_bits > 16:
             raise ValueError(f"{f.name} has {f.storage_bits} bits; the conformance pack covers formats of at most 16")
     directory = Path(directory)
-    if os.path.lexists(directory) and not _is_free(directory):
+    refuse_dangling(directory)
+    if directory.exists() and not _is_free(directory):
         clear_left(directory, "apscope conformance write")
         raise ValueError(f"{directory} is not an empty folder; give a new one")
     with Writing(directory, "apscope conformance write") as writing:

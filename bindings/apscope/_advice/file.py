@@ -147,9 +147,9 @@ def read_parts(path: str | os.PathLike[str]) -> dict[str, Any]:
         if as_scheme(made).spec != told["scheme"]:
             raise ValueError(f"its layers make the scheme {clip(made)}, but scheme is {clip(told['scheme'])}; change both, or neither")
     except KeyError as error:
-        raise ValueError(f"{path} is no whole plan: it has nothing for {error}") from None
+        raise ValueError(f"{path} is not a whole plan: it has nothing for {error}") from None
     except (TypeError, ValueError, AttributeError, IndexError) as error:
-        raise ValueError(f"{path} is no whole plan: {error}") from None
+        raise ValueError(f"{path} is not a whole plan: {error}") from None
     return parts
 
 

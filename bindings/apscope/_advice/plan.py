@@ -223,7 +223,7 @@ class Plan:
         Raises
         ------
         ValueError
-            The file is missing, or is no plan; the sentence says what is wrong.
+            The file is missing, or is not a plan; the sentence says what is wrong.
         """
         from .file import read_parts
 

@@ -143,7 +143,7 @@ def _topology(frame: pd.DataFrame, topology: str | None) -> str:
     if topology not in held:
         raise ValueError(f"the results have no topology '{topology}'; use one of {', '.join(t for t in held if not is_own(t))}")
     if topology in ("exact", "sequential") and not (frame["workers"] == 1).all():
-        raise ValueError(f"the topology '{topology}' has no volume, for nobody runs it; use another, such as ring")
+        raise ValueError(f"the topology '{topology}' has no volume, which no system runs; use another, such as ring")
     return topology
 
 

@@ -58,7 +58,7 @@ def written(tool: str, layers: Sequence[tuple[str, str]]) -> str:
         An unknown tool.
     """
     if tool not in TOOLS:
-        raise ValueError(f"'{tool}' is no tool that plans are written for; use one of {', '.join(TOOLS)}")
+        raise ValueError(f"'{tool}' is not a tool that plans are written for; use one of {', '.join(TOOLS)}")
     if tool == "regex":
         return "".join(f"{exactly([name]).removeprefix('name:')}  {spec}\n" for name, spec in layers)
     template = _TE if tool == "te" else _TORCHAO

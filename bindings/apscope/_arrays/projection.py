@@ -100,7 +100,7 @@ class Projection:
         """The projection of a text that `to_json` gave."""
         parts = parse_json(text)
         if not isinstance(parts, dict) or not parts.keys() <= {f.name for f in dataclasses.fields(Projection)}:
-            raise ValueError(f"{clip(text)!r} is no projection; give what to_json gave")
+            raise ValueError(f"{clip(text)!r} is not a projection; give what to_json gave")
         return Projection(**parts)
 
     def __repr__(self) -> str:

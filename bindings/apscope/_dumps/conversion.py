@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays.casts import decode
-from .._folders.writing import clear_left
+from .._folders.writing import clear_left, refuse_dangling
 from .._text import count_of
 from .._traces.opening import open_trace
 from .._traces.order import FILES, GIVEN
@@ -29,7 +29,7 @@ from .layout import Layout, Options, lay_out
 from .names import Item, name_all, number_of
 from .order import order_tensors
 from .sample import BLOCK
-from .sources import Source, is_address, refuse_dangling
+from .sources import Source, is_address
 from .units import Apart, Readers, Unit, find_units, told
 from .write import Head, Workshop, fingerprint, write_trace
 
@@ -346,7 +346,7 @@ def _check(said: Mapping[str, Any]) -> None:
     """What is wrong with the arguments themselves."""
     if not said["destination"] or is_address(said["destination"]):
         raise ValueError(f"destination is {said['destination']!r}; it must be a folder on a local disk")
-    refuse_dangling(Path(said["destination"]))
+    refuse_dangling(said["destination"])
     for key, allowed in (("stage", (None, "local", "reduced", "clipped")), ("reduction", ("sum", "mean"))):
         if said[key] not in allowed:
             raise ValueError(f"{key} is {said[key]!r}; it must be {' or '.join(repr(a) for a in allowed if a)}")

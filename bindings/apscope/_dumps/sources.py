@@ -82,12 +82,6 @@ def _dangles(path: Path) -> bool:
     return path.is_symlink() and not path.exists()
 
 
-def refuse_dangling(place: Path) -> None:
-    """Raises ValueError where a folder is to be made and a link that leads nowhere stands there."""
-    if _dangles(place):
-        raise ValueError(f"{place} is a link to {os.readlink(place)}, which is not there; take the link away, or give another folder")
-
-
 def _refuse(error: OSError) -> None:
     raise ValueError(f"{error.filename} cannot be listed: {(error.strerror or '').lower()}; allow it, or take the folder away") from None
 

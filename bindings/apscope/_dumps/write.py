@@ -86,7 +86,7 @@ class Workshop:
     def finish(self) -> None:
         """Moves the trace to its place."""
         self.sync.end()
-        self._writing.put_folder()
+        self._writing.put_folder(self.sync.done)
 
 
 def _fingerprint_in(folder: Path) -> str:

@@ -31,13 +31,18 @@ class SyncAhead:
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
         self._waits: list[Future[None]] = []
+        self.done: set[Path] = set()
 
     def begin(self, paths: Iterable[Path]) -> None:
         """Files that are whole."""
         from concurrent.futures import ThreadPoolExecutor
 
         self._pool = self._pool or ThreadPoolExecutor(1)
-        self._waits.append(self._pool.submit(sync, list(paths)))
+        self._waits.append(self._pool.submit(self._sync, list(paths)))
+
+    def _sync(self, paths: list[Path]) -> None:
+        sync(paths)
+        self.done.update(paths)
 
     def end(self) -> None:
         """Waits for all; raises what the system said."""

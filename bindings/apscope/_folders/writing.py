@@ -21,14 +21,14 @@ import re
 import shutil
 import stat
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from .durable import sync, sync_folder
 from .lock import Lock, who
 from .names import fresh, lock_of, stem
 
-__all__ = ["Writing", "clear_left", "halves", "is_hidden", "left_behind", "write_file"]
+__all__ = ["Writing", "clear_left", "halves", "is_hidden", "left_behind", "refuse_dangling", "write_file"]
 
 MARK = "apscope.json"
 
@@ -128,8 +128,8 @@ class Writing:
         path.mkdir(exist_ok=True)
         return path
 
-    def put_folder(self) -> None:
-        """Moves the new folder to its place, where none is, in one step.
+    def put_folder(self, synced: Collection[Path] = ()) -> None:
+        """Moves the new folder to its place, where none is, in one step. `synced` are files in it that are on the disk already.
 
         Raises
         ------
@@ -137,7 +137,7 @@ class Writing:
             Something stands there by now.
         """
         with self.named():
-            _sync_tree(self.new)
+            _sync_tree(self.new, synced)
             try:
                 os.rename(self.new, self.place / self._name)
             except OSError as error:
@@ -214,6 +214,12 @@ class Writing:
                 folder.rmdir()
 
 
+def refuse_dangling(destination: str | os.PathLike[str]) -> None:
+    """Raises ValueError where a link that leads nowhere stands at the destination."""
+    if os.path.islink(destination) and not os.path.exists(destination):
+        raise ValueError(f"{destination} is a link to {os.readlink(destination)}, which is not there; take the link away, or give another place")
+
+
 def left_behind(place: Path, name: str) -> list[Path]:
     """The hidden folders in `place` in which something of `name` was written: this user's own, no links, and marked or empty."""
     found = []
@@ -281,7 +287,7 @@ def write_file(path: str | os.PathLike[str], text: str, doing: str) -> None:
         writing.clear()
 
 
-def _sync_tree(folder: Path) -> None:
+def _sync_tree(folder: Path, but: Collection[Path] = ()) -> None:
     for at, _, names in os.walk(folder):
-        sync(Path(at) / name for name in names)
+        sync(path for name in names if (path := Path(at) / name) not in but)
         sync_folder(Path(at))

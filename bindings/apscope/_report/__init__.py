@@ -44,7 +44,7 @@ def report(results: Any, out_path: str | os.PathLike, *, against: Any = None, fo
         The file cannot be written. Nothing is left half-written.
     """
     out_path = check_destination(out_path, force=force)
-    text = page(results, against).encode(errors="backslashreplace").decode()  # a path's bytes that are no text
+    text = page(results, against).encode(errors="backslashreplace").decode()  # a path's bytes that are not text
     write_file(out_path, text, "apscope report")
     return out_path
 

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from .._folders.writing import Writing, clear_left, halves
+from .._folders.writing import Writing, clear_left, halves, refuse_dangling
 from .._text import clip, count_of
 
 __all__ = ["FILES", "MARK", "TABLES", "check_readable", "check_results_folder", "what_is", "writing_results"]
@@ -103,8 +103,7 @@ def check_results_folder(folder: str | os.PathLike[str], force: bool = False) ->
         raise ValueError(f"{folder} cannot be made: {place} is a file")
     if not os.access(place, os.W_OK | os.X_OK):
         raise ValueError(f"the results folder {folder} cannot be written: {place} is not writable")
-    if os.path.islink(folder) and not folder.exists():
-        raise ValueError(f"{folder} is a link that leads nowhere; give a folder for the results")
+    refuse_dangling(folder)
     if (folder / "manifest.json").exists():
         raise ValueError(f"{folder} is a trace; give another folder for the results")
     for name in FILES:

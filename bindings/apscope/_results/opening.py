@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
-import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._folders.writing import halves
-from .._json import read_json
+from .._json import INTEGER, LIST, OBJECT, TEXT, Rule, check_keys, is_integer, read_json
+from .._limits import check_fits, is_of_memory
 from .._text import clip, printable
 from .columns import TEXT_COLUMNS
 from .folders import FILES, MARK, TABLES, what_is
@@ -22,16 +23,18 @@ if TYPE_CHECKING:
 __all__ = ["differs", "opened", "read_provenance"]
 
 _AGAIN = "replay the trace again"
-_INTEGER, _TEXT, _LIST, _OBJECT = "an integer", "a text", "a list", "an object"
-_TYPES = {_INTEGER: int, _TEXT: str, _LIST: list, _OBJECT: dict}
 #: What provenance.json holds, and of every trace.
 _KEYS = {
-    "command": _TEXT, "command_of_whole": _TEXT, "version": _TEXT, "seed": _INTEGER, "draws": _INTEGER, "schemes": _LIST, "topologies": _LIST,
-    "selection": _LIST, "shard": _LIST, "traces": _LIST,
+    "command": TEXT, "command_of_whole": TEXT, "version": TEXT, "seed": INTEGER, "draws": INTEGER, "schemes": LIST, "topologies": LIST,
+    "selection": LIST, "shard": LIST, "traces": LIST,
 }  # fmt: skip
 _OF_TRACE = {
-    "name": _TEXT, "hash": _TEXT, "model": _TEXT, "loss": _LIST, "learning_rate": _LIST, "stage": _TEXT, "reduction": _TEXT, "workers": _INTEGER, "steps": _LIST, "tensors": _LIST,
+    "name": TEXT, "hash": TEXT, "model": TEXT, "stage": TEXT, "reduction": TEXT, "workers": INTEGER, "steps": LIST, "loss": LIST,
+    "learning_rate": LIST, "tensors": LIST,
 }  # fmt: skip
+_TEXT_LIST: Rule = (lambda v: all(isinstance(one, str) for one in v), "a list of texts")
+_INTEGERS: Rule = (lambda v: isinstance(v, list) and all(map(is_integer, v)), "a list of integers")
+_STEPS: Rule = (lambda v: bool(v) and all(map(is_integer, v)), "a list of step numbers")
 #: Columns without which a table is none of ours.
 _COLUMNS = {
     "results.parquet": "step workers count counted nonzero underflow overflow nan nmse sum_signed_error sum_squared_reference volume sum_noise skipped",
@@ -39,6 +42,10 @@ _COLUMNS = {
     "noise.parquet": "step workers elements blocks sum_squared_reference sum_noise sum_log2_ratio",
 }
 _TEXTS = {"results.parquet": TEXT_COLUMNS, "histograms.parquet": ["trace", "tensor", "role", "kind"], "noise.parquet": ["trace", "tensor", "role"]}
+
+
+def _is_shard(value: Any) -> bool:
+    return len(value) == 2 and all(map(is_integer, value)) and 0 <= value[0] < value[1]
 
 
 def opened(folder: Path) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
@@ -75,37 +82,33 @@ def read_provenance(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     Raises
     ------
     ValueError
-        It is no provenance.
+        It is not a provenance.
     """
     path = folder / MARK
     told = read_json(path)
-    if not isinstance(told, dict):
-        raise ValueError(f"{path} is no provenance: it holds {clip(json.dumps(told))} where an object belongs")
-    if "files" not in told and _KEYS.keys() <= told.keys():
+    if isinstance(told, dict) and "files" not in told and _KEYS.keys() <= told.keys():
         raise ValueError(f"{folder} was written by an older apscope, without digests of its files; {_AGAIN}")
-    _check(path, "", told, {**_KEYS, "files": _OBJECT})
-    shard = told["shard"]
-    if len(shard) != 2 or not all(map(_is_integer, shard)) or not 0 <= shard[0] < shard[1]:
-        raise ValueError(f"{path}: shard is {shard}; it must be two integers, I and N, 0 <= I < N")
-    for key in ("schemes", "topologies"):
-        if not all(isinstance(text, str) for text in told[key]):
-            raise ValueError(f"{path}: {key} is {clip(json.dumps(told[key]))}; it must be a list of texts")
-    for i, trace in enumerate(told["traces"]):
-        where = f"traces[{i}]."
-        if not isinstance(trace, dict):
-            raise ValueError(f"{path}: traces[{i}] is {clip(json.dumps(trace))}; it must be an object")
-        _check(path, where, trace, _OF_TRACE)
-        for tensor in trace["tensors"]:
-            texts = isinstance(tensor, dict) and isinstance(tensor.get("name"), str) and isinstance(tensor.get("role"), str)
-            if not texts or not isinstance(tensor.get("shape"), list) or not all(map(_is_integer, tensor["shape"])):
-                raise ValueError(f"{path}: {where}tensors holds {clip(json.dumps(tensor))}; it must be objects with name, role and shape")
-        if not trace["steps"] or not all(map(_is_integer, trace["steps"])):
-            raise ValueError(f"{path}: {where}steps is {clip(json.dumps(trace['steps']))}; it must be a list of step numbers")
-    for name in TABLES:
-        about = told["files"].get(name)
-        if not isinstance(about, dict) or not isinstance(about.get("sha256"), str) or not all(_is_integer(about.get(k)) for k in ("bytes", "rows")):
-            raise ValueError(f"{path}: files.{name} is {clip(json.dumps(about))}; it must be an object with bytes, sha256 and rows")
+    try:
+        _check_provenance(told)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
     return told, told.pop("files")
+
+
+def _check_provenance(told: Any) -> None:
+    check_keys({"it": told}, {"it": OBJECT}, "")
+    check_keys(told, {**_KEYS, "files": OBJECT}, "")
+    check_keys(told, {"shard": (_is_shard, "two integers, I and N, 0 <= I < N"), "schemes": _TEXT_LIST, "topologies": _TEXT_LIST}, "")
+    for i, trace in enumerate(told["traces"]):
+        check_keys({f"traces[{i}]": trace}, {f"traces[{i}]": OBJECT}, "")
+        check_keys(trace, _OF_TRACE, f"traces[{i}].")
+        check_keys(trace, {"steps": _STEPS}, f"traces[{i}].")
+        for tensor in trace["tensors"]:
+            check_keys({"tensor": tensor}, {"tensor": OBJECT}, f"traces[{i}].")
+            check_keys(tensor, {"name": TEXT, "role": TEXT, "shape": _INTEGERS}, f"traces[{i}].tensor.")
+    for name in TABLES:
+        check_keys(told["files"], {name: OBJECT}, "files.")
+        check_keys(told["files"][name], {"bytes": INTEGER, "sha256": TEXT, "rows": INTEGER}, f"files.{name}.")
 
 
 def differs(path: Path, what: str, found: object, said: object) -> str:
@@ -113,51 +116,44 @@ def differs(path: Path, what: str, found: object, said: object) -> str:
     return f"{path} is damaged or of another run: its {what} is {found}, but {MARK} says {said}; {_AGAIN}"
 
 
-def _is_integer(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
-
-
-def _check(path: Path, where: str, told: dict[str, Any], keys: dict[str, str]) -> None:
-    for key, what in keys.items():
-        if key not in told:
-            raise ValueError(f"{path} has no {where}{key}")
-        if isinstance(told[key], bool) or not isinstance(told[key], _TYPES[what]):
-            raise ValueError(f"{path}: {where}{key} is {clip(json.dumps(told[key]))}; it must be {what}")
-
-
 def _table(path: Path, about: dict[str, Any]) -> pd.DataFrame:
     """One parquet file, as its digest says it was written."""
-    import pyarrow.dataset  # noqa: F401  # which read_table needs: it would do without, and fail in its own words
     import pyarrow.parquet as pq
 
     data = path.read_bytes()
     if (found := hashlib.sha256(data).hexdigest()) != about["sha256"]:
         raise ValueError(differs(path, "SHA-256", found, about["sha256"]))
-    try:
+    with _told(path):
+        metadata = pq.read_metadata(io.BytesIO(data))
+        names = metadata.schema.to_arrow_schema().names
+    texts = _TEXTS[path.name]
+    if lacking := [c for c in [*_COLUMNS[path.name].split(), *texts] if names.count(c) != 1]:
+        raise ValueError(f"{path.parent} was written by an older apscope, without the column {lacking[0]}; {_AGAIN}")
+    if metadata.num_rows != about["rows"]:
+        raise ValueError(differs(path, "number of rows", metadata.num_rows, about["rows"]))
+    check_fits((metadata.num_rows, metadata.num_columns), 8, "replay the trace again, or a part of it")
+    with _told(path):
         # As codes of a few texts, of which every cell then is one: an object a cell would take gigabytes of a large table, and time to compare.
         # On this thread alone: where none can be started pyarrow waits for it forever.
-        read = pq.read_table(io.BytesIO(data), read_dictionary=[*TEXT_COLUMNS, "kind"], use_threads=False, pre_buffer=False)
-        lacking = [c for c in [*_COLUMNS[path.name].split(), *_TEXTS[path.name]] if read.column_names.count(c) != 1]
-    except MemoryError:
-        raise
-    except Exception as error:  # noqa: BLE001  # whatever the readers of damaged files raise
-        if "launch worker thread" in str(error):
-            raise MemoryError(str(error)) from None
-        raise ValueError(f"{path} is damaged: {str(error).splitlines()[0]}") from None
-    if read.num_rows != about["rows"]:
-        raise ValueError(differs(path, "number of rows", read.num_rows, about["rows"]))
-    if lacking:
-        raise ValueError(f"{path.parent} was written by an older apscope, without the column {lacking[0]}; {_AGAIN}")
-    texts = _TEXTS[path.name]
+        read = pq.ParquetFile(io.BytesIO(data), metadata=metadata, read_dictionary=texts, pre_buffer=False).read(use_threads=False)
     _check_columns(path, read, texts)
-    try:
+    with _told(path):  # the file tells pandas of dtypes, too
         table = read.to_pandas(use_threads=False)
-    except (ValueError, TypeError, LookupError, OverflowError, AttributeError) as error:  # of what the file tells pandas beside its columns
-        raise ValueError(f"{path} is damaged: {str(error).splitlines()[0]}") from None
     for name in texts:
         # Parquet gives text a dtype of its own; in memory it is object, read back or not.
         table[name] = table[name].astype(object)
     return table
+
+
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Whatever the readers of a damaged file raise is one sentence."""
+    try:
+        yield
+    except Exception as error:  # of many kinds
+        if is_of_memory(error):
+            raise
+        raise ValueError(f"{path} is damaged: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from None
 
 
 def _check_columns(path: Path, read: pa.Table, texts: Collection[str]) -> None:
@@ -167,6 +163,6 @@ def _check_columns(path: Path, read: pa.Table, texts: Collection[str]) -> None:
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         if field.name in texts:
             if column.null_count or not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-                raise ValueError(f"{path}: the column {field.name} holds values that are no texts; {_AGAIN}")
+                raise ValueError(f"{path}: the column {field.name} holds values that are not texts; {_AGAIN}")
         elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
             raise ValueError(f"{path}: the column {printable(field.name, 60)} is of {clip(str(kind))}; it must be of numbers; {_AGAIN}")

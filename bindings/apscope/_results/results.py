@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._folders.durable import digest_of, sync
+from .._folders.durable import digest_of
 from .columns import Columns, arrow_table, frame_of, length
 from .csv_table import read_csv, write_csv
 from .folders import FILES, MARK, TABLES, check_readable, writing_results
@@ -283,12 +283,11 @@ class Results:
 
 
 def _store(path: Path, table: pa.Table) -> dict[str, int | str]:
-    """Writes a table and waits until it is on the disk; what provenance.json says of the file."""
+    """Writes a table; what provenance.json says of the file."""
     import pyarrow.parquet as pq
 
     with path.open("xb") as file:
         write_csv(table, file) if path.suffix == ".csv" else pq.write_table(table, file)
-    sync([path])
     return {**digest_of(path), "rows": table.num_rows}
 
 

@@ -23,7 +23,7 @@ def read_plan_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        It is missing, cannot be read, or is no plan.
+        It is missing, cannot be read, or is not a plan.
     """
     try:
         told = read_json(path)
@@ -32,9 +32,9 @@ def read_plan_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     except OSError as error:
         raise ValueError(f"the plan {path} cannot be read: {error.strerror or error}") from None
     except ValueError as error:
-        raise ValueError(f"{error}; so it is no plan") from None
+        raise ValueError(f"{error}; so it is not a plan") from None
     if not isinstance(told, dict) or MARK not in told:
-        raise ValueError(f"{path} is no plan: it has no key {MARK}; apscope recommend writes plans")
+        raise ValueError(f"{path} is not a plan: it has no key {MARK}; apscope recommend writes plans")
     if told[MARK] != SCHEMA or isinstance(told[MARK], bool):
         raise ValueError(f"{path} is a plan of version {clip(json.dumps(told[MARK]))}; this apscope reads version {SCHEMA}")
     if not isinstance(told.get("scheme"), str):

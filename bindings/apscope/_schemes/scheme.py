@@ -114,7 +114,7 @@ class Scheme:
         """The scheme of a text that `to_json` gave."""
         d = parse_json(text)
         if not isinstance(d, dict) or not isinstance(d.get("scheme"), str) or not isinstance(d.get("keys", {}), dict):
-            raise ValueError(f"{clip(text)!r} is no scheme; give what to_json gave")
+            raise ValueError(f"{clip(text)!r} is not a scheme; give what to_json gave")
         return Scheme(spec_of(d["scheme"], d.get("format", ""), d.get("keys", {}), d.get("body", "")))
 
     def __str__(self) -> str:

@@ -40,6 +40,10 @@ VERBS = (
 )
 
 
+#: Bytes of addresses below which nothing is loaded; docs/limits.md.
+ADDRESSES = 768 * 2**20
+
+
 class Parser(argparse.ArgumentParser):
     """Errors are one sentence, with the nearest known word; options are never abbreviated."""
 
@@ -109,8 +113,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(arguments)
 
 
+def _check_addresses() -> None:
+    """Libraries that find no room while they are loaded may end the process, so that they are not asked to."""
+    try:
+        import resource
+    except ImportError:
+        return  # elsewhere than on Linux and the like
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if 0 <= limit < ADDRESSES:
+        raise ValueError(
+            f"there is not enough memory: ulimit -v allows this process {limit / 2**20:,.1f} MiB of addresses, and apscope's libraries need "
+            f"{ADDRESSES / 2**20:,.1f} MiB to load; allow more"
+        )
+
+
 def _run(arguments: list[str]) -> int:
     try:
+        _check_addresses()
         release()
         args = _parse(arguments)
         args.words = arguments
@@ -129,10 +148,10 @@ def _run(arguments: list[str]) -> int:
         _tell(f"{error.strerror or error}{name and ':' + name}")
         return 2
     except (MemoryError, ImportError, RuntimeError, SystemError) as error:
-        if not _of_memory(error):
-            raise
-        from .._limits import memory_sentence
+        from .._limits import is_of_memory, memory_sentence
 
+        if not is_of_memory(error):
+            raise
         _tell(memory_sentence(error))
         return 2
     except KeyboardInterrupt:
@@ -141,7 +160,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _written(error: UnicodeError) -> tuple[bytes, int]:
-    """What an encoding has no bytes for: the bytes of a path that is no text as they are, other characters by their codes."""
+    """What an encoding has no bytes for: the bytes of a path that is not text as they are, other characters by their codes."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     text = error.object[error.start : error.end]
@@ -166,12 +185,6 @@ def _any_character() -> Iterator[None]:
         for stream, errors in changed:
             if not stream.closed:
                 stream.reconfigure(errors=errors)
-
-
-def _of_memory(error: Exception) -> bool:
-    """Whether memory ended: libraries say so in words of their own where they are loaded, or start threads."""
-    words = ("failed to map", "cannot allocate memory", "start new thread", "bad_alloc", "MemoryError", "error return without exception set")
-    return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 
 
 def _tell_warning(message: Warning | str, *_: Any) -> None:

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.output.endswith(".json"):
         raise ValueError(f"-o {args.output} does not end in .json, by which a plan is told from a spec; give such a name")
     if args.tool is not None and args.tool not in TOOLS:
-        raise ValueError(f"--as {args.tool} is no tool that plans are written for; use one of {', '.join(TOOLS)}")
+        raise ValueError(f"--as {args.tool} is not a tool that plans are written for; use one of {', '.join(TOOLS)}")
     if not Path(args.output).absolute().parent.is_dir():
         raise ValueError(f"-o {args.output}: its folder does not exist; make it first")
     limits = {name: getattr(args, name) for name in (*LIMITS, "max_layer_error")}

@@ -11,7 +11,7 @@ namespace apscope::detail {
 
 Pattern::Pattern(std::string_view text) {
     const auto refuse = [&](const std::string& why) {
-        throw std::invalid_argument("'" + limits::clipped(text) + "' is no regular expression that apscope takes: " + why);
+        throw std::invalid_argument("'" + limits::clipped(text) + "' is not a regular expression that apscope takes: " + why);
     };
     if (text.size() > limits::pattern_length) {
         refuse("it has " + std::to_string(text.size()) + " characters; at most " + std::to_string(limits::pattern_length) + " are read");

@@ -1,4 +1,4 @@
-// Files that change while they are mapped, and names that are no text.
+// Files that change while they are mapped, and names that are not text.
 #include "analysis/trace/mapped_file.h"
 
 #include <gtest/gtest.h>

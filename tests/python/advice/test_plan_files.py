@@ -66,7 +66,7 @@ def test_the_command_writes_prints_and_solves_again(digits, tmp_path, capsys):
     assert apscope.Plan.open(other).spec == apscope.Plan.open(out).solve(max_volume=0.3).spec
     run = str(tmp_path / "run")
     assert main(["replay", str(digits), "--scheme", out, "--topology", "ring", "-o", run]) == 0
-    assert main(["recommend", run, "-o", other]) == 2  # a hybrid alone is no candidate
+    assert main(["recommend", run, "-o", other]) == 2  # a hybrid alone is not a candidate
     assert main(["replay", str(digits), "--scheme", "aps:e3m0", "--scheme", "none:e4m3", "--topology", "ring", "-o", run, "--force"]) == 0
     assert (
         main(
@@ -105,7 +105,7 @@ def test_the_command_writes_prints_and_solves_again(digits, tmp_path, capsys):
         (["--groups", "zzz"], "finds nothing in the layers' names"),
         (["--fix", "head"], "--fix head is not REGEX=SPEC"),
         (["--holdout", "7"], "could be one step or a number of them"),
-        (["--as", "onnx"], "--as onnx is no tool"),
+        (["--as", "onnx"], "--as onnx is not a tool"),
         (["--candidates", "missing.json"], "there is no plan missing.json"),
         (["-o", "plan.txt"], "does not end in .json"),
         (["-o", "nowhere/plan.json"], "its folder does not exist"),
@@ -122,13 +122,13 @@ def test_errors_are_one_sentence(digits, tmp_path, monkeypatch, capsys, words, s
     "change, said",
     [
         (lambda d: d.update(apscope_plan=2), "is a plan of version 2; this apscope reads version 1"),
-        (lambda d: d.pop("apscope_plan"), "is no plan: it has no key apscope_plan"),
+        (lambda d: d.pop("apscope_plan"), "is not a plan: it has no key apscope_plan"),
         (lambda d: d.update(scheme=3), "scheme is 3; it must be a text"),
         (lambda d: d.update(scheme="aps:e4m3"), "change both, or neither"),
         (lambda d: d["layers"].pop(), "it has 5 layers, but its table 6"),
         (lambda d: d["layers"][0].update(scheme="aps:e9m9"), "it has nothing for 'aps:e9m9'"),
-        (lambda d: d["table"]["chosen"]["log2"].pop(), "is no whole plan: log2"),
-        (lambda d: d.pop("table"), "is no whole plan: it has no table"),
+        (lambda d: d["table"]["chosen"]["log2"].pop(), "is not a whole plan: log2"),
+        (lambda d: d.pop("table"), "is not a whole plan: it has no table"),
         (lambda d: d["wish"].update(max_volume="x"), "give a number"),
     ],
 )
@@ -143,7 +143,7 @@ def test_a_damaged_file_is_refused(path, change, said):
 
 def test_texts_that_are_no_plan_are_refused(tmp_path):
     for name, text, said in (
-        ("a.json", "{", "it is no plan"),
+        ("a.json", "{", "it is not a plan"),
         ("b.json", "[1]", "no key apscope_plan"),
         ("c.json", "[" * 100_000, "nested more than"),
     ):
@@ -182,7 +182,7 @@ def test_other_tools_read_their_syntax(request, tmp_path):
 
     lines = [line.split("  ") for line in plan.written_as("regex").splitlines()]
     assert {name: spec for name in schemes.index for pattern, spec in lines if re.search(pattern, name)} == schemes.to_dict()
-    with pytest.raises(ValueError, match="no tool that plans are written for"):
+    with pytest.raises(ValueError, match="not a tool that plans are written for"):
         plan.written_as("onnx")
     with pytest.raises(ValueError, match="has no ranges of steps"):
         apscope.recommend(results, max_volume=0.35, periods=2).written_as("regex")

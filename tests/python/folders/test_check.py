@@ -138,9 +138,9 @@ def test_what_a_kill_left_is_named(capsys, results):
 
 
 HOSTILE = [
-    ("null", "is no provenance: it holds null where an object belongs"),
-    ("[1]", r"is no provenance: it holds \[1\] where an object belongs"),
-    ("{}", "has no command"),
+    ("null", "it is null; it must be an object"),
+    ("[1]", r"it is \[1\]; it must be an object"),
+    ("{}", "it has no command"),
     ("[" * 100_000, "its JSON is nested more than 64 deep"),
     ('{"command": ', "its JSON is damaged at line 1, column 13"),
     ("\xff", "its JSON is not UTF-8"),
@@ -164,7 +164,7 @@ def test_hostile_provenance_is_a_sentence(results, capsys, text, sentence):
 @pytest.mark.parametrize(
     "changes, sentence",
     [
-        ({"traces": [{"name": "x"}]}, r"has no traces\[0\].hash"),
+        ({"traces": [{"name": "x"}]}, r"it has no traces\[0\].hash"),
         ({"traces": [1]}, r"traces\[0\] is 1; it must be an object"),
         ({"traces": {}}, "traces is {}; it must be a list"),
         ({"shard": [0, 0]}, r"shard is \[0, 0\]; it must be two integers, I and N, 0 <= I < N"),
@@ -172,7 +172,7 @@ def test_hostile_provenance_is_a_sentence(results, capsys, text, sentence):
         ({"shard": None}, "shard is null; it must be a list"),
         ({"schemes": [None]}, r"schemes is \[null\]; it must be a list of texts"),
         ({"seed": "0"}, 'seed is "0"; it must be an integer'),
-        ({"files": {}}, "files.results.csv is null; it must be an object with bytes, sha256 and rows"),
+        ({"files": {}}, "it has no files.results.csv"),
         ({"schemes": ["none:e5m2"]}, "has rows of scheme 'aps:e4m3', which provenance.json does not list"),
     ],
 )
@@ -189,9 +189,9 @@ def test_tables_that_are_none_of_ours_are_a_sentence(results):
     frame = table.to_pandas()
     for changed, sentence in (
         (frame.drop(columns="step"), "without the column step"),
-        (frame.assign(scheme=None), "the column scheme holds values that are no texts"),
+        (frame.assign(scheme=None), "the column scheme holds values that are not texts"),
         (frame.assign(nmse="x"), "the column nmse is of "),
-        (frame.assign(trace=1), "the column trace holds values that are no texts"),
+        (frame.assign(trace=1), "the column trace holds values that are not texts"),
     ):
         import pyarrow as pa
 
@@ -205,3 +205,11 @@ def test_an_opened_table_is_the_one_that_was_written(whole):
     again = apscope.replay(DIGITS, ["aps:e4m3", "sign"], topology="ring", steps="0:2", tensors="bias")
     pd.testing.assert_frame_equal(tables["frame"], again.frame)
     assert provenance == again.provenance and "files" not in provenance
+
+
+def test_a_table_that_does_not_fit_into_memory_is_refused_before_it_is_read(whole, monkeypatch):
+    monkeypatch.setattr("apscope._limits._SMALL", 0)
+    monkeypatch.setattr("apscope._limits.available_memory", lambda: 1000)
+    monkeypatch.setattr(pq.ParquetFile, "read", lambda *_, **__: pytest.fail("it was read"))
+    with pytest.raises(ValueError, match=r"an array of shape \[\d+, 6\d\] needs .* of memory, and this machine has 0.0 MiB; replay the trace again, or a part"):
+        apscope.Results.open(whole)

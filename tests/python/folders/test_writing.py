@@ -138,7 +138,10 @@ def test_results_are_not_written_through_links(tmp_path):
 def test_a_link_that_leads_nowhere_is_no_place(tmp_path, capsys):
     (tmp_path / "out").symlink_to(tmp_path / "nowhere")
     assert replay(tmp_path / "out") == 2
-    assert capsys.readouterr().err == f"apscope: {tmp_path / 'out'} is a link that leads nowhere; give a folder for the results\n"
+    assert (
+        capsys.readouterr().err
+        == f"apscope: {tmp_path / 'out'} is a link to {tmp_path / 'nowhere'}, which is not there; take the link away, or give another place\n"
+    )
     assert not (tmp_path / "nowhere").exists()
 
 

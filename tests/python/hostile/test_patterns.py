@@ -57,7 +57,7 @@ def test_expressions_that_recursion_and_backtracking_fail_at(tmp_path, pattern):
 def test_what_is_no_expression_of_re2_is_refused(pattern, why):
     with pytest.raises(ValueError, match=why) as told:
         schemes.Scheme(spec(pattern))
-    assert "is no regular expression that apscope takes" in str(told.value) and len(str(told.value)) < 600
+    assert "is not a regular expression that apscope takes" in str(told.value) and len(str(told.value)) < 600
 
 
 def test_twenty_thousand_parentheses():
