@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
+import re
+from collections.abc import Sequence
 
-__all__ = ["clip", "count_of", "printable", "raised"]
+__all__ = ["clip", "count_of", "printable", "raised", "short_names"]
 
 _RAISED = str.maketrans("0123456789-\N{MINUS SIGN}", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")
 
@@ -29,3 +32,30 @@ def raised(exponent: int | str) -> str:
 def count_of(count: int, noun: str) -> str:
     """1 step, 1,000 steps."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def short_names(names: Sequence[str], longest: int) -> list[str]:
+    """Names that fit beside each other: what is too long is cut at the front, and no two that differ become equal.
+
+    Where the ends of several are equal, each keeps the part in which it differs, and its end behind an ellipsis; where that would not tell them
+    apart either, the whole name stays.
+    """
+    longest = max(longest, 4)
+    short = [name if len(name) <= longest else f"…{name[1 - longest :].lstrip('._/')}" for name in names]
+    clashing: dict[str, set[str]] = {}
+    for name, text in zip(names, short):
+        clashing.setdefault(text, set()).add(name)
+    for text, alike in clashing.items():
+        if len(alike) < 2:
+            continue
+        shared = len(os.path.commonprefix(list(alike)))
+        for name in alike:
+            start = max(name.rfind(mark, 0, shared) for mark in "._/") + 1
+            part = re.match(r"[^._/]*[._/]?", name[start:])[0]  # type: ignore[index]  # it matches the empty text
+            end = name[-max(longest - len(part) - 2, 3) :]
+            told = f"{'…' if start else ''}{part}…{end}"
+            short = [told if n == name else t for n, t in zip(names, short)]
+    meant: dict[str, set[str]] = {}
+    for name, text in zip(names, short):
+        meant.setdefault(text, set()).add(name)
+    return [name if len(meant[text]) > 1 else text for name, text in zip(names, short)]
