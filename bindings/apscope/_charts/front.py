@@ -21,11 +21,15 @@ FLOOR = 1e-7
 def step_front(points: Iterable[tuple[float, float]], same: float = 0.0) -> list[tuple[float, float]]:
     """The points that no other beats in both, from the least cost to the least error; costs that differ by at most `same` are one."""
     front: list[tuple[float, float]] = []
+    anchor = -math.inf
     for x, y in sorted(points):
-        if front and y < front[-1][1] and x <= front[-1][0] + same and (len(front) < 2 or front[-1][0] > front[-2][0] + same):
+        if front and y >= front[-1][1]:
+            continue
+        if front and x <= anchor + same:
             front[-1] = (x, y)
-        elif not front or y < front[-1][1]:
+        else:
             front.append((x, y))
+            anchor = x
     return front
 
 
@@ -41,7 +45,7 @@ def corners(front: list[tuple[float, float]], right: float) -> list[tuple[float,
 
 def front_chart(
     rows: pd.DataFrame, titles: Callable[[str], str] = str, links: Callable[[str], str] = lambda _: "", *, against: str = "volume",
-    error: str | None = None,
+    error: str | None = None, all_named: bool = False,
 ) -> Chart:  # fmt: skip
     """Rows of `Results.summary`, one a scheme of one trace, as a chart.
 
@@ -57,6 +61,8 @@ def front_chart(
         The horizontal axis.
     error : str, optional
         The vertical one; by default ``error_over_noise``, or ``step_nmse`` where that is not known.
+    all_named : bool
+        Whether every point has its name beside it, or only those of the front.
 
     Returns
     -------
@@ -84,10 +90,10 @@ def front_chart(
                 px, py, look.colour, look.symbol,
                 f"{row.scheme}\n{unit} {number(py, 3)}{below}\n{against} {number(px, 3)}" + (f"\noverflow in {row.overflowed} steps" if row.overflowed else "")
                 + (f"\nskipped {row.skipped} steps" if row.skipped else ""),
-                hollow=not whole, faint=not first, link=links(row.scheme), label=titles(row.scheme) if first else "",
+                hollow=not whole, faint=not first, link=links(row.scheme), label=titles(row.scheme) if first or all_named else "",
             )
         )  # fmt: skip
-    told = "; ".join(f"{p.label} {number(p.y)} at {number(p.x)}" for p in sorted(points, key=lambda p: p.x) if p.label)
+    told = "; ".join(f"{p.says.splitlines()[0]} {number(p.y)} at {number(p.x)}" for p in sorted(points, key=lambda p: p.x) if not p.faint)
     return Chart(
         title="Error against volume", says=f"{unit} of {len(points)} schemes against {against}. None beats, from the least sent: {told}.",
         x=Log("bytes sent, of fp32's" if against == "volume" else "modelled seconds a step", left, right, _shares(left, right) if against == "volume" else powers(left, right)),

@@ -18,8 +18,6 @@ __all__ = ["WORST", "by_layer", "layer_map"]
 WORST = 5
 #: A remedy has at least so many times less error.
 _BETTER = 1.5
-_REASONS = {"split_underflow": "underflow", "split_rounding": "rounding", "split_saturation": "saturation", "split_accumulation": "additions",
-            "split_interaction": "interaction"}  # fmt: skip
 #: Between the bands; of an NMSE the last is where quantized training loses its effect (docs/definitions.md, section 16).
 _EDGES = {True: ((1e-3, ".001"), (1e-2, ".01"), (0.1, ".1"), (1.0, "1")), False: ((1e-4, "10⁻⁴"), (1e-3, ".001"), (1e-2, ".01"), (1 / 3, "1/3"))}
 
@@ -54,7 +52,7 @@ def by_layer(rows: pd.DataFrame) -> pd.DataFrame:
     return found.assign(
         error=infinite_with(overflow, error),
         volume=quotient(total(np.where(elements == 0, 0.0, numbers(rows, "volume") * elements), code, count), total(elements, code, count)),
-        reason=[_REASONS[PARTS[k]] if parts[k, i] > 0 else "" for i, k in enumerate(largest)],
+        reason=[PARTS[k].removeprefix("split_") if parts[k, i] > 0 else "" for i, k in enumerate(largest)],
         share=quotient(parts.max(axis=0), parts.sum(axis=0)),
     )
 
