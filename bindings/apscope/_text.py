@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Sequence
 
@@ -45,10 +44,10 @@ def short_names(names: Sequence[str], longest: int) -> list[str]:
     clashing: dict[str, set[str]] = {}
     for name, text in zip(names, short):
         clashing.setdefault(text, set()).add(name)
-    for text, alike in clashing.items():
+    for alike in clashing.values():
         if len(alike) < 2:
             continue
-        shared = len(os.path.commonprefix(list(alike)))
+        shared = next((i for i, letters in enumerate(zip(*alike)) if len(set(letters)) > 1), min(map(len, alike)))
         for name in alike:
             start = max(name.rfind(mark, 0, shared) for mark in "._/") + 1
             part = re.match(r"[^._/]*[._/]?", name[start:])[0]  # type: ignore[index]  # it matches the empty text

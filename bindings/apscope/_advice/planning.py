@@ -106,7 +106,9 @@ def _described(results: Results, frame: pd.DataFrame, name: str) -> dict[str, An
     lacking = [] if told is None else sorted(set(frame["tensor"]) - {t["name"] for t in told["tensors"]})
     if told is None or lacking:
         what = f"the tensor {clip(lacking[0])} of the trace {clip(name)}" if lacking else f"the trace {clip(name)}"
-        raise ValueError(f"the results' provenance does not describe {what}; a plan needs its layers' names, roles and shapes: replay the trace again")
+        raise ValueError(
+            f"the results' provenance does not describe {what}; a plan needs its layers' names, roles and shapes: replay the trace again"
+        )
     return told
 
 

@@ -45,7 +45,7 @@ def corners(front: list[tuple[float, float]], right: float) -> list[tuple[float,
 
 def front_chart(
     rows: pd.DataFrame, titles: Callable[[str], str] = str, links: Callable[[str], str] = lambda _: "", *, against: str = "volume",
-    error: str | None = None, all_named: bool = False,
+    error: str | None = None, all_named: bool = False, mixtures: Iterable[tuple[float, float]] = (),
 ) -> Chart:  # fmt: skip
     """Rows of `Results.summary`, one a scheme of one trace, as a chart.
 
@@ -63,6 +63,8 @@ def front_chart(
         The vertical one; by default ``error_over_noise``, or ``step_nmse`` where that is not known.
     all_named : bool
         Whether every point has its name beside it, or only those of the front.
+    mixtures : pairs of floats
+        Cost and error of the front of mixtures, a scheme a layer, drawn as a line of its own.
 
     Returns
     -------
@@ -93,11 +95,13 @@ def front_chart(
                 hollow=not whole, faint=not first, link=links(row.scheme), label=titles(row.scheme) if first or all_named else "",
             )
         )  # fmt: skip
+    beside = [(a, max(b, FLOOR)) for a, b in mixtures if left <= a <= right and b > 0]
+    lines = [Line(corners(front, right), ""), *([Line(corners(step_front(beside), right), FAMILIES["mixed"].colour, "mixed")] if beside else [])]
     told = "; ".join(f"{p.says.splitlines()[0]} {number(p.y)} at {number(p.x)}" for p in sorted(points, key=lambda p: p.x) if not p.faint)
     return Chart(
         title="Error against volume", says=f"{unit} of {len(points)} schemes against {against}. None beats, from the least sent: {told}.",
         x=Log("bytes sent, of fp32's" if against == "volume" else "modelled seconds a step", left, right, _shares(left, right) if against == "volume" else powers(left, right)),
-        y=Log(unit, low, high, powers(low, high)), lines=[Line(corners(front, right), "")], points=points,
+        y=Log(unit, low, high, powers(low, high)), lines=lines, points=points,
     )  # fmt: skip
 
 

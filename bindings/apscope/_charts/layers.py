@@ -78,8 +78,12 @@ def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = st
     own = rows[rows["scheme"] == scheme]
     lost = losses(own)
     noisy = bool(np.nansum(lost["noise_blocks"]) > 0)
-    value = np.exp2(quotient(lost["log2_over_noise"], lost["noise_blocks"])) if noisy else np.where(step_losses(lost)[1], step_losses(lost)[0], np.nan)
-    cells = pd.DataFrame({"layer": own["tensor"].astype(object).to_numpy(), "step": own["step"].to_numpy(), "value": infinite_with(lost["overflow"], value)})
+    value = (
+        np.exp2(quotient(lost["log2_over_noise"], lost["noise_blocks"])) if noisy else np.where(step_losses(lost)[1], step_losses(lost)[0], np.nan)
+    )
+    cells = pd.DataFrame(
+        {"layer": own["tensor"].astype(object).to_numpy(), "step": own["step"].to_numpy(), "value": infinite_with(lost["overflow"], value)}
+    )
     layers, steps = list(dict.fromkeys(cells["layer"])), sorted(set(cells["step"]))
     grid = cells.drop_duplicates(["layer", "step"]).pivot(index="layer", columns="step", values="value").reindex(index=layers, columns=steps)
     table = by_layer(rows)

@@ -51,7 +51,9 @@ class _Pen:
 
 
 def _picture(width: float, height: float, says: str, kind: str) -> _Pen:
-    return _Pen(ElementTree.Element("svg", {"class": f"chart {kind}", "viewBox": f"0 0 {_round(width)} {_round(height)}", "role": "img", "aria-label": says}))
+    return _Pen(
+        ElementTree.Element("svg", {"class": f"chart {kind}", "viewBox": f"0 0 {_round(width)} {_round(height)}", "role": "img", "aria-label": says})
+    )
 
 
 def _text_of(pen: _Pen) -> str:
@@ -117,7 +119,15 @@ def chart_svg(chart: Chart, width: float, height: float) -> str:
 def _mark(pen: _Pen, point: Point, x: float, y: float) -> None:
     place = pen.add("a", href=f"#{point.link}") if point.link else pen
     kind = "mark" + (" faint" if point.faint else "") + (" hollow" if point.hollow else "")
-    place.add("path", title=point.says, d=_SYMBOLS[point.symbol], transform=f"translate({_round(x)} {_round(y)})", fill=point.colour, stroke=point.colour, class_=kind)
+    place.add(
+        "path",
+        title=point.says,
+        d=_SYMBOLS[point.symbol],
+        transform=f"translate({_round(x)} {_round(y)})",
+        fill=point.colour,
+        stroke=point.colour,
+        class_=kind,
+    )
 
 
 def _name_points(pen: _Pen, points: Sequence[Point], x: Callable[[float], float], y: Callable[[float], float], right: float) -> None:
@@ -153,7 +163,9 @@ def cells_svg(cells: Cells, width: float, height: float) -> str:
     even = (bottom - _TOP) / max(len(cells.rows), 1)
     model = {worst: place for place, worst in enumerate(cells.order)}
     for i, row in enumerate(cells.rows):
-        at, other = (f"translate({_round(left)} {y:.2f}) scale(1 {h:.3f})" for y, h in ((_TOP + tops[i], heights[i]), (_TOP + even * model.get(i, i), even)))
+        at, other = (
+            f"translate({_round(left)} {y:.2f}) scale(1 {h:.3f})" for y, h in ((_TOP + tops[i], heights[i]), (_TOP + even * model.get(i, i), even))
+        )
         group = pen.add("g", title=row.says, transform=at, data_worst=at, data_model=other, data_layer=row.name)
         for band, colour in enumerate(BANDS):
             way = "".join(f"M{_round(a)} 0h{_round(b - a)}v1h-{_round(b - a)}z" for (a, b), v in zip(edges, row.values) if _band(v, cells) == band)

@@ -56,7 +56,11 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
     frame = coded(results.frame.reset_index(drop=True))
     if not len(frame):
         raise ValueError("the results hold no row, so there is nothing to report")
-    topology, bits, summary = answer.topology_of(frame), answer.bits_of(frame), summary_of(Results(frame, results.histograms, results.provenance, results.noise))
+    topology, bits, summary = (
+        answer.topology_of(frame),
+        answer.bits_of(frame),
+        summary_of(Results(frame, results.histograms, results.provenance, results.noise)),
+    )
     rows = answer.headline(summary, topology)
     duels = answer.duels(frame, answer.pairs(list(frame["scheme"].unique()), rows, bits), topology)
     ladders = answer.ladder_of(results, topology)
@@ -82,11 +86,16 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
         sections=sections, overview=overview, topology=topology, own_reductions=OWN_REDUCTIONS, provenance=results.provenance, words=glossary.WORDS, schemes=len(bits), rows=len(frame),
         warnings=words.warnings(results.provenance, frame, left_out) if against is None or not against.incomplete
         else [f"Of the other results: {against.incomplete}.", *words.warnings(results.provenance, frame, left_out)], against=None if against is None else changes(results, against),
-        noisy=bool(rows["error_over_noise"].notna().any()), families=[(name, {"colour": look.colour, "path": symbol_path(look.symbol)}) for name, look in FAMILIES.items() if name in set(rows["family"])],
+        noisy=bool(rows["error_over_noise"].notna().any()), families=_legend(set(rows["family"])),
         style=Markup((_HERE / "page/style.css").read_text(encoding="utf-8")),
         licences=(_HERE / "licences.txt").read_text(encoding="utf-8"),
         script=Markup(script()), payload=base64_of(payload), library=base64_of(plot_script()),
     )  # fmt: skip
+
+
+def _legend(families: set[str]) -> list[tuple[str, dict[str, str]]]:
+    """The families that there are, with their colours and marks."""
+    return [(name, {"colour": look.colour, "path": symbol_path(look.symbol)}) for name, look in FAMILIES.items() if name in families]
 
 
 def _section(place: int, trace: str, rows: pd.DataFrame, bits: dict[str, int], duels: pd.DataFrame, provenance: dict[str, Any]) -> dict[str, Any]:

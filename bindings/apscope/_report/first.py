@@ -147,4 +147,3 @@ def row_of(
         said |= {"worst": worst[0].name, "worst_error": "overflow" if math.isinf(worst[0].error) else _told(worst[0].error, said["noisy"])}
     return {"verdict": said, "command": command(trace, said.get("scheme", rows["scheme"].iloc[0]), topology, provenance),
             "charts": [Markup(svg) for svg in drawn], "worst": worst}  # fmt: skip
-

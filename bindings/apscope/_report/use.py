@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pandas as pd
 
 from .._advice.recommend import recommend
-from .._charts.colours import FAMILIES
-from .._charts.describe import Line
-from .._charts.front import FLOOR, corners, front_chart
+from .._charts.front import front_chart
 from .._charts.svg import chart_svg
 from .._results.pooling import is_own
 from .._results.summary import family_of
@@ -56,13 +53,9 @@ def use_of(results: Any, trace: str, rows: pd.DataFrame, topology: str) -> dict[
         }
         for row in table.head(_LAYERS).itertuples()
     ]  # fmt: skip
-    error = plan.wish.error
-    chart = front_chart(rows, named, error=error)
-    mixed = plan.front
-    mixed = mixed[(mixed[error] > 0) & (mixed["volume"] >= chart.x.low) & (mixed["volume"] <= chart.x.high)]
-    points = [(v, max(e, FLOOR)) for v, e in zip(mixed["volume"], mixed[error])]
-    chart = dataclasses.replace(chart, lines=[*chart.lines, Line(corners(points, chart.x.high), FAMILIES["mixed"].colour, "mixed")] if points else chart.lines)
+    measure = plan.wish.error
+    chart = front_chart(rows, named, error=measure, mixtures=zip(plan.front["volume"], plan.front[measure]))
     return {
-        "refused": "", "verdict": plan.verdict(), "error": error, "layers": layers, "more": len(table) - len(layers), "chart": Markup(chart_svg(chart, 520.0, 300.0)),
+        "refused": "", "verdict": plan.verdict(), "error": measure, "layers": layers, "more": len(table) - len(layers), "chart": Markup(chart_svg(chart, 520.0, 300.0)),
         "command": f"apscope recommend RESULTS --max-volume {VOLUME}" + (f" --trace {trace}" if results.frame["trace"].nunique() > 1 else "") + " -o plan.json",
     }  # fmt: skip

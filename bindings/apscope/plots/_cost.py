@@ -15,7 +15,7 @@ from .._text import count_of
 from ._asked import rows_of, specs_in
 from ._drawn import draw_chart
 from ._names import shown, wrapped
-from ._style import FLOOR, WIDTH, axes, label_lines, looks, note, room_for, styled
+from ._style import WIDTH, axes, label_lines, looks, note, room_for, styled
 
 #: More schemes than these are not all named.
 CROWD = 12

@@ -16,7 +16,18 @@ from ._style import axes, label_lines, note
 __all__ = ["draw_cells", "draw_chart"]
 
 #: Observable Plot's names of marks -> matplotlib's.
-_MARKERS = {"circle": "o", "square": "s", "triangle": "^", "diamond": "D", "times": "x", "plus": "P", "cross": "X", "star": "*", "wye": "v", "asterisk": "h"}
+_MARKERS = {
+    "circle": "o",
+    "square": "s",
+    "triangle": "^",
+    "diamond": "D",
+    "times": "x",
+    "plus": "P",
+    "cross": "X",
+    "star": "*",
+    "wye": "v",
+    "asterisk": "h",
+}
 
 
 def draw_chart(chart: Chart, ax: Axes | None = None, width: float = 5.2, height: float = 3.4) -> Axes:
@@ -67,5 +78,7 @@ def draw_cells(cells: Cells, ax: Axes | None = None) -> Axes:
     ax = map_axes(ax, grid.index)
     finite = [edge for edge, _ in cells.edges]
     bands = [finite[0] / 10, *finite, finite[-1] * 10]
-    draw_bands(ax, grid.clip(bands[0], bands[-1] * (1 - 1e-9)), bands, ListedColormap(BANDS), cells.unit, ["", *(text for _, text in cells.edges), ""])
+    draw_bands(
+        ax, grid.clip(bands[0], bands[-1] * (1 - 1e-9)), bands, ListedColormap(BANDS), cells.unit, ["", *(text for _, text in cells.edges), ""]
+    )
     return ax

@@ -14,6 +14,7 @@ from ._asked import rows_of
 from ._drawn import draw_chart
 from ._style import styled
 
+
 @styled
 def ladder(results: Any, *, trace: str | None = None, ax: Axes | None = None) -> Axes:
     """Error in units of the noise of the batch against the rung of the ladder of scales, a line a format.

@@ -24,7 +24,15 @@ from apscope._results.pooling import headline_rows
 from apscope._schemes.titles import title, titles
 from apscope._text import short_names
 
-SPECS = ["none:fp32", "none:fp16", "none:e4m3", "loss_scaling:e3m4,scale=best,rule=tight", "aps:e3m4,rule=tight,unit=model", "aps:e3m4,rule=tight", "aps:e3m0"]
+SPECS = [
+    "none:fp32",
+    "none:fp16",
+    "none:e4m3",
+    "loss_scaling:e3m4,scale=best,rule=tight",
+    "aps:e3m4,rule=tight,unit=model",
+    "aps:e3m4,rule=tight",
+    "aps:e3m0",
+]
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +109,12 @@ def test_the_errors_of_layers_are_those_of_results_of_one_layer(results):
     rows = headline_rows(results.frame)
     table = by_layer(rows).set_index(["scheme", "layer"])
     for layer, part in results.frame.groupby("tensor"):
-        alone = apscope.Results(part.reset_index(drop=True), results.histograms, results.provenance).summary().query("topology == 'ring'").set_index("scheme")
+        alone = (
+            apscope.Results(part.reset_index(drop=True), results.histograms, results.provenance)
+            .summary()
+            .query("topology == 'ring'")
+            .set_index("scheme")
+        )
         for spec in SPECS:
             assert table.at[(spec, layer), "error"] == pytest.approx(alone.at[spec, "error_over_noise"], rel=1e-12)
             assert table.at[(spec, layer), "volume"] == pytest.approx(alone.at[spec, "volume"], rel=1e-12)
@@ -211,12 +224,21 @@ def test_names_of_any_kind_are_text(name):
     cells = Cells("t", name, [Row(name, [1.0], says=name, reason=name)], [0], ((1e-3, "a"), (1e-2, "b"), (0.1, "c"), (1.0, "d")), name, [0])
     svg = parsed(cells_svg(cells, 350, 158).encode("utf-8", "replace"))
     assert not list(svg.iter("b")) and next(g for g in svg.iter("g")).find("title").text[:5] == name.encode("utf-8", "replace").decode()[:5]
-    chart = Chart(name, name, Band(name, [name]), Log(name, 1, 2, ()), [Line([(0.0, 1.5)], "#123456", name)], [Point(0.0, 1.5, "#123456", says=name, label=name)])
+    chart = Chart(
+        name,
+        name,
+        Band(name, [name]),
+        Log(name, 1, 2, ()),
+        [Line([(0.0, 1.5)], "#123456", name)],
+        [Point(0.0, 1.5, "#123456", says=name, label=name)],
+    )
     assert not list(parsed(chart_svg(chart, 300, 200).encode("utf-8", "replace")).iter("b"))
 
 
 def test_every_family_has_a_mark():
-    assert all(symbol_path(look.symbol).startswith("M") for look in FAMILIES.values()) and len({symbol_path(look.symbol) for look in FAMILIES.values()}) == len(FAMILIES)
+    assert all(symbol_path(look.symbol).startswith("M") for look in FAMILIES.values()) and len(
+        {symbol_path(look.symbol) for look in FAMILIES.values()}
+    ) == len(FAMILIES)
 
 
 @pytest.mark.parametrize("low, high, said", [(0.004, 2, ["0.01", "0.1", "1"]), (1e-7, 2, ["10⁻⁶", "10⁻⁴", "10⁻²", "1"]), (2, 5, [])])

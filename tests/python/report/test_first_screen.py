@@ -55,7 +55,7 @@ def test_the_verdict_is_that_of_the_summary(results):
 
 def test_the_worst_layer_is_the_one_with_the_largest_error_over_the_noise(results, text):
     frame = results.frame
-    for trace, said in zip(TRACES, re.findall(r'worst layer <b>(.*?)</b> (.*?)</p>', text)):
+    for trace, said in zip(TRACES, re.findall(r"worst layer <b>(.*?)</b> (.*?)</p>", text)):
         best = re.findall(r'<p class="verdict"><b class="spec" title="(.*?)">', text)[TRACES.index(trace)]
         own = frame[(frame["trace"] == trace) & (frame["scheme"] == best)]
         errors = {
@@ -74,12 +74,17 @@ def test_the_command_repeats_the_row(results, text, tmp_path, monkeypatch, reque
     assert words[:2] == ["apscope", "replay"] and main(words[1:]) == 0
     again = apscope.Results.open(tmp_path / "again").summary()
     spec = words[words.index("--scheme") + 1]
-    both = [t[(t["trace"] == "digits") & (t["scheme"] == spec) & (t["topology"] == "ring")]["error_over_noise"].iloc[0] for t in (again, results.summary())]
+    both = [
+        t[(t["trace"] == "digits") & (t["scheme"] == spec) & (t["topology"] == "ring")]["error_over_noise"].iloc[0]
+        for t in (again, results.summary())
+    ]
     assert both[0] == both[1]
 
 
 def test_the_path_in_the_command_is_that_of_the_results():
-    said = first.command("digits", "aps:e4m3,rule=tight", "ring", {"command": "apscope replay 'my data/digits' other --scheme main -o out", "seed": 3})
+    said = first.command(
+        "digits", "aps:e4m3,rule=tight", "ring", {"command": "apscope replay 'my data/digits' other --scheme main -o out", "seed": 3}
+    )
     assert said == "apscope replay 'my data/digits' --scheme aps:e4m3,rule=tight --topology ring --seed 3 -o again"
     assert first.command("digits", "sign", "vote", {"command": "a 'broken", "seed": 0}) == "apscope replay digits --scheme sign -o again"
 
@@ -104,7 +109,9 @@ def test_what_is_chosen():
     assert (said["scheme"], said["what"], said["noisy"], said["error"]) == ("aps:e4m3", "bits", False, "0.0020")
 
 
-@pytest.mark.parametrize("value, said", [(1 / 190, "1/190"), (0.0999, "1/10"), (0.1, "0.10"), (3.0, "3.0"), (0.0, "0"), (1 / 12345, "1/12,000"), (1e-9, "1.0 × 10⁻⁹")])
+@pytest.mark.parametrize(
+    "value, said", [(1 / 190, "1/190"), (0.0999, "1/10"), (0.1, "0.10"), (3.0, "3.0"), (0.0, "0"), (1 / 12345, "1/12,000"), (1e-9, "1.0 × 10⁻⁹")]
+)
 def test_an_error_reads_as_a_fraction_of_the_noise(value, said):
     assert first.fraction(value).replace("\u00a0", " ") == said
 
@@ -155,14 +162,18 @@ def test_the_charts_are_alive(browser):
     worst = browser.run(place)
     assert worst == sorted(worst)
     browser.run("document.getElementById('layer-order').click()")
-    names = browser.run("[...document.querySelectorAll('.chart.cells')[2].querySelectorAll('g[data-layer]')].sort((a, b) => a.getBoundingClientRect().y - b.getBoundingClientRect().y).map((g) => g.dataset.layer)")
+    names = browser.run(
+        "[...document.querySelectorAll('.chart.cells')[2].querySelectorAll('g[data-layer]')].sort((a, b) => a.getBoundingClientRect().y - b.getBoundingClientRect().y).map((g) => g.dataset.layer)"
+    )
     assert names == browser.run("apscopePage.traces.get('characters').layers")
     browser.run("document.getElementById('layer-order').click()")
     assert browser.run(place) == worst
     # A row of the map opens its layer below, a mark of the front its row in a table.
     browser.run("document.querySelectorAll('.chart.cells')[2].querySelector('g[data-layer]').dispatchEvent(new MouseEvent('click', {bubbles: true}))")
     state = browser.run("[apscopePage.state.trace, apscopePage.state.a, apscopePage.state.picked.layer]")
-    assert state[0] == "characters" and state[2] == browser.run("document.querySelectorAll('.chart.cells')[2].querySelector('g[data-layer]').dataset.layer")
+    assert state[0] == "characters" and state[2] == browser.run(
+        "document.querySelectorAll('.chart.cells')[2].querySelector('g[data-layer]').dataset.layer"
+    )
     link = browser.run("document.querySelector('.chart a').getAttribute('href')")
     browser.run(f"location.hash = {link!r}")
     browser.wait(f"document.querySelector({link!r}).closest('details').open")

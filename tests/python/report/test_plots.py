@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 
 import apscope
 from apscope import plots
-from apscope._results.pooling import headline_rows, headline_topology, pool
 from apscope._charts.spread import spread
+from apscope._results.pooling import headline_rows, headline_topology, pool
 
 SCHEMES = ["none:e4m3", "loss_scaling:e4m3,scale=best,headroom=one", "dynamic_loss_scaling:e4m3", "aps:e4m3", "aps:e5m2", "qsgd"]
 
