@@ -101,7 +101,7 @@ def front_chart(
     return Chart(
         title="Error against volume", says=f"{unit} of {len(points)} schemes against {against}. None beats, from the least sent: {told}.",
         x=Log("bytes sent, of fp32's" if against == "volume" else "modelled seconds a step", left, right, _shares(left, right) if against == "volume" else powers(left, right)),
-        y=Log(unit, low, high, powers(low, high)), lines=lines, points=points,
+        y=Log(unit, low, high, powers(low, high)), lines=lines, points=points, legend=[(f, FAMILIES[f].colour, FAMILIES[f].symbol) for f in FAMILIES if (held["family"] == f).any()],
     )  # fmt: skip
 
 

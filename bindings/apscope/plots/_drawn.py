@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
+from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
 from .._charts.colours import BANDS
@@ -53,6 +54,9 @@ def draw_chart(chart: Chart, ax: Axes | None = None, width: float = 5.2, height:
     for rule in chart.rules:
         ax.axhline(rule.y, color="#888888" if rule.limit else "#bbbbbb", linewidth=1, linestyle="-" if rule.limit else ":")
         ax.text(0.01, rule.y, rule.label, transform=ax.get_yaxis_transform(), color="#777777", fontsize=8, va="bottom")
+    if chart.legend:
+        marks = [Line2D([], [], marker=_MARKERS[symbol], color=colour, linestyle="", label=name) for name, colour, symbol in chart.legend]
+        ax.figure.legend(handles=marks, loc="outside lower center", ncols=min(len(marks), 5), handletextpad=0.1, columnspacing=1.0)
     if isinstance(chart.x, Log):
         ax.grid()
     label_lines(ax, ends)
