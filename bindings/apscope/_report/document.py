@@ -122,11 +122,8 @@ def _ladder(table: pd.DataFrame | None) -> dict[str, Any] | None:
     rungs = [rung for rung in _COLUMNS if (table["rung"] == rung).any()]
     rows = []
     for name in dict.fromkeys(table["format"]):
-        held = [cells[name, r] for r in rungs if (name, r) in cells]
-        errors = [getattr(r, error) for r in held]
         rows.append({
             "format": name, "exponent_bits": FloatFormat(name).exponent_bits, "cells": [_rung(cells.get((name, r)), error) for r in rungs],
-            "verdict": answer.verdict(errors, error == "error_over_noise") if len(errors) > 1 else "",
         })  # fmt: skip
     return {"noisy": error == "error_over_noise", "rungs": [_COLUMNS[r] for r in rungs], "rows": rows}
 

@@ -48,9 +48,9 @@ def test_the_ladder_stands_in_a_table_with_its_factors(results):
     text = page(results)
     ladder = apscope.ladder(results).set_index(["rung", "format"])
     table = text[text.index("What finer scaling buys") :]
-    row = re.search(r'class="text">e3m4, 3 exponent bits<br>(.*?)</tr>', table)[1]
+    row = re.search(r'class="text">e3m4, 3 exponent bits</th>(.*?)</tr>', table)[1]
     layer = ladder.loc[("layer", "e3m4")]
-    assert f"<b>{figure(layer['error_over_noise'], 2)}</b>" in row and "a finer scale helps; far below the noise at the finest" in row
+    assert f"<b>{figure(layer['error_over_noise'], 2)}</b>" in row
     assert text.index('<svg class="chart xy"') < text.index("Baselines, and the best of each family") < text.index("What finer scaling buys")
 
 
