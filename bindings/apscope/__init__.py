@@ -11,7 +11,8 @@ Arithmetic, one rounding each
     exact).
 Traces and replays
     `open_trace` (to a `Trace`), `replay` (to `Results`: ``summary``, ``compare``, ``pool``), `merge`; `ladder` (what finer scaling buys);
-    `recommend` (a scheme for every layer, a `Plan`); `search` (which split of N bits); `report`, `explore`; `exchange` (one step's gradients through one scheme).
+    `recommend` (a scheme for every layer, a `Plan`); `search` (which split of N bits); `report`, `explore`; `exchange` (one step through
+    one scheme).
 Modules
     `schemes` (one class each, lists, `schemes.define`), `hybrid` (mixtures), `cost` (what a step costs, by a model); `record` (making traces),
     `plots`, `studies` (one module a question); `p3109` (IEEE P3109's projections), `conformance` (test vectors for other implementations),

@@ -12,7 +12,8 @@ Every figure is a mean, or the largest, of terms of the steps, and of the steps 
 every split that does not overflow; they are known from one replay. So the mean of the terms seen and of the least ones of the others is at most what
 the whole replay would give. What overflows somewhere ranks after all that does not, whatever its other steps. A split is dropped where this bound
 is above what a rival comes to that was replayed on all steps: the rival stays in front of it. Only rivals with as many exponent
-bits count, so that the best of each number of exponent bits is kept as well, and with it the best of all. Without a rival that does not overflow none is dropped.
+bits count, so that the best of each number of exponent bits is kept as well, and with it the best of all. Without a rival that does not
+overflow none is dropped.
 
 Sums are rounded: a bound must exceed the rival by `MARGIN`, which is more than the error of two sums of four million terms (n 2^-53 times the sum
 of the magnitudes each).
@@ -64,9 +65,10 @@ class Bounds:
         self._sums = np.zeros(shape[:2])  # of worst_nmse the largest
         rows = headline_rows(coded(frame))
         lost, at = losses(rows), (self._cell(rows), self._step(rows))
-        reference = _added(lost["reference"], at, shape[1:])
-        number = {"error_over_noise": _added(np.nan_to_num(lost["noise_blocks"]), at, shape[1:]), "layer_cosine": _added(lost["reference"] > 0, at, shape[1:])}
-        over = number.get(figure, reference > 0)
+        if figure == "error_over_noise":
+            over = _added(np.nan_to_num(lost["noise_blocks"]), at, shape[1:])
+        else:
+            over = _added(lost["reference"] > 0, at, shape[1:]) if figure == "layer_cosine" else _added(lost["reference"], at, shape[1:]) > 0
         self._over = over.sum(axis=1).astype(float)
         self._least = over * {"error_over_noise": FLOOR, "layer_cosine": -1.0}.get(figure, 0.0)
 
@@ -101,7 +103,7 @@ class Bounds:
     @property
     def whole(self) -> np.ndarray:
         """(K,) bool: seen on all steps."""
-        return self._seen.all(axis=1)
+        return np.asarray(self._seen.all(axis=1))
 
     @property
     def steps_seen(self) -> np.ndarray:

@@ -24,6 +24,8 @@ __all__ = ["BY", "COLUMNS", "search"]
 
 #: What has winners of its own.
 BY = ("all", "layer")
+#: Schemes whose rows of a step are the same whatever other steps are replayed, unless they keep a state. All others are replayed on all steps at once.
+STEP_BY_STEP = ("none", "aps", "cpd", "hfp8", "current_scaling", "stochastic")
 #: Of a summary; empty where a split was stopped.
 _FIGURES = ("error_over_noise", "step_nmse", "layer_cosine", "worst_nmse", "underflow_wire", "volume", "skipped", "overflowed", "nonfinite")
 #: Of `search`, in this order.
@@ -137,7 +139,9 @@ def search(
 def _figure(minimize: str | None, survey: Results) -> str:
     known = bool((survey.frame["noise_blocks"].fillna(0) > 0).any())
     if minimize == "error_over_noise" and not known:
-        raise ValueError("minimize='error_over_noise' needs the noise of the batch, which several workers' local gradients tell; use step_nmse for this trace")
+        raise ValueError(
+            "minimize='error_over_noise' needs the noise of the batch, which several workers' local gradients tell; use step_nmse for this trace"
+        )
     return minimize or ("error_over_noise" if known else "step_nmse")
 
 
@@ -149,10 +153,9 @@ def _rounds(steps: Sequence[int]) -> list[list[int]]:
 def _work(splits: Sequence[Split], bounds: Bounds, steps: Sequence[int], stop: bool) -> Iterator[tuple[list[int], list[int]]]:
     """Which splits are to be replayed on which steps, one after the other; between two, `bounds` sees what came of it.
 
-    After each round the splits that may be the best of their groups are replayed on all steps: rivals for the next rounds. What remembers a step
-    for the next is replayed on all steps at once.
+    After each round the splits that may be the best of their groups are replayed on all steps: rivals for the next rounds.
     """
-    at_once = [k for k, split in enumerate(splits) if split.scheme.keeps_state or not stop]
+    at_once = [k for k, split in enumerate(splits) if not (stop and split.scheme.name in STEP_BY_STEP) or split.scheme.keeps_state]
     if at_once:
         yield at_once, list(steps)
     for part in _rounds(steps):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -109,8 +109,8 @@ def splits_of(bits: int, schemes: Sequence[str], specials: Iterable[str] | None,
     found: dict[str, Split] = {}
     for template in schemes:
         given = [place for place in _PLACES if place in text("schemes", template)]
-        if not given:
-            raise ValueError(f"the scheme '{template}' has no place for the format: write {{format}} there, or {{biased}} for every bias")
+        if len(given) != 1:
+            raise ValueError(f"the scheme '{template}' must have {{format}} in the place of its format, or {{biased}} for every bias")
         for f in [*named, *(_biased(usual, reach) if given == ["{biased}"] else usual)]:
             scheme = as_scheme(template.replace(given[0], f.name))
             found.setdefault(scheme.spec, Split(scheme, f))
@@ -121,12 +121,13 @@ def splits_of(bits: int, schemes: Sequence[str], specials: Iterable[str] | None,
 
 def _usual(exponent_bits: int, mantissa_bits: int, kind: str) -> FloatFormat | None:
     """With IEEE 754's bias, or the next one under which fp32 has all values; None where all codes would be special."""
-    name = f"e{exponent_bits}m{mantissa_bits}{kind if kind != 'ieee' else ''}"
+    # By fields, for names may be taken: e2m3fn has no NaN.
+    fields: dict[str, Any] = {"exponent_bits": exponent_bits, "mantissa_bits": mantissa_bits, "specials": kind}
     try:
-        f = FloatFormat(name)
+        f = FloatFormat(**fields)
     except ValueError:
         return None
-    return f if f.fits_fp32 else FloatFormat(f"{name}b{f.bias + 1}")
+    return f if f.fits_fp32 else FloatFormat(**fields, bias=f.bias + 1)
 
 
 def _biased(formats: Iterable[FloatFormat], reach: Reach) -> Iterator[FloatFormat]:
@@ -149,12 +150,12 @@ def _signed() -> list[FloatFormat]:
 
 
 def nearest_named(f: FloatFormat) -> FloatFormat:
-    """The signed format with a name that differs least: in width, then exponent bits, subnormals, top codes without a number, and bias."""
+    """The signed format with a name that differs least: in width, then exponent bits, subnormals, share of codes that are no number, and bias."""
 
-    def lost(g: FloatFormat) -> int:
-        return g.nan_codes + g.has_infinity
+    def lost(g: FloatFormat) -> float:
+        return (g.nan_codes + g.has_infinity) / 2**g.storage_bits
 
-    def distance(g: FloatFormat) -> tuple[int, ...]:
+    def distance(g: FloatFormat) -> tuple[float, ...]:
         return (abs(g.storage_bits - f.storage_bits), abs(g.exponent_bits - f.exponent_bits), g.subnormals != f.subnormals, abs(lost(g) - lost(f)),
                 abs(g.bias - f.bias))  # fmt: skip
 

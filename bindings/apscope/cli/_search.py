@@ -18,9 +18,12 @@ from .._text import count_of
 from .._traces.opening import open_trace
 from ._table import on_terminal, print_csv, print_frame, print_table
 
-_EXAMPLE = "example: apscope search notebooks/data/digits --bits 8; apscope search notebooks/data/digits --bits 6 --scheme 'aps:{format},rule=tight' --by layer"
+_EXAMPLE = "example: apscope search notebooks/data/digits --bits 8; apscope search notebooks/data/digits --bits 6 --scheme 'aps:{format}' --by layer"
 #: What a terminal has room for, of the best.
-_SHORT = ("scheme", "exponent_bits", "mantissa_bits", "error_over_noise", "step_nmse", "layer_cosine", "worst_nmse", "underflow_wire", "volume", "overflowed", "nonfinite")
+_SHORT = (
+    "scheme", "exponent_bits", "mantissa_bits", "error_over_noise", "step_nmse", "layer_cosine", "worst_nmse", "underflow_wire", "volume", "overflowed",
+    "nonfinite",
+)  # fmt: skip
 _BEST = 10
 
 
@@ -28,7 +31,8 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser(
         "search", help="which split of N bits between exponent and mantissa loses least", allow_abbrev=False, epilog=_EXAMPLE,
         description="Replays a trace through every split of N bits into sign, exponent and mantissa, with the special values and biases that can matter, "
-        "ranks them, and names the format that differs least. A split is replayed no further once it provably stays behind another with as many exponent bits. docs/search.md.",
+        "ranks them, and names the format that differs least. A split is replayed no further once it provably stays behind another with as many "
+        "exponent bits. docs/search.md.",
     )  # fmt: skip
     parser.add_argument("trace", metavar="TRACE", help="a recorded trace")
     parser.add_argument("--bits", type=int, required=True, metavar="N", help=f"of a value, the sign among them: {BITS[0]} to {BITS[1]}")
@@ -37,16 +41,24 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         help="a scheme with {format} (every split, its usual bias) or {biased} (every bias that matters as well) in the format's place; repeatable; by "
         f"default {' and '.join(SCHEMES)}",
     )  # fmt: skip
-    parser.add_argument("--specials", metavar="KIND,...", help=f"what the top codes are: {', '.join(SPECIALS)}; by default all, and the named formats")
-    parser.add_argument("--minimize", metavar="FIGURE", help=f"one of {', '.join(FIGURES)} (the most); by default error_over_noise, of one worker step_nmse")
-    parser.add_argument("--by", default=BY[0], metavar="WHAT", help="layer: every layer by itself, a table of the error against exponent bits; by default all")
+    parser.add_argument(
+        "--specials", metavar="KIND,...", help=f"what the top codes are: {', '.join(SPECIALS)}; by default all, and the named formats"
+    )
+    parser.add_argument(
+        "--minimize", metavar="FIGURE", help=f"one of {', '.join(FIGURES)} (the most); by default error_over_noise, of one worker step_nmse"
+    )
+    parser.add_argument(
+        "--by", default=BY[0], metavar="WHAT", help="layer: every layer by itself, a table of the error against exponent bits; by default all"
+    )
     parser.add_argument("--topology", default="ring", metavar="NAME", help="the order of the additions; default %(default)s")
     parser.add_argument("--steps", metavar="A:B", help="recorded step numbers A <= step < B, or a list A,B,C")
     parser.add_argument("--workers", type=int, metavar="N", help="ranks 0..N-1 only")
     parser.add_argument("--no-stop", action="store_true", help="every split on all steps, so that all figures are known")
     parser.add_argument("--threads", type=int, default=0, metavar="N", help="of a replay; 0: all of the machine's")
     shape = parser.add_mutually_exclusive_group()
-    shape.add_argument("--json", action="store_true", help='print {"splits": [...]}, the best first; null where a split was stopped, and for what is infinite')
+    shape.add_argument(
+        "--json", action="store_true", help='print {"splits": [...]}, the best first; null where a split was stopped, and for what is infinite'
+    )
     shape.add_argument("--csv", action="store_true", help="print CSV: all columns, every digit")
     parser.set_defaults(run=run)
 
