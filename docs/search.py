@@ -1,7 +1,8 @@
 """Writes what a search of 8 bits finds and takes: python docs/search.py docs/search.md
 
 Every bundled trace, for the typical error over the noise and for the NMSE of a step: the search as it is beside one that replays every split on
-all steps, in turn, on one thread; of three rounds the one with the median time. Both are held to the same ranks and figures.
+all steps, in turn, on one thread, in seconds of processor time, which others on the machine do not
+add to; the median of three rounds. Both are held to the same ranks and figures.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ HEADS = (
 
 
 class Found(NamedTuple):
-    """One search, and the seconds that it took with stopping and without."""
+    """One search, and the seconds of processor time that it took with stopping and without."""
 
     trace: str
     figure: str
@@ -39,9 +40,9 @@ class Found(NamedTuple):
 
 
 def timed(trace: apscope.Trace, figure: str, stop: bool) -> tuple[pd.DataFrame, float]:
-    start = time.perf_counter()
+    start = time.process_time()
     table = apscope.search(trace, 8, minimize=figure, stop=stop, threads=1)
-    return table, time.perf_counter() - start
+    return table, time.process_time() - start
 
 
 def searches(name: str, rounds: int = ROUNDS) -> Iterator[Found]:
@@ -79,7 +80,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("page", type=Path)
     args = parser.parse_args()
-    head = f"{page.machine()}, one thread; the median of {ROUNDS} rounds."
+    head = f"{page.machine()}, processor time of one thread, the median of {ROUNDS} rounds."
     page.replace_between(args.page, *MARKERS, [head, "", *lines(one for name in TRACES for one in searches(name))])
 
 

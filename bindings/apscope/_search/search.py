@@ -18,7 +18,7 @@ from .._results.summary import headline, summary
 from .._traces.opening import as_trace
 from .._traces.trace import Trace
 from .bounds import FIGURES, Bounds
-from .splits import SCHEMES, Split, nearest_named, reach_of, splits_of
+from .splits import SCHEMES, Reach, Split, nearest_named, reach_of, splits_of
 
 __all__ = ["BY", "COLUMNS", "search"]
 
@@ -116,6 +116,7 @@ def search(
 
     kinds = specials.split(",") if isinstance(specials, str) else specials
     templates = [schemes] if isinstance(schemes, str) else list(schemes)
+    splits_of(bits, templates, kinds, Reach(0, 0, 0, 0))  # what is wrong with them is told before anything is replayed
     survey = replayed(["none:fp32"], steps)
     about = survey.provenance["traces"][0]
     splits = splits_of(bits, templates, kinds, reach_of(survey.histograms, about["workers"], by == "layer"))

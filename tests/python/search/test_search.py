@@ -135,6 +135,13 @@ def test_what_is_wrong_is_said_in_a_sentence(capsys, digits, words, sentence):
     assert out == "" and err == f"apscope: {sentence.format()}\n"
 
 
+@pytest.mark.parametrize("wrong", [{"bits": 2}, {"schemes": "aps:e4m3"}, {"specials": "nan"}, {"minimize": "volume"}, {"by": "step"}, {"stop": 1}])
+def test_what_is_wrong_is_said_before_anything_is_replayed(digits, wrong, monkeypatch):
+    monkeypatch.setattr("apscope._search.search.replay", lambda *_, **__: pytest.fail("replayed"))
+    with pytest.raises((ValueError, TypeError)):
+        apscope.search(digits, **wrong)
+
+
 def test_gradients_of_zeros_are_refused(tmp_path):
     with TraceWriter(tmp_path / "zeros", workers=2) as writer:
         for worker in range(2):
