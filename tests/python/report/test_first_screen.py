@@ -120,7 +120,10 @@ def test_an_error_reads_as_a_fraction_of_the_noise(value, said):
 
 def test_what_to_use_is_the_plan_of_recommend(results, text):
     for trace, part in zip(TRACES, text[text.index('id="use"') :].split('<details class="use"')[1:]):
-        plan = apscope.recommend(results, max_volume=0.25, trace=trace, topology="ring")
+        command = shlex.split(re.search(r'<p class="command"><code>(.*?)</code>', part)[1])
+        limits = {"max_layer_error": 0.1} if "--max-layer-error" in command else {}
+        plan = apscope.recommend(results, max_volume=0.25, trace=trace, topology="ring", **limits)
+        assert plan.verdict().replace("'", "&#39;")[:100] in part and (limits == {}) == (plan.layers["error"].max() > 0.1)
         shown = re.findall(r'<td class="text"><span class="dot" aria-hidden="true"></span><span class="spec" title="(.*?)">', part)
         assert shown == list(plan.layers["scheme"][:80])
 
