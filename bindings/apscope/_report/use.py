@@ -42,7 +42,7 @@ def use_of(results: Any, trace: str, rows: pd.DataFrame, topology: str) -> dict[
     """
     from markupsafe import Markup
 
-    asked = {"trace": trace, "topology": topology if topology and not is_own(topology) else None, "max_volume": VOLUME}
+    asked: dict[str, Any] = {"trace": trace, "topology": topology if topology and not is_own(topology) else None, "max_volume": VOLUME}
     try:
         plan, of_layer = recommend(results, **asked, max_layer_error=LAYER_ERROR), f" --max-layer-error {LAYER_ERROR}"
     except ValueError:
