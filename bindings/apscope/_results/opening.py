@@ -125,10 +125,11 @@ def _table(path: Path, about: dict[str, Any]) -> pd.DataFrame:
         raise ValueError(differs(path, "SHA-256", found, about["sha256"]))
     with _told(path):
         metadata = pq.read_metadata(io.BytesIO(data))
-        names = metadata.schema.to_arrow_schema().names
+        schema = metadata.schema.to_arrow_schema()
     texts = _TEXTS[path.name]
-    if lacking := [c for c in [*_COLUMNS[path.name].split(), *texts] if names.count(c) != 1]:
+    if lacking := [c for c in [*_COLUMNS[path.name].split(), *texts] if schema.names.count(c) != 1]:
         raise ValueError(f"{path.parent} was written by an older apscope, without the column {lacking[0]}; {_AGAIN}")
+    _check_columns(path, schema, texts)
     if metadata.num_rows != about["rows"]:
         raise ValueError(differs(path, "number of rows", metadata.num_rows, about["rows"]))
     check_fits((metadata.num_rows, metadata.num_columns), 8, "replay the trace again, or a part of it")
@@ -136,7 +137,8 @@ def _table(path: Path, about: dict[str, Any]) -> pd.DataFrame:
         # As codes of a few texts, of which every cell then is one: an object a cell would take gigabytes of a large table, and time to compare.
         # On this thread alone: where none can be started pyarrow waits for it forever.
         read = pq.ParquetFile(io.BytesIO(data), metadata=metadata, read_dictionary=texts, pre_buffer=False).read(use_threads=False)
-    _check_columns(path, read, texts)
+    if empty := [c for c in texts if read[c].null_count]:
+        raise ValueError(_not_texts(path, empty[0]))
     with _told(path):  # the file tells pandas of dtypes, too
         table = read.to_pandas(use_threads=False)
     for name in texts:
@@ -156,13 +158,17 @@ def _told(path: Path) -> Iterator[None]:
         raise ValueError(f"{path} is damaged: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from None
 
 
-def _check_columns(path: Path, read: pa.Table, texts: Collection[str]) -> None:
+def _check_columns(path: Path, schema: pa.Schema, texts: Collection[str]) -> None:
     import pyarrow as pa
 
-    for field, column in zip(read.schema, read.columns):
+    for field in schema:
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         if field.name in texts:
-            if column.null_count or not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-                raise ValueError(f"{path}: the column {field.name} holds values that are not texts; {_AGAIN}")
+            if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+                raise ValueError(_not_texts(path, field.name))
         elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
             raise ValueError(f"{path}: the column {printable(field.name, 60)} is of {clip(str(kind))}; it must be of numbers; {_AGAIN}")
+
+
+def _not_texts(path: Path, column: str) -> str:
+    return f"{path}: the column {column} holds values that are not texts; {_AGAIN}"
