@@ -5,22 +5,21 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._folders.writing import halves
 from .._json import INTEGER, LIST, OBJECT, TEXT, Rule, check_keys, is_integer, read_json
 from .._limits import check_fits, is_of_memory
 from .._text import clip, printable
 from .columns import TEXT_COLUMNS
-from .folders import FILES, MARK, TABLES, what_is
+from .folders import FILES, MARK, TABLES, half_written, what_is
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["differs", "opened", "read_provenance"]
+__all__ = ["check_there", "differs", "opened", "read_provenance"]
 
 _AGAIN = "replay the trace again"
 #: What provenance.json holds, and of every trace.
@@ -56,11 +55,7 @@ def opened(folder: Path) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
     ValueError
         A file is missing, is not what provenance.json says, or does not hold what it should; the sentence names it.
     """
-    if left := halves(folder, MARK):
-        raise ValueError(f"{folder} holds the halves of a write that was interrupted ({left.name}); run the command again")
-    for name in FILES:
-        if not (folder / name).is_file():
-            raise ValueError(f"{folder} is no RESULTS folder: {what_is(folder, name)}")
+    check_there(folder, FILES)
     try:
         provenance, files = read_provenance(folder)
         tables = {kind: _table(folder / name, files[name]) for name, kind in TABLES.items() if name.endswith(".parquet")}
@@ -74,6 +69,15 @@ def opened(folder: Path) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
             if column in tables[kind] and (others := set(tables[kind][column].unique()) - set(listed)):
                 raise ValueError(f"{folder / name} has rows of {column} '{printable(min(others), 60)}', which {MARK} does not list; {_AGAIN}")
     return tables, provenance
+
+
+def check_there(folder: Path, names: Iterable[str]) -> None:
+    """Raises ValueError where a write into the folder was interrupted, or one of these files is missing."""
+    if half := half_written(folder):
+        raise ValueError(f"{folder} {half}")
+    for name in names:
+        if not (folder / name).is_file():
+            raise ValueError(f"{folder} is no RESULTS folder: {what_is(folder, name)}")
 
 
 def read_provenance(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
