@@ -35,6 +35,8 @@ namespace detail {
 
 void refuse_format(const FloatFormat& f, std::string_view what) { refuse("the format " + f.name() + " has no " + std::string(what)); }
 
+void refuse_bias(int bias) { refuse("bias=" + std::to_string(bias) + " puts every value outside fp64's range; use -2200 to 2200"); }
+
 void refuse_p3109(int storage_bits, int precision, bool is_signed) {
     const int widest = is_signed ? storage_bits - 1 : storage_bits;
     if (storage_bits < 3 || precision < 1 || precision > widest) {
@@ -71,9 +73,7 @@ void validate(const FloatFormat& f) {
     if (f.exponent_bits == 0 && !f.subnormals) {
         refuse("exponent_bits=0 without subnormals leaves one binade and no field to tell it; set subnormals");
     }
-    if (f.bias < -2200 || f.bias > 2200) {
-        refuse("bias=" + std::to_string(f.bias) + " puts every value outside fp64's range; use -2200 to 2200");
-    }
+    if (!detail::is_bias(f.bias)) detail::refuse_bias(f.bias);
     if (f.zero == Zero::both_signs && !f.is_signed) refuse("an unsigned format has no -0; use zero='single' or 'none'");
     if (f.zero == Zero::none && f.subnormals) refuse("zero='none' needs subnormals=False: field 0 is a binade then");
     if (f.zero == Zero::none && f.is_signed) refuse("zero='none' is defined for unsigned formats only");

@@ -87,7 +87,7 @@ enum class Specials {
 constexpr FloatFormat make_format(int exponent_bits, int mantissa_bits, Specials specials = Specials::ieee, bool is_signed = true);
 // P3109 BinaryKpP{s,u}{e,f}.
 constexpr FloatFormat make_p3109(int storage_bits, int precision, bool is_signed, bool extended);
-// The same format with another bias: its values times a power of two.
+// The same format with another bias: its values times a power of two. Throws std::invalid_argument for one that no format has.
 constexpr FloatFormat with_bias(FloatFormat f, int bias);
 
 Specials parse_specials(std::string_view name);
@@ -122,6 +122,8 @@ constexpr int floor_log2(double x) {
 }
 
 [[noreturn]] void refuse_format(const FloatFormat& f, std::string_view what);  // "the format NAME has no WHAT"
+constexpr bool is_bias(int bias) { return bias >= -2200 && bias <= 2200; }  // else every value is outside fp64's range
+[[noreturn]] void refuse_bias(int bias);
 [[noreturn]] void refuse_p3109(int storage_bits, int precision, bool is_signed);
 
 }  // namespace detail
@@ -162,6 +164,7 @@ constexpr std::uint64_t FloatFormat::nan_code() const {
 constexpr bool FloatFormat::fits_fp32() const { return mantissa_bits <= 23 && finest_exponent() >= -149 && largest() <= 0x1.fffffep127; }
 
 constexpr FloatFormat with_bias(FloatFormat f, int bias) {
+    if (!detail::is_bias(bias)) detail::refuse_bias(bias);
     f.subnormal_exponent += f.bias - bias;
     f.bias = bias;
     return f;

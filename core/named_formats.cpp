@@ -207,17 +207,20 @@ FloatFormat parse_format(std::string_view name) {
     }
     std::optional<FloatFormat> f = parse_p3109(name);
     if (!f) f = parse_family(name);
-    if (!f) f = parse_general(name);
+    const auto of_name = [&](auto&& step) {
+        try {
+            step();
+        } catch (const std::invalid_argument& error) {
+            throw std::invalid_argument("format '" + detail::limits::clipped(name) + "': " + error.what());
+        }
+    };
+    if (!f) of_name([&] { f = parse_general(name); });
     if (!f) {
         const std::string near = detail::did_you_mean(name, all_names());
         throw std::invalid_argument("unknown format '" + detail::limits::clipped(name) + "'" +
                                     (near.empty() ? "; use a name from `apscope formats` or e<E>m<M>[fn|fnuz|finite][u][b<bias>]" : near));
     }
-    try {
-        validate(*f);
-    } catch (const std::invalid_argument& error) {
-        throw std::invalid_argument("format '" + detail::limits::clipped(name) + "': " + error.what());
-    }
+    of_name([&] { validate(*f); });
     return *f;
 }
 

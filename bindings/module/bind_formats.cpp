@@ -32,10 +32,7 @@ FloatFormat from_fields(int exponent_bits, int mantissa_bits, std::optional<int>
                         std::optional<std::uint64_t> nan_codes, std::optional<bool> has_infinity, std::optional<bool> nan_at_negative_zero,
                         std::optional<bool> even_code_ties) {
     FloatFormat f = make_format(exponent_bits, mantissa_bits, parse_specials(specials), is_signed);
-    if (bias) {
-        f.subnormal_exponent += f.bias - *bias;
-        f.bias = *bias;
-    }
+    if (bias) f = with_bias(f, *bias);
     if (subnormals) f.subnormals = *subnormals;
     if (subnormal_exponent) f.subnormal_exponent = *subnormal_exponent;
     if (!f.subnormals) f.subnormal_exponent = 1 - f.bias;  // there is no field 0 to have it

@@ -19,10 +19,11 @@ using namespace apscope::detail;
 
 namespace {
 
-// Of exactly NumPy's type, of native numbers of type T, in C order.
+// Of exactly NumPy's type, of native numbers of type T, in C order, at addresses of a T.
 template <class T>
 bool is_plain(py::handle a) {
-    return Py_TYPE(a.ptr()) == py::detail::npy_api::get().PyArray_Type_ && py::array_t<T, py::array::c_style>::check_(a);
+    if (Py_TYPE(a.ptr()) != py::detail::npy_api::get().PyArray_Type_ || !py::array_t<T, py::array::c_style>::check_(a)) return false;
+    return (py::detail::array_proxy(a.ptr())->flags & py::detail::npy_api::NPY_ARRAY_ALIGNED_) != 0;
 }
 
 std::span<const py::ssize_t> shape_of(const py::array& a) { return {a.shape(), static_cast<std::size_t>(a.ndim())}; }

@@ -14,7 +14,8 @@ namespace apscope::python {
 using namespace detail;
 
 namespace py = pybind11;
-using Array = py::array_t<double, py::array::c_style | py::array::forcecast>;
+// In C order, at addresses of a double; what is not is copied.
+using Array = py::array_t<double, py::array::c_style | py::array::forcecast | py::detail::npy_api::NPY_ARRAY_ALIGNED_>;
 
 inline Array to_array(std::span<const double> row) { return Array(static_cast<py::ssize_t>(row.size()), row.data()); }
 

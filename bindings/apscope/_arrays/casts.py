@@ -23,6 +23,7 @@ from .inputs import (
     _without_gradient,
     as_format,
     beyond_float64,
+    contiguous,
 )  # fmt: skip
 from .options import CastOptions, Options, Settings
 
@@ -43,7 +44,7 @@ def _random_words(random: Any, shape: tuple[int, ...]) -> np.ndarray:
         raise ValueError(f"random has shape {a.shape}, x {shape}; they must agree")
     if a.dtype.kind == "i" and a.size and a.min() < 0:
         raise ValueError(f"random holds {a.min()}; give integers from 0 to 2^random_bits - 1")
-    return np.ascontiguousarray(a, dtype=np.uint64).reshape(-1)
+    return contiguous(a, np.uint64).reshape(-1)
 
 
 def _values(x: Any, f: FloatFormat, s: Settings, random: Any) -> np.ndarray:
@@ -51,7 +52,7 @@ def _values(x: Any, f: FloatFormat, s: Settings, random: Any) -> np.ndarray:
     a = x if type(x) is np.ndarray else _as_array(x, "x")
     if a.dtype.kind in "iu" and beyond_float64(a):
         return _round_integers(a, f, s, random)
-    if not ((a.dtype is _FLOAT32 or a.dtype is _FLOAT64) and a.flags.c_contiguous):
+    if not ((a.dtype is _FLOAT32 or a.dtype is _FLOAT64) and a.flags.c_contiguous and a.flags.aligned):
         a = _input(a)
     return a if a.dtype != _FLOAT32 or f.fits_fp32 else _widened(a)
 
@@ -244,7 +245,7 @@ def decode(codes: Any, format: FormatLike, *, keep_payload: bool = False, out: A
         if a.size and int(a.max()) >= 2**32:
             raise ValueError(f"code {a.max()} is wider than {f.name}, which has {f.storage_bits} bits")
         width = np.dtype(np.uint32)
-    a = np.ascontiguousarray(a, dtype=width).reshape(a.shape)
+    a = contiguous(a, width).reshape(a.shape)
     payload, count = flag("keep_payload", keep_payload), integer("threads", threads, 0, 2**20)
 
     def write(flat: np.ndarray) -> None:

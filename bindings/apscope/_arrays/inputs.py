@@ -14,7 +14,7 @@ from .._core import FloatFormat
 from .checks import text
 from .dtypes import TorchDtype, dtype_name, is_dtype, numpy_dtype
 
-__all__ = ["FormatLike", "as_format", "beyond_float64"]
+__all__ = ["FormatLike", "as_format", "beyond_float64", "contiguous"]
 
 #: What `as_format` takes, as far as types tell: which dtypes are floating-point ones, they do not.
 FormatLike = FloatFormat | str | np.dtype | type[np.generic] | TorchDtype
@@ -124,10 +124,16 @@ def _as_array(x: Any, what: str) -> np.ndarray:
     return _torch_to_numpy(x, what) if _is_torch(x) else np.asarray(x)
 
 
+def contiguous(a: np.ndarray, dtype: Any = None) -> np.ndarray:
+    """The values in C order, and where C++ may read numbers of their type: at multiples of its size. A copy only where they are not so already."""
+    a = np.ascontiguousarray(a, dtype)
+    return a if a.flags.aligned else a.copy()
+
+
 def _input(x: Any, what: str = "x") -> np.ndarray:
     """A contiguous float32 or float64 array of the values."""
     a = _as_array(x, what)
-    return np.ascontiguousarray(_widen(a, what)).reshape(a.shape)
+    return contiguous(_widen(a, what)).reshape(a.shape)
 
 
 def _output(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -183,10 +189,10 @@ def _run(write: Callable[[np.ndarray], None], x: Any, result_dtype: np.dtype, ou
         write(result.reshape(-1))
         return _like(x, result)
     target = _output(out, shape, result_dtype)
-    # Through a temporary unless the loop may write in place: `out` is contiguous and apart from x.
+    # Through a temporary unless the loop may write in place: `out` is contiguous, aligned and apart from x.
     source = _torch_to_numpy(x, "x") if _is_torch(x) else x
     apart = isinstance(source, (list, tuple, int, float)) or not np.may_share_memory(np.asarray(source), target)
-    if target.flags.c_contiguous and apart:
+    if target.flags.carray and apart:
         write(target.reshape(-1))
     else:
         result = np.empty(shape, result_dtype)

@@ -168,7 +168,7 @@ def write_trace(
                 _check_unequal({rank.digest() for rank in ranks if rank is not None}, layout, step)
                 unequal = True
             writer.end_step(step, **head.numbers.get(step, {}))
-            workshop.sync.begin(step_folder(workshop.trace, step).iterdir())
+            workshop.sync.begin(step_folder(writer.path, step).iterdir())
             for unit in used_up[step].values():
                 for file in unit.files:
                     file.forget()

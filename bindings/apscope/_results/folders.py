@@ -14,7 +14,7 @@ from typing import Any
 from .._folders.writing import Writing, clear_left, halves, refuse_dangling
 from .._text import clip, count_of
 
-__all__ = ["FILES", "MARK", "TABLES", "check_readable", "check_results_folder", "what_is", "writing_results"]
+__all__ = ["FILES", "MARK", "TABLES", "check_readable", "check_results_folder", "half_written", "what_is", "writing_results"]
 
 #: The tables of a RESULTS folder: the file, and which table it holds; the largest first.
 TABLES = {"results.csv": "frame", "results.parquet": "frame", "histograms.parquet": "histograms", "noise.parquet": "noise"}
@@ -58,6 +58,8 @@ def what_is(folder: Path, missing: str) -> str:
         return "it does not exist" + (f"; did you mean {folder.parent / near[0]}?" if near else "")
     if (folder / "manifest.json").exists():
         return "it is a trace; apscope replay makes results of it"
+    if half := half_written(folder):
+        return f"it {half}"
     if _is_ours(folder):
         return f"its {missing} is missing" if missing in FILES else "it is a RESULTS folder, which apscope summary, compare and report read"
     for name, what in (("manifest.json", "traces"), ("provenance.json", "RESULTS folders")):
@@ -65,6 +67,12 @@ def what_is(folder: Path, missing: str) -> str:
         if inside:
             return f"it holds {what}: {', '.join(inside[:6])}{', ...' if len(inside) > 6 else ''}; name them"
     return f"it has no {missing}" + (f"; {_CONVERT}" if _may_be_a_dump(folder) else "")
+
+
+def half_written(folder: Path) -> str:
+    """What a folder is in which a write was interrupted; nothing where none was."""
+    left = halves(folder, MARK)
+    return f"holds the halves of a write that was interrupted ({left.name}); run the command again" if left else ""
 
 
 def _may_be_a_dump(folder: Path) -> bool:
@@ -111,7 +119,7 @@ def check_results_folder(folder: str | os.PathLike[str], force: bool = False) ->
             raise ValueError(f"{folder / name} is a folder; a file of the results belongs there")
     there = [name for name in FILES if os.path.lexists(folder / name)]
     if there and not force:
-        if halves(folder, MARK):
+        if half_written(folder):
             return folder  # the halves of a write that a kill ended
         if not (ours := _provenance(folder)):
             raise ValueError(f"{folder / there[0]} is there already and is not of a replay; give another folder, or --force to replace it")

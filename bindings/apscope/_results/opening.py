@@ -5,22 +5,21 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._folders.writing import halves
 from .._json import INTEGER, LIST, OBJECT, TEXT, Rule, check_keys, is_integer, read_json
 from .._limits import check_fits, is_of_memory
 from .._text import clip, printable
 from .columns import TEXT_COLUMNS
-from .folders import FILES, MARK, TABLES, what_is
+from .folders import FILES, MARK, TABLES, half_written, what_is
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["differs", "opened", "read_provenance"]
+__all__ = ["check_there", "differs", "opened", "read_provenance"]
 
 _AGAIN = "replay the trace again"
 #: What provenance.json holds, and of every trace.
@@ -56,11 +55,7 @@ def opened(folder: Path) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
     ValueError
         A file is missing, is not what provenance.json says, or does not hold what it should; the sentence names it.
     """
-    if left := halves(folder, MARK):
-        raise ValueError(f"{folder} holds the halves of a write that was interrupted ({left.name}); run the command again")
-    for name in FILES:
-        if not (folder / name).is_file():
-            raise ValueError(f"{folder} is no RESULTS folder: {what_is(folder, name)}")
+    check_there(folder, FILES)
     try:
         provenance, files = read_provenance(folder)
         tables = {kind: _table(folder / name, files[name]) for name, kind in TABLES.items() if name.endswith(".parquet")}
@@ -74,6 +69,15 @@ def opened(folder: Path) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
             if column in tables[kind] and (others := set(tables[kind][column].unique()) - set(listed)):
                 raise ValueError(f"{folder / name} has rows of {column} '{printable(min(others), 60)}', which {MARK} does not list; {_AGAIN}")
     return tables, provenance
+
+
+def check_there(folder: Path, names: Iterable[str]) -> None:
+    """Raises ValueError where a write into the folder was interrupted, or one of these files is missing."""
+    if half := half_written(folder):
+        raise ValueError(f"{folder} {half}")
+    for name in names:
+        if not (folder / name).is_file():
+            raise ValueError(f"{folder} is no RESULTS folder: {what_is(folder, name)}")
 
 
 def read_provenance(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -125,10 +129,11 @@ def _table(path: Path, about: dict[str, Any]) -> pd.DataFrame:
         raise ValueError(differs(path, "SHA-256", found, about["sha256"]))
     with _told(path):
         metadata = pq.read_metadata(io.BytesIO(data))
-        names = metadata.schema.to_arrow_schema().names
+        schema = metadata.schema.to_arrow_schema()
     texts = _TEXTS[path.name]
-    if lacking := [c for c in [*_COLUMNS[path.name].split(), *texts] if names.count(c) != 1]:
+    if lacking := [c for c in [*_COLUMNS[path.name].split(), *texts] if schema.names.count(c) != 1]:
         raise ValueError(f"{path.parent} was written by an older apscope, without the column {lacking[0]}; {_AGAIN}")
+    _check_columns(path, schema, texts)
     if metadata.num_rows != about["rows"]:
         raise ValueError(differs(path, "number of rows", metadata.num_rows, about["rows"]))
     check_fits((metadata.num_rows, metadata.num_columns), 8, "replay the trace again, or a part of it")
@@ -136,7 +141,8 @@ def _table(path: Path, about: dict[str, Any]) -> pd.DataFrame:
         # As codes of a few texts, of which every cell then is one: an object a cell would take gigabytes of a large table, and time to compare.
         # On this thread alone: where none can be started pyarrow waits for it forever.
         read = pq.ParquetFile(io.BytesIO(data), metadata=metadata, read_dictionary=texts, pre_buffer=False).read(use_threads=False)
-    _check_columns(path, read, texts)
+    if empty := [c for c in texts if read[c].null_count]:
+        raise ValueError(_not_texts(path, empty[0]))
     with _told(path):  # the file tells pandas of dtypes, too
         table = read.to_pandas(use_threads=False)
     for name in texts:
@@ -156,13 +162,17 @@ def _told(path: Path) -> Iterator[None]:
         raise ValueError(f"{path} is damaged: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from None
 
 
-def _check_columns(path: Path, read: pa.Table, texts: Collection[str]) -> None:
+def _check_columns(path: Path, schema: pa.Schema, texts: Collection[str]) -> None:
     import pyarrow as pa
 
-    for field, column in zip(read.schema, read.columns):
+    for field in schema:
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         if field.name in texts:
-            if column.null_count or not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-                raise ValueError(f"{path}: the column {field.name} holds values that are not texts; {_AGAIN}")
+            if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+                raise ValueError(_not_texts(path, field.name))
         elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
             raise ValueError(f"{path}: the column {printable(field.name, 60)} is of {clip(str(kind))}; it must be of numbers; {_AGAIN}")
+
+
+def _not_texts(path: Path, column: str) -> str:
+    return f"{path}: the column {column} holds values that are not texts; {_AGAIN}"

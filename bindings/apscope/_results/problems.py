@@ -12,7 +12,7 @@ from .._folders.durable import digest_of
 from .._text import count_of
 from .csv_table import write_csv
 from .folders import MARK, TABLES
-from .opening import differs, opened, read_provenance
+from .opening import check_there, differs, opened, read_provenance
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +24,7 @@ def problems(folder: Path) -> Iterator[str]:
     """A sentence for everything that is not as provenance.json says, for CSV that is not the table of the parquet file, and for rows that lack or are twice."""
     damaged = False
     try:
+        check_there(folder, [MARK])
         _, files = read_provenance(folder)
         for name, about in files.items():
             if name in TABLES and (folder / name).exists():

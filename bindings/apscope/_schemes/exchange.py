@@ -12,7 +12,7 @@ import numpy as np
 from .. import _core
 from .._arrays.checks import integer, taken, text
 from .._arrays.draws import Draws
-from .._arrays.inputs import _as_array
+from .._arrays.inputs import _as_array, contiguous
 from .scheme import Scheme, as_scheme
 
 __all__ = ["Exchange", "exchange"]
@@ -100,7 +100,7 @@ def exchange(
     for name in ("weights", "full_batch"):
         array = given[name]
         if array is not None:
-            array = np.ascontiguousarray(array, np.float32)
+            array = contiguous(array, np.float32)
             if array.shape != shape:
                 raise ValueError(f"{name} has shape {array.shape}; it must be that of one worker's gradient, {shape}")
             array = array.reshape(-1)
@@ -116,7 +116,7 @@ def exchange(
         math.nan if loss is None else float(loss),
         math.nan if learning_rate is None else float(learning_rate),
     )
-    flat = np.ascontiguousarray(a, np.float32).reshape(a.shape[0], math.prod(shape))
+    flat = contiguous(a, np.float32).reshape(a.shape[0], math.prod(shape))
     made = _core.exchange(chosen.spec, flat, at, dict(state or {}), text("topology", topology), *extra)
     del made["draws"]
     for name in ("intended", "sent", "bias", "variance"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -21,7 +22,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 class Manifest:
-    """manifest.json of the trace at `path`, replaced as a whole by every commit.
+    """manifest.json of the trace at `path`, replaced as a whole by commits.
 
     Parameters
     ----------
@@ -30,7 +31,8 @@ class Manifest:
     resume_at : int, optional
         Go on with the trace that is there, its steps from this one on left out; by default it must hold none.
     durable : bool
-        The files of a step, and then the manifest, are on the disk when its commit returns.
+        The files of a step, and then the manifest, are on the disk when its commit returns. Without, a commit within a second of the
+        last write leaves the manifest to a later one, or to `end`: writing all steps anew at each would take time quadratic in their number.
     others
         As for :class:`apscope.record.TraceWriter`.
 
@@ -84,6 +86,7 @@ class Manifest:
         self.shapes: Shapes | None = None
         self._roles = roles
         self._committed: list[tuple[int, str]] = []
+        self._listed, self._next = 0, 0.0  # steps that the file lists, and when it may be written again
         if there and resume_at is not None:
             self._take_over(resume_at)
 
@@ -109,7 +112,8 @@ class Manifest:
         self.shapes = {tensor["name"]: tuple(tensor["shape"]) for tensor in old["tensors"]}
         self.metadata = {**old.get("metadata", {}), **self.metadata}
         self._committed = [(step["number"], json.dumps(step)) for step in old["steps"] if step["number"] < first]
-        if len(self._committed) < len(old["steps"]):
+        self._listed = len(old["steps"])
+        if len(self._committed) < self._listed:
             self._write()  # before any file of a step that is left out is touched
 
     @property
@@ -117,13 +121,18 @@ class Manifest:
         """Numbers of the committed steps, ascending."""
         return [number for number, _ in self._committed]
 
+    @property
+    def last(self) -> int:
+        """Number of the last committed step; -1 where there is none."""
+        return self._committed[-1][0] if self._committed else -1
+
     def check(self, step: int, files: Mapping[str, dict]) -> None:
         """Raises ValueError for a step that cannot come next."""
         for worker in range(self.workers):
             if file_name("gradient", worker) not in files:
                 raise ValueError(f"step {step} lacks the gradients of worker {worker} of {self.workers}")
-        if self._committed and step <= self._committed[-1][0]:
-            raise ValueError(f"step {step} is not above step {self._committed[-1][0]}, the last committed one")
+        if step <= self.last:
+            raise ValueError(f"step {step} is not above step {self.last}, the last committed one")
 
     def commit(
         self,
@@ -146,15 +155,22 @@ class Manifest:
             sync_folder(self.path)
         self._committed.append((step, json.dumps(entry)))
         try:
-            self._write()
+            if self._durable or time.monotonic() >= self._next:
+                self._write()
         except BaseException:
             self._committed.pop()  # the manifest on the disk lacks it
             raise
 
+    def end(self) -> None:
+        """Writes the manifest where it lacks a committed step."""
+        if self._listed < len(self._committed):
+            self._write()
+
     def _write(self) -> None:
-        text = self._text()
+        begun, text = time.monotonic(), self._text()
         put_text(self.path / "manifest.json", text, durable=self._durable)
-        self._read = text.encode()
+        self._read, self._listed = text.encode(), len(self._committed)
+        self._next = begun + max(1, 20 * (time.monotonic() - begun))  # however long it is, a small part of the time goes there
 
     def _text(self) -> str:
         shapes = self.shapes or {}

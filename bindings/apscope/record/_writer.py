@@ -30,7 +30,7 @@ class TraceWriter:
 
     A step is committed by :meth:`end_step`: its files are written under hidden names and moved to their places, and once
     they are on the disk the manifest is replaced. Killed at any moment, the folder holds a readable trace of every
-    committed step.
+    committed step; where it is not `durable`, of the first ones.
 
     **One at a time.** Who commits holds the folder's lock from its first commit until :meth:`close`, or its end; another
     writer or recorder that would commit into the folder is told by whom it is held. Several processes may make one trace:
@@ -63,7 +63,8 @@ class TraceWriter:
         Go on behind the steps of a trace that the folder holds, of as many workers, this stage and this reduction.
     durable : bool
         Wait at every step until it is on the disk, and lock the folder. Without, a machine that loses power may lose files
-        that the manifest has; for callers who alone know the folder, and sync it as a whole when it is done.
+        that the manifest has, and the manifest may lack the steps of the last second, or of 20 times what it takes to write it, until
+        :meth:`close`; for callers who alone know the folder, and sync it as a whole when it is done.
 
     Examples
     --------
@@ -146,7 +147,7 @@ class TraceWriter:
         worker = integer("worker", worker, 0, self.workers - 1)
         step = integer("step", step, 0, 2**63 - 1)
         if self._step is None:
-            lowest = max(self._manifest.steps, default=-1) + 1
+            lowest = self._manifest.last + 1
             if step < lowest:
                 raise ValueError(f"step {step} must be {lowest} or more; steps are recorded in ascending order")
             self._step = step
@@ -281,10 +282,11 @@ class TraceWriter:
         self.commit(step, self._write(step, at_once=True), loss=loss, learning_rate=learning_rate, loss_scale=loss_scale)
 
     def close(self) -> None:
-        """Forgets a step that was begun and not ended, and lets the folder go; committed steps are on disk already."""
+        """Forgets a step that was begun and not ended, and lets the folder go; where `durable`, committed steps are on disk already."""
         self._pending, self._step = {}, None
         if self._lock is None:
             if not self._durable:  # the folder is the caller's alone
+                self._manifest.end()
                 remove_uncommitted(self.path, self.committed, whole=False)  # one whose commit was interrupted may be in the manifest
             return
         if self._lock.held:

@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import _core
 from .._arrays.checks import integer, text
+from .._arrays.inputs import contiguous
 
 __all__ = ["OptimalLevels", "optimal_levels"]
 __dir__ = __all__.copy
@@ -56,6 +57,6 @@ def optimal_levels(x: Any, k: int, method: str = "fast", *, candidates: int = 51
     if not np.isfinite(a).all():
         raise ValueError(f"x[{int(np.argmin(np.isfinite(a.ravel())))}] is not finite; levels need finite numbers")
     levels, variance = _core.optimal_levels(
-        np.ascontiguousarray(a, np.float32).ravel(), integer("k", k, 2, 2**40), text("method", method), integer("candidates", candidates, 2, 2**40)
+        contiguous(a, np.float32).ravel(), integer("k", k, 2, 2**40), text("method", method), integer("candidates", candidates, 2, 2**40)
     )
     return OptimalLevels(levels, variance)

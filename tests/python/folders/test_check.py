@@ -77,6 +77,9 @@ def test_a_flipped_bit_and_a_missing_end_are_found(capsys, results, name):
     (results / name).unlink()
     code, lines, _ = checked(capsys, results)
     assert code == 1 and f"its {name} is missing" in lines[0]
+    (results / "provenance.json").unlink()
+    if name != "results.parquet":
+        assert checked(capsys, results)[1][0].startswith(f"{results} is no RESULTS folder: it")
 
 
 def test_every_bit_of_a_file_counts(whole, tmp_path):
@@ -165,6 +168,7 @@ def test_hostile_provenance_is_a_sentence(results, capsys, text, sentence):
     "changes, sentence",
     [
         ({"traces": [{"name": "x"}]}, r"it has no traces\[0\].hash"),
+        ({"traces": [{"name": "x", "hash": "y", "model": 5}]}, r"traces\[0\].model is 5; it must be a text"),
         ({"traces": [1]}, r"traces\[0\] is 1; it must be an object"),
         ({"traces": {}}, "traces is {}; it must be a list"),
         ({"shard": [0, 0]}, r"shard is \[0, 0\]; it must be two integers, I and N, 0 <= I < N"),
@@ -192,6 +196,8 @@ def test_tables_that_are_none_of_ours_are_a_sentence(results):
         (frame.assign(scheme=None), "the column scheme holds values that are not texts"),
         (frame.assign(nmse="x"), "the column nmse is of "),
         (frame.assign(trace=1), "the column trace holds values that are not texts"),
+        (frame.assign(trace=[["x"]] * len(frame)), "the column trace holds values that are not texts"),
+        (frame.assign(nmse=[[1.0]] * len(frame)), "the column nmse is of list<"),
     ):
         import pyarrow as pa
 

@@ -186,7 +186,10 @@ def test_a_kill_between_two_moves_is_told_and_the_same_command_goes_on(tmp_path,
         if code == 0:
             assert there == old or {path: data for path, data in there.items() if path.name not in ("provenance.json", "mine")} == new
         else:
-            assert code == 2 and err.startswith(f"apscope: {out} holds the halves of a write that was interrupted (.out.apscope-")
+            halves = "holds the halves of a write that was interrupted (.out.apscope-"
+            assert code == 2 and err.startswith(f"apscope: {out} {halves}")
+            code_of_check, said = main(["check", str(out)]), capsys.readouterr()
+            assert code_of_check in (1, 2) and halves in said.out + said.err
         with pytest.warns(UserWarning, match="removed .out.apscope-") if hidden(out) not in ([], [".out.apscope-lock"]) else open(os.devnull):
             apscope.replay(DIGITS, ["aps:e5m2"], topology="exact", steps="0:1", tensors="bias").save(out, force=code == 0)
         assert hidden(out) == [] and (out / "mine").read_text() == "mine"

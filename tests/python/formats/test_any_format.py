@@ -102,3 +102,14 @@ def test_a_name_that_stands_for_another_format_is_not_given(fields, name):
     format = apscope.FloatFormat(exponent_bits=fields[0], mantissa_bits=fields[1], specials=fields[2])
     assert format.name == name
     assert apscope.FloatFormat(name) == format
+
+
+@pytest.mark.parametrize("bias", [-(2**31), -2201, 2201, 2**31 - 1])
+@pytest.mark.parametrize("subnormals", [True, False])
+def test_a_bias_that_no_format_has_is_refused(bias, subnormals):
+    sentence = f"bias={bias} puts every value outside fp64's range; use -2200 to 2200$"
+    with pytest.raises(ValueError, match=f"^{sentence}"):
+        apscope.FloatFormat(exponent_bits=4, mantissa_bits=3, bias=bias, subnormals=subnormals)
+    name = f"e4m3b{bias}{'' if subnormals else 'nosub'}"
+    with pytest.raises(ValueError, match=f"^format '{name}': {sentence}"):
+        apscope.FloatFormat(name)

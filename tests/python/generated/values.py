@@ -64,7 +64,7 @@ _ODD: list[Any] = [
     None, True, 0, 1, -1, 7, 2**31, 2**63, 2**64, -(2**70), 10**400, 0.5, -0.0, 1e308, math.nan, math.inf, 1j, b"", b"e4m3", [], [[]], [1, 2], ["a"], [None], (), {}, {"a": 1},
     set(), range(3), slice(None), object(), len, int, "e4m3".upper, Path(), Path("x"), np.float32(1), np.int8(-1), np.datetime64("2020"), np.dtype("float32"), np.float32,
     ml_dtypes.float8_e4m3fn, _array(6), _array(2, 3), _array(2, 3).T, _array(0), np.float64(2.5), np.zeros((2, 0, 3), np.float32), _array(6)[::-2], np.array(3.5),
-    _array(4, dtype=np.float64), _array(4, dtype=np.float16), _array(4, dtype=np.int8),
+    _array(4, dtype=np.float64), _array(4, dtype=np.float16), _array(4, dtype=np.int8), np.arange(17, dtype=np.uint8)[1:].view(np.float32),
     _array(4, dtype=np.uint64), _array(4, dtype=bool), _array(4, dtype=complex), np.array(["a"]), np.array([None, 1], object), np.zeros(2, "f4,i4"), _array(4).astype(">f4"),
     np.array([math.nan, math.inf, -0.0, 1e-45], np.float32), _array(4, dtype=ml_dtypes.bfloat16),
     apscope.FloatFormat("e4m3"), apscope.FloatFormat("e11m52"), apscope.BlockFormat("mxfp8_e4m3"), apscope.Projection(), apscope.Draws(1), *TEXTS,

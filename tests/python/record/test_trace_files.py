@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from apscope._folders.names import waiting
 from apscope._folders.one_file import make_folder, new_file, new_path, put_text, remove_left
 from apscope._proof.certificate import write_certificate
 from apscope._traces.trace_info import check
-from apscope.record import Recorder, TraceWriter
+from apscope.record import Recorder, TraceWriter, _manifest
 
 ONES = np.ones(3, np.float32)
 
@@ -154,6 +155,28 @@ def test_a_steps_files_are_on_the_disk_before_the_manifest_has_them(tmp_path, mo
         writer.add(0, 0, "w", ONES)
         writer.end_step(0)
     assert not [what for what in happened if what[0] == "disk"]
+
+
+@pytest.mark.parametrize(("seconds_a_step", "writes"), [(0, 2), (0.3, 4), (2, 10)])
+def test_a_manifest_is_not_written_at_every_step_where_the_disk_is_not_waited_for(tmp_path, monkeypatch, seconds_a_step, writes):
+    run, listed, now = tmp_path / "run", [], [100.0]
+
+    def put(path, text, **options):
+        put_text(path, text, **options)
+        listed.append(open_trace(run).steps)
+
+    monkeypatch.setattr(_manifest, "put_text", put)
+    monkeypatch.setattr(_manifest, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+    with TraceWriter(run, workers=1, durable=False) as writer:
+        for step in range(10):
+            one_step(writer, step)
+            now[0] += seconds_a_step
+    assert len(listed) == writes and listed[-1] == tuple(range(10)) == writer.committed
+    assert all(steps == tuple(range(len(steps))) for steps in listed)
+    check(open_trace(run))
+    with TraceWriter(run, workers=1, resume=True, durable=False):
+        pass
+    assert len(listed) == writes  # nothing was held back
 
 
 def one_step(writer, step=0, value=1.0):
