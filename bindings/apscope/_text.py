@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 
-__all__ = ["clip", "count_of", "printable", "raised"]
+__all__ = ["clip", "count_of", "printable", "raised", "wrapped"]
 
 _RAISED = str.maketrans("0123456789-\N{MINUS SIGN}", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")
 
@@ -29,3 +30,13 @@ def raised(exponent: int | str) -> str:
 def count_of(count: int, noun: str) -> str:
     """1 step, 1,000 steps."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def wrapped(spec: str, width: int = 22, lines: int = 4) -> list[str]:
+    """A spec on lines of at most `width` letters, broken behind a comma, a semicolon, a colon or a parenthesis where there is one; clipped to `lines`."""
+    broken = [""]
+    for piece in re.findall(rf"[^,;:(]{{0,{width - 1}}}[,;:(]|[^,;:(]{{1,{width}}}", printable(spec, width * lines)):
+        if broken[-1] and len(broken[-1]) + len(piece) > width:
+            broken.append("")
+        broken[-1] += piece
+    return broken

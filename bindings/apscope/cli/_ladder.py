@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 import pandas as pd
 
 from .._results.folders import check_readable
 from .._results.ladder import FORMATS, RULES, RUNGS, ladder
 from .._results.results import Results
-from ._table import on_terminal, print_csv, print_table, warn
+from ._table import on_terminal, print_csv, print_json, print_table, warn
 
 _EXAMPLE = "example: apscope ladder notebooks/data/digits --formats e4m3,e3m4"
 
@@ -58,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         warn(replayed)
         table = ladder(replayed, formats, **options)
     if args.json:
-        print(json.dumps(json.loads(table.to_json(orient="records")), indent=1))
+        print_json(table)
     elif args.csv:
         print_csv(table)
     else:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import math
 import os
 import shutil
 import sys
@@ -30,12 +32,13 @@ def say(line: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: Collection[str] = (), fit: bool = False) -> None:
-    """Print aligned columns, two spaces between them.
+def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: Collection[str] = (), fit: bool = False) -> int:
+    """Print aligned columns, two spaces between them; how many of them.
 
     Parameters
     ----------
     heads : sequence of str
+        One of several lines stands above its column line by line.
     rows : sequence of sequences of str
         As many cells as heads.
     words : collection of str
@@ -43,7 +46,10 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: Coll
     fit : bool
         On a terminal, leave out the last columns that its width has no place for; the first one always stays.
     """
-    lines = [list(heads), *([printable(cell) for cell in row] for row in rows)]
+    tall = [head.split("\n") for head in heads]
+    depth = max(map(len, tall), default=0)
+    above = [list(line) for line in zip(*([""] * (depth - len(head)) + head for head in tall))]
+    lines = [*above, *([printable(cell) for cell in row] for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
     shown = len(heads)
     if fit and sys.stdout.isatty():
@@ -53,6 +59,7 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: Coll
     for line in lines:
         cells = [cell.ljust(w) if head in words else cell.rjust(w) for cell, w, head in zip(line[:shown], widths, heads)]
         print("  ".join(cells).rstrip())
+    return shown
 
 
 def print_frame(title: str, table: pd.DataFrame, fit: bool) -> None:
@@ -61,14 +68,15 @@ def print_frame(title: str, table: pd.DataFrame, fit: bool) -> None:
 
     words = [c for c in table.columns if not pd.api.types.is_numeric_dtype(table[c].dtype)]
     print(printable(title, 240))
-    print_table(list(table.columns), [[_cell(c, v) for c, v in zip(table.columns, row)] for row in table.itertuples(index=False)], words, fit)
+    print_table(list(table.columns), [[cell(c, v) for c, v in zip(table.columns, row)] for row in table.itertuples(index=False)], words, fit)
     print()
 
 
 _SHARES = ("underflow", "accumulation", "relative_bias", "share_")
 
 
-def _cell(column: str, value: object) -> str:
+def cell(column: str, value: object) -> str:
+    """A value of this column as tables show it."""
     import pandas as pd
 
     if pd.isna(value):
@@ -78,6 +86,18 @@ def _cell(column: str, value: object) -> str:
             return f"{100 * value:.3g}%"
         return f"{value:.6f}" if "cosine" in column else f"{value:.3g}"
     return str(value)
+
+
+def print_json(table: pd.DataFrame) -> None:
+    """The table on standard output: a list of rows, every digit; null where there is no number, or an infinite one."""
+    columns = [[_jsonable(value) for value in table[name].tolist()] for name in table.columns]
+    print(json.dumps([dict(zip(table.columns, row)) for row in zip(*columns)], indent=1, allow_nan=False))
+
+
+def _jsonable(value: object) -> object:
+    import pandas as pd
+
+    return None if pd.isna(value) or (isinstance(value, float) and math.isinf(value)) else value
 
 
 def print_csv(table: pd.DataFrame) -> None:
