@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection, Sequence
 
-__all__ = ["clip", "count_of", "printable", "raised", "wrapped"]
+__all__ = ["aligned", "clip", "count_of", "printable", "raised", "wrapped"]
 
 _RAISED = str.maketrans("0123456789-\N{MINUS SIGN}", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")
 
@@ -40,3 +41,28 @@ def wrapped(spec: str, width: int = 22, lines: int = 4) -> list[str]:
             broken.append("")
         broken[-1] += piece
     return broken
+
+
+def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]], words: Collection[str] = (), width: int | None = None) -> tuple[list[str], int]:
+    """The lines of a table, two spaces between its columns, and how many of these there are.
+
+    Parameters
+    ----------
+    heads : sequence of str
+        One of several lines stands above its column line by line.
+    rows : sequence of sequences of str
+        As many cells as heads.
+    words : collection of str
+        Heads of columns that stand to the left; numbers stand to the right.
+    width : int, optional
+        Leave out the last columns that a line of so many letters has no place for; the first one always stays.
+    """
+    tall = [head.split("\n") for head in heads]
+    depth = max(map(len, tall), default=0)
+    above = [list(line) for line in zip(*([""] * (depth - len(head)) + head for head in tall))]
+    lines = [*above, *([printable(cell) for cell in row] for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
+    shown = len(heads)
+    while width is not None and shown > 1 and sum(widths[:shown]) + 2 * (shown - 1) > width:
+        shown -= 1
+    return ["  ".join(c.ljust(w) if h in words else c.rjust(w) for c, w, h in zip(line[:shown], widths, heads)).rstrip() for line in lines], shown

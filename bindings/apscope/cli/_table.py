@@ -11,7 +11,7 @@ import sys
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from .._text import printable
+from .._text import aligned, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,32 +33,10 @@ def say(line: str) -> None:
 
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: Collection[str] = (), fit: bool = False) -> int:
-    """Print aligned columns, two spaces between them; how many of them.
-
-    Parameters
-    ----------
-    heads : sequence of str
-        One of several lines stands above its column line by line.
-    rows : sequence of sequences of str
-        As many cells as heads.
-    words : collection of str
-        Heads of columns that stand to the left.
-    fit : bool
-        On a terminal, leave out the last columns that its width has no place for; the first one always stays.
-    """
-    tall = [head.split("\n") for head in heads]
-    depth = max(map(len, tall), default=0)
-    above = [list(line) for line in zip(*([""] * (depth - len(head)) + head for head in tall))]
-    lines = [*above, *([printable(cell) for cell in row] for row in rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
-    shown = len(heads)
-    if fit and sys.stdout.isatty():
-        place = shutil.get_terminal_size().columns
-        while shown > 1 and sum(widths[:shown]) + 2 * (shown - 1) > place:
-            shown -= 1
+    """Print a table as `_text.aligned` writes it; how many of its columns. `fit`: no wider than a terminal."""
+    lines, shown = aligned(heads, rows, words, shutil.get_terminal_size().columns if fit and sys.stdout.isatty() else None)
     for line in lines:
-        cells = [cell.ljust(w) if head in words else cell.rjust(w) for cell, w, head in zip(line[:shown], widths, heads)]
-        print("  ".join(cells).rstrip())
+        print(line)
     return shown
 
 
