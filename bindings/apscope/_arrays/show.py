@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import html
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,15 @@ if TYPE_CHECKING:
 __all__ = ["statistics_html", "statistics_line", "statistics_text"]
 
 #: Counts, and of which others they are a share.
-_SHARES = {"nonzero": "count", "underflow": "nonzero", "subnormal": "nonzero", "saturated": "counted", "overflow": "count", "nan": "count", "infinite": "count"}
+_SHARES = {
+    "nonzero": "count",
+    "underflow": "nonzero",
+    "subnormal": "nonzero",
+    "saturated": "counted",
+    "overflow": "count",
+    "nan": "count",
+    "infinite": "count",
+}
 #: Of the line: what went wrong, where something did.
 _WRONG = ("saturated", "overflow", "nan", "infinite")
 _PERCENT = ("underflow_rate", "relative_bias")

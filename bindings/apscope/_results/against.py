@@ -47,7 +47,7 @@ def against(first: Any, second: Any, topology: str | None = None) -> pd.DataFram
     if not meet:
         names = [", ".join(map(str, t["trace"].unique())) or "none" for t in tables]
         raise ValueError(f"the results are of different traces ({names[0]}; {names[1]}); there is nothing to compare")
-    held = [{names: rows for names, rows in table.groupby(["trace", "scheme"], sort=False)} for table in tables]
+    held = [dict(iter(table.groupby(["trace", "scheme"], sort=False))) for table in tables]
     back = {there: here for here, there in meet.items()}
     rows = []
     for trace, scheme in held[0]:
@@ -72,7 +72,7 @@ def only(first: Any, second: Any) -> list[tuple[str, str, list[Any]]]:
     """
     tables = [frame_of(results) for results in (first, second)]
     meet = met(*tables)
-    sides = []
+    sides: list[dict[str, list[Any]]] = []
     for table, names in zip(tables, (meet, {there: here for here, there in meet.items()})):
         shared = table[table["trace"].isin(list(names))]
         sides.append({
@@ -81,8 +81,8 @@ def only(first: Any, second: Any) -> list[tuple[str, str, list[Any]]]:
             "scheme": list(table["scheme"].unique()), "topology": [t for t in table["topology"].unique() if t],
         })  # fmt: skip
     out = []
-    for held_by, mine, others in (("first", *sides), ("second", *sides[::-1])):
-        for what, names in mine.items():
-            if alone := [name for name in names if what == "trace" or name not in set(others[what])]:
+    for held_by, mine, others in (("first", sides[0], sides[1]), ("second", sides[1], sides[0])):
+        for what, found in mine.items():
+            if alone := [name for name in found if what == "trace" or name not in set(others[what])]:
                 out.append((held_by, what, alone))
     return out

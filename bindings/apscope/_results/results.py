@@ -175,7 +175,13 @@ class Results:
         return summary(self, network=network, elements=elements, batch_factor=batch_factor)
 
     def by(
-        self, part: str, column: str | None = None, schemes: Iterable[Scheme | str] | None = None, *, topology: str | None = None, batch_factor: float = 1.0
+        self,
+        part: str,
+        column: str | None = None,
+        schemes: Iterable[Scheme | str] | None = None,
+        *,
+        topology: str | None = None,
+        batch_factor: float = 1.0,
     ) -> pd.DataFrame:
         """What each scheme lost by layer, role or step: a row a scheme and part, or with `column` that figure, schemes across.
 
@@ -210,7 +216,13 @@ class Results:
         return table if column is None else across(table, part, column)
 
     def compare(
-        self, a: Scheme | str, b: Scheme | str | Sequence[Scheme | str], topology: str | None = None, layers: bool = True, *, against: Results | None = None
+        self,
+        a: Scheme | str,
+        b: Scheme | str | Sequence[Scheme | str],
+        topology: str | None = None,
+        layers: bool = True,
+        *,
+        against: Results | None = None,
     ) -> pd.DataFrame:
         """Scheme `a` against `b`, or against each of several, as a whole and layer by layer; `against`: other results, which have `b`."""
         from .comparison import compare

@@ -175,11 +175,9 @@ def in_rank(table: pd.DataFrame) -> pd.DataFrame:
     return table.iloc[np.lexsort(keys)].reset_index(drop=True)
 
 
-def _add_intervals(
-    out: pd.DataFrame, place: list[str], noise: pd.DataFrame | None, ratios: dict[int, pd.Series], batch_factor: float
-) -> None:
+def _add_intervals(out: pd.DataFrame, place: list[str], noise: pd.DataFrame | None, ratios: dict[int, pd.Series], batch_factor: float) -> None:
     """The ends of the intervals, of the noise of each `place`; `ratios`: by row of `out` the squared error over the noise, by step."""
-    known = {} if noise is None else {names: rows for names, rows in noise.groupby(place, sort=False)}
+    known = {} if noise is None else dict(iter(noise.groupby(place, sort=False)))
     where = list(zip(*(out[name] for name in place)))
     typical = {names: typical_interval(known.get(names)) for names in dict.fromkeys(where)}
     sums, none = {names: by_steps(rows) for names, rows in known.items()}, pd.Series(dtype=float)

@@ -15,6 +15,10 @@ from .._results.results import Results
 from .._text import count_of, printable, wrapped
 from ._table import cell, print_csv, print_frame, print_json, print_table, warn
 
+EXAMPLE = """\
+apscope compare results aps:e4m3fn none:e4m3fn
+apscope compare results both"""
+
 #: What a terminal has room for, the most telling first.
 SHORT = ("layer", "error_over_noise_a", "error_over_noise_b", "steps", "wins", "losses", "ties", "median_ratio",
          "worst_ratio", "step_nmse_a", "step_nmse_b", "overflowed_a", "overflowed_b", "underflow_wire_a", "underflow_wire_b",
@@ -61,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     if args.csv or args.json:
         (print_csv if args.csv else print_json)(table)
         return 0
-    if second is not None:
+    if second is not None and folder is not None:
         _print_results(table, results, second, args, folder)
     elif len(words) == 2:
         _print_pair(table, results, words[0], words[1], args)

@@ -7,6 +7,10 @@ import argparse
 from .._results.folders import writing_results
 from .._results.merging import merge
 
+EXAMPLE = """\
+apscope replay notebooks/data/digits --scheme qsgd --steps 0:8 -o more
+apscope merge results more -o both"""
+
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser("merge", help="join shards of a replay, or replays of different schemes or traces", allow_abbrev=False)

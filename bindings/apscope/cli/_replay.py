@@ -11,6 +11,8 @@ from .._results.folders import writing_results
 from .._results.results import Results
 from ._table import on_terminal
 
+EXAMPLE = "apscope replay notebooks/data/digits --scheme aps:e4m3fn --scheme none:e4m3fn --steps 0:8 -o results"
+
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser("replay", help="put recorded gradients through schemes and topologies", allow_abbrev=False)

@@ -13,6 +13,10 @@ from .._results.summary import of_topology
 from .._text import count_of, wrapped
 from ._table import cell, print_csv, print_frame, print_json, print_table, warn
 
+EXAMPLE = """\
+apscope summary results
+apscope summary results --by layer --column underflow_wire"""
+
 #: What a terminal has room for, the most telling first.
 SHORT = ("scheme", "topology", "error_over_noise", "step_nmse", "skipped", "overflowed", "nonfinite", "underflow_wire", "underflow_reduced", "volume", "speedup",
          "layer_cosine", "worst_nmse", "relative_bias", "worst_layer")  # fmt: skip
