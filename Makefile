@@ -31,7 +31,7 @@ help:
 	@echo "make format      write sources as make lint wants them"
 	@echo "make package     build the sdist and the wheel into build/package/ and try them in an environment of their own; the C++ library too"
 	@echo "make benchmark   the kernels under Google Benchmark, the Python calls under pytest-benchmark, briefly"
-	@echo "make exhaustive  the long proofs that do not stand, recorded in docs/conformance.md; MINUTES=N: none begun later"
+	@echo "make exhaustive  the long proofs that the last commit is ahead of, recorded in docs/conformance.md; MINUTES=N: none begun later"
 	@echo "make faults      every command killed, and failed, at every system call that it writes with; part of make exhaustive without ONLY"
 	@echo "make docs        write the documentation site, build/docs/index.html, the notebooks run"
 	@echo "make picture     draw the pictures of README.md again; those of the report need Chromium"

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Collection, Sequence
 
-__all__ = ["aligned", "clip", "count_of", "printable", "raised", "wrapped"]
+__all__ = ["aligned", "clip", "count_of", "printable", "raised", "short_names", "wrapped"]
 
 _RAISED = str.maketrans("0123456789-\N{MINUS SIGN}", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")
 
@@ -66,3 +66,30 @@ def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]], words: Collecti
     while width is not None and shown > 1 and sum(widths[:shown]) + 2 * (shown - 1) > width:
         shown -= 1
     return ["  ".join(c.ljust(w) if h in words else c.rjust(w) for c, w, h in zip(line[:shown], widths, heads)).rstrip() for line in lines], shown
+
+
+def short_names(names: Sequence[str], longest: int) -> list[str]:
+    """Names that fit beside each other: what is too long is cut at the front, and no two that differ become equal.
+
+    Where the ends of several are equal, each keeps the part in which it differs, and its end behind an ellipsis; where that would not tell them
+    apart either, the whole name stays.
+    """
+    longest = max(longest, 4)
+    short = [name if len(name) <= longest else f"…{name[1 - longest :].lstrip('._/')}" for name in names]
+    clashing: dict[str, set[str]] = {}
+    for name, text in zip(names, short):
+        clashing.setdefault(text, set()).add(name)
+    for alike in clashing.values():
+        if len(alike) < 2:
+            continue
+        shared = next((i for i, letters in enumerate(zip(*alike)) if len(set(letters)) > 1), min(map(len, alike)))
+        for name in alike:
+            start = max(name.rfind(mark, 0, shared) for mark in "._/") + 1
+            part = re.match(r"[^._/]*[._/]?", name[start:])[0]  # type: ignore[index]  # it matches the empty text
+            end = name[-max(longest - len(part) - 2, 3) :]
+            told = f"{'…' if start else ''}{part}…{end}"
+            short = [told if n == name else t for n, t in zip(names, short)]
+    meant: dict[str, set[str]] = {}
+    for name, text in zip(names, short):
+        meant.setdefault(text, set()).add(name)
+    return [name if len(meant[text]) > 1 else text for name, text in zip(names, short)]

@@ -1,4 +1,4 @@
-"""``python -m tests.exhaustive``: runs the proofs that do not stand on today's sources, records them, writes the page."""
+"""``python -m tests.exhaustive``: runs the proofs that the commit in use is not covered by, records them, writes the page."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ from pathlib import Path
 from apscope import _core, _oracle
 
 from . import jobs, page
+from .proved import PATHS, Repository
 from .record import RECORDED, ROOT, Record, standings, table
-from .sources import PARTS, Tree
 
 
-def newer_than_the_module(parts: set[str]) -> Path | None:
-    """A source of these parts that was written after the oracle's module was built."""
-    built, tree = Path(_oracle.__file__).stat().st_mtime, Tree()
-    return next((path for part in sorted(parts) for path in sorted(tree.reached(PARTS[part])) if path.stat().st_mtime > built), None)
+def newer_than_the_module(paths: tuple[str, ...]) -> Path | None:
+    """A source of these paths that was written after the oracle's module was built."""
+    built = Path(_oracle.__file__).stat().st_mtime
+    files = (file for path in paths for file in ([ROOT / path] if (ROOT / path).is_file() else sorted((ROOT / path).rglob("*"))))
+    return next((file for file in files if file.suffix in (".h", ".cpp") and file.stat().st_mtime > built), None)
 
 
 def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.exhaustive", description=__doc__)
-    parser.add_argument("--status", action="store_true", help="run nothing; print what stands, and exit with 1 where anything does not")
+    parser.add_argument(
+        "--status", action="store_true", help="run nothing; print what is behind the commit in use, and exit with 1 where anything is"
+    )
     parser.add_argument("--minutes", type=float, metavar="N", help="start nothing after N minutes; with 0 the page alone is written")
     parser.add_argument("--only", metavar="REGEX", default="", help="jobs whose name matches, say '^arithmetic: e4m3 '")
     parser.add_argument("--simd", choices=jobs.INSTRUCTION_SETS, help="jobs on this instruction set")
@@ -38,7 +41,10 @@ def main(words: list[str] | None = None) -> int:
         found = standings(Record(args.record), asked)
         print(table(found))
         return 0 if all(s.standing == s.expected for s in found) else 1
-    if args.minutes != 0 and (newer := newer_than_the_module({job.part for job, _ in asked})):
+    paths = tuple(dict.fromkeys(path for job, _ in asked for path in PATHS[job.part]))
+    if args.minutes != 0 and (changed := Repository().changed(paths)):
+        parser.error(f"{changed[0]} is not as the last commit has it; a proof is of a commit: commit first")
+    if args.minutes != 0 and (newer := newer_than_the_module(paths)):
         parser.error(f"{newer.relative_to(ROOT)} is newer than {Path(_oracle.__file__).name}; build it first, as make exhaustive does")
     sets = jobs.INSTRUCTION_SETS
     here = sets[sets.index(_core.best_simd_level()) :]

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from .jobs import expected
-from .record import Record, Standing, standings
+from .record import Record, Row
 
 BEGIN, END = "<!-- exhaustive: written by make exhaustive -->", "<!-- end of exhaustive -->"
 PARTS = {
@@ -22,28 +22,27 @@ PARTS = {
 }
 #: On further instruction sets.
 THE_SAME = "the same, without a second turn beside an overflow"
-HEAD = ("what is compared", "on", "stands", "formats", "jobs", "comparisons", "mismatches", "minutes")
+HEAD = ("what is compared", "on", "proved at", "formats", "jobs", "comparisons", "mismatches", "minutes")
 
 
-def stands(found: Standing) -> str:
-    """Yes, or how many rows do, and what is the matter with the others."""
-    if found.standing == found.expected:
-        return "yes"
-    others = {"on older sources": found.stale, "not run": found.missing, "with a mismatch": found.recorded - found.stale - found.standing}
-    words = [f"{count} {what}" for what, count in others.items() if count]
-    if len(words) == 1:
-        words = [f"the others {words[0].split(' ', 1)[1]}"]
-    return f"{found.standing} of {found.expected}, {', '.join(words)}"
+def proved_at(rows: list[Row], expected: int) -> str:
+    """The commits at which a part was proved, with their days, and how many jobs were not run."""
+    commits = sorted({(row.day, row.commit) for row in rows})
+    if not commits:
+        return "not run"
+    (first, one), (last, _) = commits[0], commits[-1]
+    words = f"`{one}`, {first}" if len(commits) == 1 else f"{len(commits)} commits, {first} to {last}"
+    return words if len(rows) == expected else f"{words}; {expected - len(rows)} of {expected} not run"
 
 
 def render(record: Record) -> str:
     """A table with a row for every part and instruction set."""
     asked = expected()
-    found = {(s.part, s.simd): s for s in standings(record, asked)}
+    groups = list(dict.fromkeys((job.part, simd) for job, simd in asked))
     lines = ["| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
     processors = set()
     for part, words in PARTS.items():
-        for number, simd in enumerate(simd for p, simd in found if p == part):
+        for number, simd in enumerate(simd for p, simd in groups if p == part):
             jobs = [job for job, s in asked if (job.part, s) == (part, simd)]
             rows = {job.key: row for job in jobs if (row := record.row(job, simd)) is not None}
             processors |= {row.processors for row in rows.values()}
@@ -52,7 +51,7 @@ def render(record: Record) -> str:
             cells = [
                 THE_SAME if number else words,
                 simd,
-                stands(found[part, simd]),
+                proved_at(list(rows.values()), len(jobs)),
                 f"{formats} of {asked_formats}",
                 f"{len(rows):,}",
                 f"{cases:,}",
@@ -61,7 +60,7 @@ def render(record: Record) -> str:
             ]
             lines.append("| " + " | ".join(cells) + " |")
     on = " or ".join(map(str, sorted(processors))) or "no"
-    return f"On {on} processors. A row stands whose jobs all ran on today's sources.\n\n" + "\n".join(lines)
+    return f"On {on} processors.\n\n" + "\n".join(lines)
 
 
 def write(record: Record, page: Path) -> None:

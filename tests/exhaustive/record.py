@@ -14,9 +14,8 @@ from typing import NamedTuple
 
 from apscope import _core
 
-from .digests import Digests
 from .jobs import Job
-from .sources import ROOT
+from .proved import PATHS, ROOT, Repository
 
 RECORDED = ROOT / "tests" / "exhaustive" / "recorded.json"
 SECONDS_BETWEEN_WRITES = 1.0
@@ -35,7 +34,8 @@ class Row:
     cases: int  #: comparisons
     mismatches: int  #: how many of them differ
     seconds: float
-    digest: str  #: of what it rests on: `digests`
+    commit: str  #: that was proved
+    day: str  #: of the commit, ISO 8601
     processors: int
     first: str = ""  #: the first mismatch
 
@@ -66,21 +66,21 @@ def write(path: Path, rows: dict[Key, Row]) -> None:
 
 
 class Record:
-    """The rows of a file, and which of them stand: found on what the job rests on today."""
+    """The rows of a file, and which of them hold for the commit in use."""
 
-    def __init__(self, path: Path = RECORDED, digests: Digests | None = None) -> None:
+    def __init__(self, path: Path = RECORDED, repository: Repository | None = None) -> None:
         self.path = path
         self.rows = read(path)
-        self.digests = digests or Digests()
+        self.repository = repository or Repository()
         self._written = 0.0
 
     def row(self, job: Job, simd: str) -> Row | None:
         return self.rows.get(Key(job.part, simd, job.name))
 
     def is_done(self, job: Job, simd: str) -> bool:
-        """Whether the job has been run on what it rests on today, whatever it found."""
+        """Whether the job has been run on what the commit in use has, whatever it found."""
         row = self.row(job, simd)
-        return row is not None and row.digest == self.digests.of(job)
+        return row is not None and self.repository.holds(row.commit, PATHS[job.part])
 
     def run(self, asked: list[tuple[Job, str]], minutes: float | None = None) -> int:
         """Runs what is not done, and starts nothing after so many minutes; the number of jobs asked for that found a mismatch."""
@@ -104,11 +104,11 @@ class Record:
         return sum(row is not None and row.mismatches > 0 for row in (self.row(*each) for each in asked))
 
     def _run(self, job: Job, simd: str) -> Row:
-        digest, started = self.digests.of(job), time.monotonic()
+        (commit, day), started = self.repository.head(), time.monotonic()
         found = job.run()
         cases, mismatches = (sum(getattr(one, what) for one in found) for what in ("cases", "mismatches"))
         first = next((one.first for one in found if one.first), "")
-        row = Row(cases, mismatches, round(time.monotonic() - started, 1), digest, os.cpu_count() or 1, first)
+        row = Row(cases, mismatches, round(time.monotonic() - started, 1), commit, day, os.cpu_count() or 1, first)
         self.rows[Key(job.part, simd, job.name)] = row
         if time.monotonic() - self._written >= SECONDS_BETWEEN_WRITES:
             write(self.path, self.rows)
@@ -124,11 +124,11 @@ class Standing:
     simd: str
     expected: int = 0
     recorded: int = 0
-    standing: int = 0  #: found on today's sources, without a mismatch
-    stale: int = 0  #: found on other sources
+    standing: int = 0  #: found without a mismatch, on what the commit in use has
+    behind: int = 0  #: found at a commit that differs in what they run through
     missing: int = 0
-    wrong: int = 0  #: with a mismatch, on whatever sources
-    hours_left: float = 0.0  #: to prove what does not stand, by the median of the times recorded: a busy machine makes outliers
+    wrong: int = 0  #: with a mismatch, at whatever commit
+    hours_left: float = 0.0  #: to prove what is behind, by the median of the times recorded: a busy machine makes outliers
 
 
 def standings(record: Record, asked: list[tuple[Job, str]]) -> list[Standing]:
@@ -145,7 +145,7 @@ def standings(record: Record, asked: list[tuple[Job, str]]) -> list[Standing]:
         )
         standing.wrong = sum(row.mismatches > 0 for _, row in rows)
         if rows:
-            standing.hours_left = median(row.seconds for _, row in rows) * (standing.stale + standing.missing) / 3600
+            standing.hours_left = median(row.seconds for _, row in rows) * (standing.behind + standing.missing) / 3600
         found.append(standing)
     return found
 

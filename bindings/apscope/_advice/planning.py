@@ -13,6 +13,7 @@ import pandas as pd
 from .._results.pooling import headline_topology, is_own
 from .._results.results import Results
 from .._schemes.scheme import Scheme
+from .._text import clip
 from .._traces.selection import parse_steps
 from ..cost import Network, step_time
 from .plan import Plan, made
@@ -57,7 +58,7 @@ def planned(results: Results, frame: pd.DataFrame, specs: list[str], setting: Se
         Replays schemes on the trace, as the candidates were.
     """
     name = str(frame["trace"].iloc[0])
-    told = next(t for t in results.provenance["traces"] if t["name"] == name)
+    told = _described(results, frame, name)
     topology = _topology(frame, setting.topology)
     tensors = [Tensor(t["name"], t["role"], math.prod(t["shape"])) for t in told["tensors"]]
     chosen, held_out = _split(sorted(int(s) for s in frame["step"].unique()), setting.holdout)
@@ -91,6 +92,24 @@ def planned(results: Results, frame: pd.DataFrame, specs: list[str], setting: Se
         if not changed or set(changed) <= plan._banned or not _fails(plan):
             return plan
         plan = made(table, wish, pins, about, plan._banned | set(changed))
+
+
+def _described(results: Results, frame: pd.DataFrame, name: str) -> dict[str, Any]:
+    """What the provenance says of the trace.
+
+    Raises
+    ------
+    ValueError
+        Nothing, or nothing of one of its tensors.
+    """
+    told = next((t for t in results.provenance.get("traces", ()) if t["name"] == name), None)
+    lacking = [] if told is None else sorted(set(frame["tensor"]) - {t["name"] for t in told["tensors"]})
+    if told is None or lacking:
+        what = f"the tensor {clip(lacking[0])} of the trace {clip(name)}" if lacking else f"the trace {clip(name)}"
+        raise ValueError(
+            f"the results' provenance does not describe {what}; a plan needs its layers' names, roles and shapes: replay the trace again"
+        )
+    return told
 
 
 def _take_time(mixed: Table, frame: pd.DataFrame, spec: str, setting: Setting) -> None:

@@ -30,8 +30,6 @@ LAYERS = (
 )  # fmt: skip
 #: Of a volume: below that a candidate is cheaper by more than its scales.
 _CHEAPER = 0.85
-_WORDS = {"split_underflow": "underflow", "split_rounding": "rounding", "split_saturation": "saturation", "split_accumulation": "order of the sum",
-          "split_interaction": "interaction"}  # fmt: skip
 
 
 def layer_rows(table: Table, wish: Wish, options: np.ndarray) -> pd.DataFrame:
@@ -88,7 +86,7 @@ def _most(parts: np.ndarray) -> str:
     if np.isnan(parts).any() or not parts[:4].sum() > 0:
         return ""
     place = int(parts[:4].argmax())
-    return f"{_WORDS[PARTS[place]]} {parts[place] / parts[:4].sum():.0%}"
+    return f"{PARTS[place].removeprefix('split_')} {parts[place] / parts[:4].sum():.0%}"
 
 
 def verdict(plan: Plan) -> str:

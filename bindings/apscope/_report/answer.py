@@ -37,16 +37,6 @@ def measure(table: pd.DataFrame) -> str:
     return "error_over_noise" if table["error_over_noise"].notna().any() else "step_nmse"
 
 
-def verdict(errors: list[float], over_noise: bool) -> str:
-    """What a format's errors on the rungs of the ladder, coarse to fine, come to: whether the scale matters, and whether the noise is larger."""
-    matters = "the choice of scale hardly matters" if max(errors) <= NO_MATTER * min(errors) else "a finer scale helps"
-    if not over_noise:
-        return matters
-    at_most = max(errors) if matters.startswith("the choice") else min(errors)
-    beside = "far below the noise" if at_most < 0.1 else "near the noise" if at_most < 1 else "above the noise"
-    return f"{matters}; {beside}" + ("" if matters.startswith("the choice") else " at the finest")
-
-
 def ladder_of(results: Any, topology: str) -> dict[str, pd.DataFrame]:
     """Of every trace whose results hold rungs of the ladder of scales (rule ``tight``): the table of `apscope.ladder`."""
     if not topology or is_own(topology):

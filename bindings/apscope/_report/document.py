@@ -9,19 +9,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .._charts.svg import symbol_path
 from .._core import FloatFormat
 from .._results.families import FAMILIES
-from .._results.pooling import OWN_REDUCTIONS, coded, is_own, whole_sums
+from .._results.pooling import OWN_REDUCTIONS, coded, headline_rows, is_own, whole_sums
+from .._results.results import Results
 from .._results.summary import family_of
 from .._results.summary import summary as summary_of
 from .._text import clip, count_of
-from . import answer, glossary, text, words
+from . import answer, first, glossary, text, words
 from .against import changes
 from .fit import MAX_BYTES, NEEDED, fitted
 from .library import plot_script
 from .payload import base64_of, pack
 from .script import script
-from .static import figures, ladder_figure
+from .use import use_of
 
 __all__ = ["page"]
 
@@ -54,13 +56,23 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
     frame = coded(results.frame.reset_index(drop=True))
     if not len(frame):
         raise ValueError("the results hold no row, so there is nothing to report")
-    topology, bits, summary = answer.topology_of(frame), answer.bits_of(frame), summary_of(frame)
+    topology, bits, summary = (
+        answer.topology_of(frame),
+        answer.bits_of(frame),
+        summary_of(Results(frame, results.histograms, results.provenance, results.noise)),
+    )
     rows = answer.headline(summary, topology)
     duels = answer.duels(frame, answer.pairs(list(frame["scheme"].unique()), rows, bits), topology)
     ladders = answer.ladder_of(results, topology)
-    sections = [_section(trace, rows, bits, duels, results.provenance) for trace in frame["trace"].unique()]
+    sections = [_section(place, trace, rows, bits, duels, results.provenance) for place, trace in enumerate(frame["trace"].unique())]
     for section in sections:
-        section["ladder"] = _ladder(ladders.get(section["trace"]))
+        trace, own = section["trace"], rows[rows["trace"] == section["trace"]]
+        section["ladder"] = _ladder(ladders.get(trace))
+        section["first"] = first.row_of(
+            trace, own, headline_rows(frame[frame["trace"] == trace].reset_index(drop=True)), ladders.get(trace), bits, topology, results.provenance,
+            {family["scheme"]: family["id"] for family in section["families"]}, alone=section["alone"],
+        )  # fmt: skip
+        section["use"] = use_of(results, trace, own, topology)
     overview = _overview([s["trace"] for s in sections], duels)
     tables, left_out = fitted(_rows(frame), _histograms(results.histograms), topology, max_bytes)
     payload = pack(tables, **_facts(frame, summary, bits, topology, sections))
@@ -74,21 +86,26 @@ def page(results: Any, against: Any = None, *, max_bytes: int = MAX_BYTES) -> st
         sections=sections, overview=overview, topology=topology, own_reductions=OWN_REDUCTIONS, provenance=results.provenance, words=glossary.WORDS, schemes=len(bits), rows=len(frame),
         warnings=words.warnings(results.provenance, frame, left_out) if against is None or not against.incomplete
         else [f"Of the other results: {against.incomplete}.", *words.warnings(results.provenance, frame, left_out)], against=None if against is None else changes(results, against),
-        figures=[Markup(svg) for svg in figures(rows, frame)], style=Markup((_HERE / "page/style.css").read_text(encoding="utf-8")),
+        noisy=bool(rows["error_over_noise"].notna().any()), families=_legend(set(rows["family"])),
+        style=Markup((_HERE / "page/style.css").read_text(encoding="utf-8")),
         licences=(_HERE / "licences.txt").read_text(encoding="utf-8"),
         script=Markup(script()), payload=base64_of(payload), library=base64_of(plot_script()),
     )  # fmt: skip
 
 
-def _section(trace: str, rows: pd.DataFrame, bits: dict[str, int], duels: pd.DataFrame, provenance: dict[str, Any]) -> dict[str, Any]:
-    """One trace's sentence, points and tables."""
+def _legend(families: set[str]) -> list[tuple[str, dict[str, str]]]:
+    """The families that there are, with their colours and marks."""
+    return [(name, {"colour": look.colour, "path": symbol_path(look.symbol)}) for name, look in FAMILIES.items() if name in families]
+
+
+def _section(place: int, trace: str, rows: pd.DataFrame, bits: dict[str, int], duels: pd.DataFrame, provenance: dict[str, Any]) -> dict[str, Any]:
+    """One trace's tables."""
     own = rows[rows["trace"] == trace]
     table = answer.best_of_families(own, bits)
     met = duels[duels["trace"] == trace] if len(duels) else duels
     return {
-        "trace": trace, "about": next((t for t in provenance.get("traces", ()) if t["name"] == trace), {}),
-        "sentence": words.best(own, bits),
-        "families": table.astype(object).where(table.notna(), None).to_dict("records"), "duels": met.to_dict("records"),
+        "trace": trace, "place": place + 1, "alone": rows["trace"].nunique() == 1, "about": next((t for t in provenance.get("traces", ()) if t["name"] == trace), {}),
+        "families": [r | {"id": f"row-{place}-{i}"} for i, r in enumerate(table.astype(object).where(table.notna(), None).to_dict("records"))], "duels": met.to_dict("records"),
     }  # fmt: skip
 
 
@@ -97,9 +114,7 @@ _COLUMNS = {"constant": "all steps", "step": "a step", "layer": "a layer (APS)",
 
 
 def _ladder(table: pd.DataFrame | None) -> dict[str, Any] | None:
-    """A trace's ladder of scales: a picture, and a row a format with a cell a rung."""
-    from markupsafe import Markup
-
+    """A trace's ladder of scales: a row a format with a cell a rung."""
     if table is None:
         return None
     error = answer.measure(table)
@@ -107,13 +122,10 @@ def _ladder(table: pd.DataFrame | None) -> dict[str, Any] | None:
     rungs = [rung for rung in _COLUMNS if (table["rung"] == rung).any()]
     rows = []
     for name in dict.fromkeys(table["format"]):
-        held = [cells[name, r] for r in rungs if (name, r) in cells]
-        errors = [getattr(r, error) for r in held]
         rows.append({
             "format": name, "exponent_bits": FloatFormat(name).exponent_bits, "cells": [_rung(cells.get((name, r)), error) for r in rungs],
-            "verdict": answer.verdict(errors, error == "error_over_noise") if len(errors) > 1 else "",
         })  # fmt: skip
-    return {"picture": Markup(ladder_figure(table)), "noisy": error == "error_over_noise", "rungs": [_COLUMNS[r] for r in rungs], "rows": rows}
+    return {"noisy": error == "error_over_noise", "rungs": [_COLUMNS[r] for r in rungs], "rows": rows}
 
 
 def _rung(row: Any, error: str) -> dict[str, Any] | None:

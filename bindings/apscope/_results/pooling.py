@@ -215,7 +215,8 @@ def pool(table: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 def over_noise(lost: dict[str, np.ndarray], codes: np.ndarray, count: int) -> np.ndarray:
     """Of groups of `losses`: the geometric mean over their noise blocks of the squared error over the noise; NaN where that is not known."""
-    return np.exp2(quotient(total(lost["log2_over_noise"], codes, count), total(lost["noise_blocks"], codes, count)))
+    with np.errstate(over="ignore"):  # beside an overflow, whose rows count as infinite
+        return np.exp2(quotient(total(lost["log2_over_noise"], codes, count), total(lost["noise_blocks"], codes, count)))
 
 
 def pooled_over_noise(lost: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,7 @@ trace, is told in one sentence, a ValueError or TypeError.
 
 | all layers together, or one by ``layer=`` | layer by layer |
 |---|---|
-| | `nmse_by_layer`, `nmse_ratio` (of two schemes) |
+| | `error_map`, `nmse_by_layer`, `nmse_ratio` (of two schemes) |
 | `exponent_histogram` | `exponents_by_layer` |
 | | `underflow_heat_map` |
 | `scale_series` | the same |
@@ -20,6 +20,7 @@ trace, is told in one sentence, a ValueError or TypeError.
 
 from ._bias import bias_by_layer, bias_over_steps, variance_over_steps
 from ._cost import nmse_against_cost, sqnr_against_bits
+from ._error_map import error_map
 from ._histogram import exponent_histogram, exponents_by_layer
 from ._ladder import ladder
 from ._layers import nmse_by_layer, nmse_ratio
@@ -32,6 +33,7 @@ __all__ = [
     "accumulation_error",
     "bias_by_layer",
     "bias_over_steps",
+    "error_map",
     "exponent_histogram",
     "exponents_by_layer",
     "ladder",

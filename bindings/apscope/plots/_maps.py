@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import BoundaryNorm, Colormap
 from matplotlib.patches import Rectangle
 
+from .._charts.describe import Cells
 from ._asked import layers_of, steps_of
 from ._names import name_ticks, shown, width_beside, wrapped
 from ._style import WIDTH, axes, step_axis
@@ -25,6 +26,11 @@ def grid_of(rows: pd.DataFrame, values: pd.Series) -> pd.DataFrame:
     table = rows[["tensor", "step"]].assign(value=np.asarray(values, float))
     wide = table.pivot_table(index="tensor", columns="step", values="value", aggfunc="first", dropna=False)
     return wide.reindex(index=layers_of(rows), columns=steps_of(rows))
+
+
+def grid_of_rows(cells: Cells) -> pd.DataFrame:
+    """The numbers of a described map, layers down and steps across."""
+    return pd.DataFrame([row.values for row in cells.rows], index=[row.name for row in cells.rows], columns=list(cells.steps))
 
 
 def map_axes(ax: Axes | None, layers: Sequence[str], width: float = WIDTH) -> Axes:

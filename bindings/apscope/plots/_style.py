@@ -14,7 +14,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
-from .._results.families import FAMILIES
+from .._charts.colours import COLOURS, FAMILIES
+from .._charts.spread import spread
 from .._results.summary import family_of
 from ._names import font_families
 from ._numbers import plain_numbers
@@ -51,8 +52,7 @@ STYLE = {
     "image.cmap": "viridis",
 }
 
-#: Of lines that are no schemes (topologies, roles): Okabe and Ito's without the yellow, which white paper swallows; then three as dark.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#882255", "#777777", "#999933")
+#: Of `COLOURS`, in their order.
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
 _LINES = ("-", "--", "-.", ":")
 #: Of the family's colour for its first, second, ... scheme: so much light taken away or added. After these the markers change.
@@ -175,8 +175,8 @@ def label_lines(ax: Axes, labels: Sequence[tuple[float, float, str, str]], size:
     places.sort(key=lambda p: p[0])
     height_points = ax.bbox.height / ax.figure.dpi * 72
     gaps = [(text.count("\n") + 1) * size * 1.3 / height_points for _, _, text, _ in places]
-    spread = _spread([p[0] for p in places], gaps, -0.02, 1.02)
-    for (_, point, text, line_colour), y in zip(places, spread):
+    heights = spread([p[0] for p in places], gaps, -0.02, 1.02)
+    for (_, point, text, line_colour), y in zip(places, heights):
         ax.annotate(
             text,
             xy=point,
@@ -190,34 +190,6 @@ def label_lines(ax: Axes, labels: Sequence[tuple[float, float, str, str]], size:
             annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": line_colour, "linewidth": 0.7, "shrinkA": 1, "shrinkB": 2, "relpos": (0.0, 0.5)},
         )
-
-
-def _spread(places: Sequence[float], heights: Sequence[float], low: float = -np.inf, high: float = np.inf) -> list[float]:
-    """Ascending centres of boxes of these heights, close to `places`, none over another, between `low` and `high` if they fit."""
-    fit = sum(heights) <= high - low
-    # Clusters of touching boxes, each centred on the mean of what its boxes want.
-    clusters: list[tuple[list[float], list[float]]] = []
-
-    def bounds(cluster: tuple[list[float], list[float]]) -> tuple[float, float]:
-        wanted, sizes = cluster
-        offsets = np.cumsum(sizes) - np.array(sizes) / 2
-        start = float(np.mean(np.array(wanted) - offsets))
-        if fit:
-            start = max(low, min(start, high - sum(sizes)))
-        return start, start + sum(sizes)
-
-    for place, height in zip(places, heights):
-        clusters.append(([place], [height]))
-        while len(clusters) > 1 and bounds(clusters[-2])[1] > bounds(clusters[-1])[0]:
-            wanted, sizes = clusters.pop()
-            clusters[-1][0].extend(wanted)
-            clusters[-1][1].extend(sizes)
-    centres = []
-    for cluster in clusters:
-        start, _ = bounds(cluster)
-        offsets = np.cumsum(cluster[1]) - np.array(cluster[1]) / 2
-        centres += [start + float(o) for o in offsets]
-    return centres
 
 
 def overflow_marks(ax: Axes, x: np.ndarray, y: np.ndarray | None = None, colour: str = "#444444") -> None:

@@ -379,3 +379,13 @@ def test_a_plan_of_two_thousand_layers_is_a_scheme():
     specs = ["aps:e4m3" if i % 3 else "none:fp16" for i in range(2000)]
     scheme = apscope.schemes.Scheme(spec_of_plan(units, specs, {u.name: 1 for u in units}, by_role=False))
     assert [spec for _, spec in scheme.branches] == ["none:fp16", "aps:e4m3"]
+
+
+def test_results_whose_provenance_lacks_the_trace_are_refused(results):
+    renamed = results.frame.assign(tensor=results.frame["tensor"].replace("norm.bias", "other"))
+    for frame, provenance, what in (
+        (results.frame, results.provenance | {"traces": []}, "the trace digits"),
+        (renamed, results.provenance, "the tensor other of the trace digits"),
+    ):
+        with pytest.raises(ValueError, match=f"the results' provenance does not describe {what}; a plan needs its layers' names, roles and shapes"):
+            apscope.recommend(apscope.Results(frame, results.histograms, provenance, results.noise), max_volume=0.25)

@@ -211,5 +211,7 @@ def test_a_table_that_does_not_fit_into_memory_is_refused_before_it_is_read(whol
     monkeypatch.setattr("apscope._limits._SMALL", 0)
     monkeypatch.setattr("apscope._limits.available_memory", lambda: 1000)
     monkeypatch.setattr(pq.ParquetFile, "read", lambda *_, **__: pytest.fail("it was read"))
-    with pytest.raises(ValueError, match=r"an array of shape \[\d+, 6\d\] needs .* of memory, and this machine has 0.0 MiB; replay the trace again, or a part"):
+    with pytest.raises(
+        ValueError, match=r"an array of shape \[\d+, 6\d\] needs .* of memory, and this machine has 0.0 MiB; replay the trace again, or a part"
+    ):
         apscope.Results.open(whole)

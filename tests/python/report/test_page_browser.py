@@ -279,8 +279,19 @@ def test_without_scripts_tables_and_figures_stand(browser, text, tmp_path):
             time.sleep(0.02)
         assert loaded()
         root = browser.call("DOM.getDocument")["root"]["nodeId"]
-        count = {s: len(browser.call("DOM.querySelectorAll", nodeId=root, selector=s)["nodeIds"]) for s in ("noscript svg", "#answer table")}
-        assert count["noscript svg"] == 2 and count["#answer table"] >= 4
+        count = {
+            s: len(browser.call("DOM.querySelectorAll", nodeId=root, selector=s)["nodeIds"]) for s in ("article.first svg.chart", "#numbers table")
+        }
+        assert count["article.first svg.chart"] == 4 and count["#numbers table"] >= 4  # two traces, without a ladder
+        hidden = [
+            browser.call("DOM.getBoxModel", nodeId=n)
+            for n in browser.call("DOM.querySelectorAll", nodeId=root, selector="#answer svg.chart")["nodeIds"]
+        ]
+        assert all(box["model"]["height"] > 100 for box in hidden)
+        headings = browser.call("DOM.querySelectorAll", nodeId=root, selector=".needs-script h2")["nodeIds"]
+        for node in headings:  # a part that is nothing without a script has no heading without one
+            with pytest.raises(RuntimeError):
+                browser.call("DOM.getBoxModel", nodeId=node)
     finally:
         browser.call("Page.setLifecycleEventsEnabled", enabled=False)
         browser.call("Emulation.setScriptExecutionDisabled", value=False)

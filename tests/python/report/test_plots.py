@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 
 import apscope
 from apscope import plots
+from apscope._charts.spread import spread
 from apscope._results.pooling import headline_rows, headline_topology, pool
-from apscope.plots._style import _spread
 
 SCHEMES = ["none:e4m3", "loss_scaling:e4m3,scale=best,headroom=one", "dynamic_loss_scaling:e4m3", "aps:e4m3", "aps:e5m2", "qsgd"]
 
@@ -209,7 +209,7 @@ def test_labels_beside_lines_never_overlap():
     random = np.random.default_rng(0)
     for n in range(1, 9):
         places, heights = sorted(random.random(n)), list(random.uniform(0.02, 0.2, n))
-        centres = _spread(places, heights)
+        centres = spread(places, heights)
         for i in range(n - 1):
             assert centres[i + 1] - centres[i] >= (heights[i] + heights[i + 1]) / 2 - 1e-12
-    assert _spread([0.1, 0.9], [0.1, 0.1]) == pytest.approx([0.1, 0.9])
+    assert spread([0.1, 0.9], [0.1, 0.1]) == pytest.approx([0.1, 0.9])

@@ -17,7 +17,7 @@ from apscope.schemes import APS, LossScaling
 
 SPECS = ["none:bf16", "aps:e3m4", "loss_scaling:e3m4,scale=best", "qsgd"]
 STEPS = [0, 8, 10, 1500]
-OF_ONE = [plots.underflow_heat_map, plots.scale_series, plots.bias_over_steps, plots.bias_by_layer, plots.accumulation_by_layer]
+OF_ONE = [plots.error_map, plots.underflow_heat_map, plots.scale_series, plots.bias_over_steps, plots.bias_by_layer, plots.accumulation_by_layer]
 OF_MANY = [plots.nmse_against_cost, plots.variance_over_steps, plots.sqnr_against_bits, plots.accumulation_error, plots.nmse_by_layer]
 WITH_LAYER = [plots.scale_series, plots.bias_over_steps, plots.variance_over_steps, plots.sqnr_against_bits, plots.accumulation_error]
 
@@ -82,13 +82,13 @@ def test_a_scheme_that_is_not_there_is_one_sentence(results, plot, scheme):
 def test_the_ladder_draws_a_line_a_format_and_the_noise(request, results):
     table = apscope.ladder(apscope.open_trace(request.config.rootpath / "notebooks/data/digits"), ["e4m3", "e3m4"])
     ax = plots.ladder(table)
-    lines = {tuple(np.round(np.log10(line.get_ydata()), 6)) for line in ax.lines if line.get_marker() in ("o", "s")}
+    lines = {tuple(np.round(np.log10(line.get_ydata()), 6)) for line in ax.lines if len(line.get_ydata()) > 2}
     for name in ("e4m3", "e3m4"):
         errors = table[(table["format"] == name) & table["rung"].isin(["constant", "step", "layer", "1024", "32"])]["error_over_noise"]
         assert tuple(np.round(np.log10(errors.to_numpy()), 6)) in lines
     assert (
         {1.0, 0.1} <= {line.get_ydata()[0] for line in ax.lines if len(line.get_ydata())}
-        and "the noise of the batch" in texts(ax)
+        and "the batch's noise" in texts(ax)
         and ax.get_ylabel() == "error over noise"
     )
     assert png(plots.ladder(table, trace="digits")) == png(plots.ladder(table))
@@ -187,8 +187,13 @@ def test_points_of_costs_are_the_summarys_and_the_front_has_no_better_one(result
     summary = summary[summary["topology"].isin(["ring", "gather"])]
     drawn = {(float(p.get_xdata()[0]), float(p.get_ydata()[0])) for p in points}
     assert drawn == set(zip(summary[against], summary["step_nmse"]))
-    best = {(x, y) for x, y in drawn if not any(a <= x and b <= y and (a, b) != (x, y) for a, b in drawn)}
-    assert set(zip(front.get_xdata(), front.get_ydata())) == best
+    side = 0.001 if against == "volume" else 0.0  # side information does not make another volume
+    best = {(x, y) for x, y in drawn if not any(a <= x + side and b <= y and (a, b) != (x, y) for a, b in drawn)}
+    corners = list(zip(front.get_xdata(), front.get_ydata()))
+    assert best <= set(corners)
+    # The error stays until the next point is paid for, and then falls: no corner promises less than was measured.
+    for x, y in corners:
+        assert min(b for a, b in best if a <= x) <= y
     with pytest.raises(ValueError, match="against='bits' is neither"):
         plots.nmse_against_cost(results, against="bits")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import apscope
+from tests.python.browser import CHROMIUM
 
 ROOT = Path(__file__).parents[3]
 
@@ -104,6 +105,34 @@ def test_the_picture_shows_the_ladder(picture, tmp_path, monkeypatch):
     monkeypatch.setattr(picture, "ladders", lambda: table)
     picture.main([str(tmp_path / "picture.png")])
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)")
+def test_the_pictures_of_the_report_are_todays(tmp_path, monkeypatch):
+    """Not to the pixel: other versions of the browser draw letters otherwise."""
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    pytest.importorskip("PIL")
+    import report_picture
+    from PIL import Image, ImageChops, ImageStat
+
+    def apart(one, other):
+        small = [picture.convert("L").resize((picture.width // 4, picture.height // 4)) for picture in (one, other)]
+        return ImageStat.Stat(ImageChops.difference(*small)).mean[0]
+
+    traces = ["digits", "digits_w64", "characters", "resnet18", "transformer"]
+    results = apscope.replay([ROOT / "notebooks/data" / name for name in traces], "main")
+    results.provenance["command"] = " ".join(["apscope replay", *(f"notebooks/data/{name}" for name in traces)])
+    page = apscope.report(results, tmp_path / "report.html")
+    browser = report_picture.Browser()
+    try:
+        now = {width: report_picture.drawn(browser, page.as_uri(), width) for width in report_picture.SIZES}
+    finally:
+        browser.close()
+    stored = {width: Image.open(ROOT / f"docs/report_{width}.png") for width in report_picture.SIZES}
+    for width, picture in now.items():
+        assert picture.size == stored[width].size
+        assert apart(picture, stored[width].convert("RGB")) < 2, "run make picture"
+        assert apart(picture, ImageChops.offset(picture, 0, 100)) > 6  # what another page would be apart
 
 
 def test_promises_name_their_tests_and_count_their_cases(monkeypatch):

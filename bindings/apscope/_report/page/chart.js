@@ -1,7 +1,7 @@
 // What the charts share: colours of the families, the theme, what a screen reader hears, a place that redraws.
 
 import { element } from "./dom.js";
-import { clip } from "./text.js";
+import { clip, tail } from "./text.js";
 
 // Paper is white, whatever the screen is.
 export const onPaper = { now: false };
@@ -31,20 +31,24 @@ function lengthOf(text, size) {
   return lengths.get(key);
 }
 
-// Names beside an axis: the margin that they need, within limits, and what fits there of each.
+// Names beside an axis: the margin that they need, within limits, and what fits there of each, cut at the front; where that makes two
+// names one, both keep their beginning and their end.
 export function beside(names, width) {
   const wide = (text) => lengthOf(text, letters(width));
   const room = Math.min(Math.max(40, ...names.map(wide)), 260, width * (width < 500 ? 0.46 : 0.38));
-  const fit = (name) => {
-    const key = `${width} ${room} ${name}`;
+  const shortened = (name, cut) => {
+    const key = `${width} ${room} ${cut.name} ${name}`;
     if (!fitted.has(key)) {
       let text = name;
-      for (let longest = [...name].length; wide(text) > room && longest > 4; longest--) text = clip(name, longest - 1);
+      for (let longest = [...name].length; wide(text) > room && longest > 4; longest--) text = cut(name, longest - 1);
       fitted.set(key, text);
     }
     return fitted.get(key);
   };
-  return { margin: Math.ceil(room) + 12, fit };
+  const ends = names.map((name) => shortened(name, tail)), counts = new Map();
+  for (const text of ends) counts.set(text, (counts.get(text) ?? 0) + 1);
+  const told = new Map(names.map((name, i) => [name, counts.get(ends[i]) > 1 ? shortened(name, clip) : ends[i]]));
+  return { margin: Math.ceil(room) + 12, fit: (name) => told.get(name) };
 }
 
 // Options of Plot, themed; `says` is what the chart shows, in a sentence.
@@ -59,10 +63,11 @@ export function chart(place, says, options) {
   return made;
 }
 
-// Steps are numbers with gaps: one place each, and as many labels as fit.
+// Steps are numbers with gaps: one place each, and as many labels as fit; the axis says where they are not evenly apart.
 export function stepScale(steps, width) {
+  const even = steps.every((s, i) => i < 2 || s - steps[i - 1] === steps[1] - steps[0]);
   const every = Math.ceil(steps.length / Math.max(2, Math.floor(width / 42)));
-  return { type: "band", domain: steps, ticks: steps.filter((_, i) => i % every === 0), label: "step", tickFormat: String, padding: 0 };
+  return { type: "band", domain: steps, ticks: steps.filter((_, i) => i % every === 0), label: even ? "step" : "step (recorded ones, equally spaced)", tickFormat: String, padding: 0 };
 }
 
 export const powerOfTen = (x) => (x === 0 ? "0" : x >= 0.001 && x <= 1000 ? String(x) : `10${String(Math.round(Math.log10(x))).replace(/./g, (c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)])}`);

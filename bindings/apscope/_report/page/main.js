@@ -5,6 +5,7 @@ import { looks, onPaper } from "./chart.js";
 import { decode, gunzip } from "./decode.js";
 import { element } from "./dom.js";
 import { filters } from "./filters.js";
+import { firstScreen } from "./first.js";
 import { frontierPart } from "./frontier.js";
 import { orderPart } from "./order.js";
 import { schemesPart } from "./schemes.js";
@@ -67,6 +68,7 @@ async function start() {
 
   for (const part of parts) part.draw = part.make(part.section.querySelector(".live"), state, update);
   filters(document.getElementById("filters"), data, state, traces, update);
+  firstScreen(state, traces, update);
   update();
   const watch = new IntersectionObserver((entries) => {
     for (const e of entries) e.isIntersecting ? sight.add(e.target) : sight.delete(e.target);

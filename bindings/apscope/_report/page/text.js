@@ -47,3 +47,9 @@ export function clip(name, longest = 42) {
   const letters = [...name];
   return letters.length <= longest ? name : `${letters.slice(0, Math.ceil(longest * 0.55)).join("")}…${letters.slice(-Math.floor(longest * 0.4)).join("")}`;
 }
+
+// A name that fits: what is too long is cut at the front, as short_names() of _text.py does.
+export function tail(name, longest) {
+  const letters = [...name];
+  return letters.length <= longest ? name : `…${letters.slice(1 - longest).join("")}`;
+}

@@ -3,7 +3,7 @@
 import { beside, chart, dark, figureBox, stepScale } from "./chart.js";
 import { grid } from "./compare.js";
 import { element } from "./dom.js";
-import { clip, percent } from "./text.js";
+import { clip, percent, tail } from "./text.js";
 
 // Upper ends of the bands; the first three are those in which training logs are read.
 const BANDS = [0.005, 0.02, 0.04, 0.1, 0.2, 0.4, 0.8];
@@ -17,7 +17,7 @@ export const band = (rate) => NAMES[BANDS.findIndex((end) => rate < end)] ?? NAM
 export function underflowPart(box, state) {
   const overview = element("div", { class: "plot" });
   const sides = ["A", "B"].map((name) => ({ name, caption: element("figcaption"), place: element("div", { class: "plot" }) }));
-  box.append(figureBox("Every scheme of the selection, by layer, all steps pooled, on the wire. Boxed: the five worst.", overview),
+  box.append(figureBox("Every scheme of the selection, by layer, all steps pooled, on the wire. Boxed: the worst layer of each of the five worst schemes.", overview),
     element("div", { class: "pair" }, ...sides.map((s) => element("figure", {}, s.caption, s.place))));
   let drawn = null, filter = null;
   const pooled = new Map();
@@ -59,7 +59,7 @@ function drawOverview(place, view, pooled) {
   map(place, cells.filter((c) => shown.has(c.layer)), {
     says: `Underflow rates of ${schemes.length} schemes by layer.`, rows: "scheme", rowNames: schemes, columns: "layer", columnScale: (width) => ({
       type: "band", domain: layers, label: null, padding: 0, tickRotate: -35,
-      tickFormat: (l) => clip(l, 26), ticks: layers.filter((_, i) => i % Math.ceil(layers.length / Math.max(2, width / 24)) === 0),
+      tickFormat: (l) => tail(l, 22), ticks: layers.filter((_, i) => i % Math.ceil(layers.length / Math.max(2, width / 30)) === 0),
     }), bottom: 112,
   });
   if (shown.size < view.layers.length) place.append(element("p", { class: "note" }, `The ${shown.size} layers with most underflow, of ${view.layers.length}.`));
@@ -90,7 +90,10 @@ function widest(layers, cells) {
 
 function map(place, cells, { says, rows, rowNames, columns, columnScale, bottom }) {
   const width = place.clientWidth || 600, { margin, fit } = beside(rowNames, width);
-  const worst = [...cells].filter((c) => c.rate > 0).sort((x, y) => y.rate - x.rate).slice(0, WORST);
+  // Of every row its worst cell: five cells of one row would say one thing five times.
+  const worstOf = new Map();
+  for (const c of cells) if (c.rate > (worstOf.get(c[rows])?.rate ?? 0)) worstOf.set(c[rows], c);
+  const worst = [...worstOf.values()].sort((x, y) => y.rate - x.rate).slice(0, WORST);
   const name = (c) => `${clip(String(c[rows]), 60)}, ${columns === "step" ? `step ${c.step}` : clip(c[columns], 60)}: ${percent(c.rate)}`;
   chart(place, `${says} Worst: ${worst.map(name).join("; ") || "none, nothing underflows"}.`, {
     width, height: bottom + 30 + rowNames.length * Math.max(13, Math.min(22, 300 / rowNames.length)), marginLeft: margin, marginBottom: bottom,

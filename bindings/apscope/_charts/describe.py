@@ -1,0 +1,117 @@
+"""What a chart is: marks on two scales, in numbers and words. How it looks in a page or a notebook is elsewhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from .._text import raised
+
+__all__ = ["Band", "Cells", "Chart", "Line", "Log", "Point", "Row", "Rule", "number", "powers"]
+
+
+@dataclass(frozen=True)
+class Log:
+    """A logarithmic scale."""
+
+    label: str
+    low: float
+    high: float
+    ticks: Sequence[tuple[float, str]]
+
+
+@dataclass(frozen=True)
+class Band:
+    """Places 0, 1, ..., each with a name."""
+
+    label: str
+    names: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One mark; `says` is its tooltip, `link` the id of the row of a table that has its numbers."""
+
+    x: float
+    y: float
+    colour: str
+    symbol: str = "circle"  # as Observable Plot calls it
+    says: str = ""
+    hollow: bool = False  # something overflowed, or was skipped
+    faint: bool = False  # others are better in both
+    link: str = ""
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points that are joined; `label` stands at its right end."""
+
+    points: Sequence[tuple[float, float]]
+    colour: str
+    label: str = ""
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A horizontal line, and what it means; all above it is shaded where it is a limit."""
+
+    y: float
+    label: str
+    limit: bool = False
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Marks on a horizontal and a vertical scale; `says` is what it shows, in a sentence for those who do not see it."""
+
+    title: str
+    says: str
+    x: Log | Band
+    y: Log
+    lines: Sequence[Line] = ()
+    points: Sequence[Point] = ()
+    rules: Sequence[Rule] = ()
+    legend: Sequence[tuple[str, str, str]] = ()  # a name, its colour and its symbol; the report says them once for all charts
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a map: its name and a number a column; in words its error, the largest part of that, and what helps."""
+
+    name: str
+    values: Sequence[float]
+    error: float = math.nan
+    part: str = ""
+    remedy: str = ""
+    reason: str = ""  # beside the row, of the worst ones
+    says: str = ""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A map: rows down, the worst first, steps across, in bands of a colour each."""
+
+    title: str
+    says: str
+    rows: Sequence[Row]
+    steps: Sequence[int]
+    edges: Sequence[tuple[float, str]]  # between the bands
+    unit: str
+    order: Sequence[int] = field(default=())  # by place in the model: the place here
+
+
+def number(value: float, digits: int = 2) -> str:
+    """A number for an axis or a tooltip."""
+    return f"{value:.{digits}g}"
+
+
+def powers(low: float, high: float, most: int = 4) -> list[tuple[float, str]]:
+    """Ticks of a logarithmic axis: powers of ten in it, at most so many."""
+    held = list(range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1))
+    every = -(-len(held) // most)
+    shown = [k for k in held if (k - held[-1]) % every == 0]
+    plain = all(-3 <= k <= 2 for k in shown)
+    return [(10.0**k, f"{10.0**k:g}" if plain or k == 0 else f"10{raised(k)}") for k in shown]

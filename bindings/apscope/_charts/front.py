@@ -1,0 +1,112 @@
+"""What is lost against what is sent: a point a scheme, and the step front of those that no other beats in both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import pandas as pd
+
+from .._results.volume import SIDE
+from .colours import FAMILIES
+from .describe import Chart, Line, Log, Point, number, powers
+
+__all__ = ["FLOOR", "corners", "front_chart", "step_front"]
+
+#: Errors below it stand at the lower edge: they tell nothing about narrow formats and would flatten the rest.
+FLOOR = 1e-7
+
+
+def step_front(points: Iterable[tuple[float, float]], same: float = 0.0) -> list[tuple[float, float]]:
+    """The points that no other beats in both, from the least cost to the least error; costs that differ by at most `same` are one."""
+    front: list[tuple[float, float]] = []
+    anchor = -math.inf
+    for x, y in sorted(points):
+        if front and y >= front[-1][1]:
+            continue
+        if front and x <= anchor + same:
+            front[-1] = (x, y)
+        else:
+            front.append((x, y))
+            anchor = x
+    return front
+
+
+def corners(front: list[tuple[float, float]], right: float) -> list[tuple[float, float]]:
+    """The steps of the front: with more to spend the error stays until the next point is paid for, and then falls."""
+    line: list[tuple[float, float]] = []
+    for x, y in front:
+        if line:
+            line.append((x, line[-1][1]))
+        line.append((x, y))
+    return [*line, (right, line[-1][1])] if line else []
+
+
+def front_chart(
+    rows: pd.DataFrame, titles: Callable[[str], str] = str, links: Callable[[str], str] = lambda _: "", *, against: str = "volume",
+    error: str | None = None, all_named: bool = False, mixtures: Iterable[tuple[float, float]] = (),
+) -> Chart:  # fmt: skip
+    """Rows of `Results.summary`, one a scheme of one trace, as a chart.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Without a volume or an error a row has no point.
+    titles : callable
+        A spec's name for people.
+    links : callable
+        The id of the row of a table that has a spec's numbers, or "".
+    against : {"volume", "time"}
+        The horizontal axis.
+    error : str, optional
+        The vertical one; by default ``error_over_noise``, or ``step_nmse`` where that is not known.
+    all_named : bool
+        Whether every point has its name beside it, or only those of the front.
+    mixtures : pairs of floats
+        Cost and error of the front of mixtures, a scheme a layer, drawn as a line of its own.
+
+    Returns
+    -------
+    Chart
+        Hollow: a step overflowed or was skipped; such schemes are not of the front.
+    """
+    column = error or ("error_over_noise" if rows["error_over_noise"].notna().any() else "step_nmse")
+    unit = {"error_over_noise": "error over noise", "step_nmse": "step NMSE"}.get(column, column)
+    held = rows[(rows[against] > 0) & np.isfinite(rows[column].astype(float))]
+    if not len(held):
+        return Chart("Error against volume", f"No scheme has an error and a {against}.", Log(against, 0.1, 1.0, ()), Log(unit, 0.1, 1.0, ()))
+    x, y = held[against].to_numpy(float), np.maximum(held[column].to_numpy(float), FLOOR)
+    sound = (held["overflowed"].to_numpy() == 0) & (held["skipped"].to_numpy() == 0)
+    front = step_front(zip(x[sound], y[sound]), SIDE if against == "volume" else 0.0)
+    low, high = y.min() / 1.8, y.max() * 1.8
+    left, right = x.min() / 1.35, x.max() * 1.35
+    on_front, named, points = set(front), set(), []
+    for row, px, py, whole in zip(held.itertuples(), x, y, sound):
+        look = FAMILIES[row.family]
+        first = whole and (px, py) in on_front and (px, py) not in named
+        named |= {(px, py)} if first else set()
+        below = " or less" if py <= FLOOR else ""
+        points.append(
+            Point(
+                px, py, look.colour, look.symbol,
+                f"{row.scheme}\n{unit} {number(py, 3)}{below}\n{against} {number(px, 3)}" + (f"\noverflow in {row.overflowed} steps" if row.overflowed else "")
+                + (f"\nskipped {row.skipped} steps" if row.skipped else ""),
+                hollow=not whole, faint=not first, link=links(row.scheme), label=titles(row.scheme) if first or all_named else "",
+            )
+        )  # fmt: skip
+    beside = [(a, max(b, FLOOR)) for a, b in mixtures if left <= a <= right and b > 0]
+    lines = [Line(corners(front, right), ""), *([Line(corners(step_front(beside), right), FAMILIES["mixed"].colour, "mixed")] if beside else [])]
+    told = "; ".join(f"{p.says.splitlines()[0]} {number(p.y)} at {number(p.x)}" for p in sorted(points, key=lambda p: p.x) if not p.faint)
+    return Chart(
+        title="Error against volume", says=f"{unit} of {len(points)} schemes against {against}. None beats, from the least sent: {told}.",
+        x=Log("bytes sent, of fp32's" if against == "volume" else "modelled seconds a step", left, right, _shares(left, right) if against == "volume" else powers(left, right)),
+        y=Log(unit, low, high, powers(low, high)), lines=lines, points=points, legend=[(f, FAMILIES[f].colour, FAMILIES[f].symbol) for f in FAMILIES if (held["family"] == f).any()],
+    )  # fmt: skip
+
+
+def _shares(low: float, high: float) -> list[tuple[float, str]]:
+    """Halves, quarters, ... of fp32's bytes."""
+    held = range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1)
+    every = max(1, -(-len(held) // 6))
+    return [(2.0**k, f"1/{2**-k}" if k < 0 else f"{2**k}") for k in held if k % every == 0]

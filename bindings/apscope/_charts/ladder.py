@@ -1,0 +1,64 @@
+"""The ladder of scales: what finer scaling buys, a line a format, in units of the batch's noise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from .._results.ladder import RUNGS
+from .colours import COLOURS, SYMBOLS
+from .describe import Band, Chart, Line, Log, Point, Rule, number, powers
+
+__all__ = ["ladder_chart"]
+
+#: Rungs that lie on one line from coarse to fine, and how the axis calls them; the others stand beside it.
+_NAMES = {"constant": "all steps", "step": "a step", "layer": "a layer", "1024": "1,024", "32": "32"}
+
+
+def ladder_chart(table: pd.DataFrame) -> Chart:
+    """The table of `apscope.ladder` of one trace as a chart.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Its rungs beside the line from coarse to fine are left out.
+
+    Returns
+    -------
+    Chart
+        A point a rung that was measured; one with overflow stands hollow at the upper edge. The rule at 1 is the noise of the batch, that at
+        0.1 what a batch smaller by 9 % costs; neither where the noise is not known.
+    """
+    noisy = bool(table["error_over_noise"].notna().any())
+    column, unit = ("error_over_noise", "error over noise") if noisy else ("step_nmse", "step NMSE")
+    rungs = [r.name for r in RUNGS if r.name in _NAMES and (table["rung"] == r.name).any()]
+    places = {name: i for i, name in enumerate(rungs)}
+    table = table[table["rung"].isin(rungs) & table[column].notna()]
+    values = table[column].to_numpy(float)
+    finite = values[np.isfinite(values) & (values > 0)]
+    low, high = (finite.min() / 1.6, finite.max() * 1.6) if len(finite) else (0.1, 1.0)
+    if noisy:
+        high = max(high, 3.0)
+    lines, points = [], []
+    for i, (name, part) in enumerate(table.groupby("format", sort=False)):
+        look, symbol = COLOURS[i % len(COLOURS)], SYMBOLS[i % len(SYMBOLS)]
+        held = [(places[r.rung], float(getattr(r, column)), r) for r in part.itertuples()]
+        lines.append(Line([(float(x), y) for x, y, _ in held if np.isfinite(y) and y > 0], look, str(name)))
+        points += [
+            Point(float(x), y if np.isfinite(y) else high, look, symbol, _says(r, y, unit), hollow=not np.isfinite(y))
+            for x, y, r in held if y > 0
+        ]  # fmt: skip
+    rules = [Rule(1.0, "the batch's noise", limit=True), Rule(0.1, "9 % fewer samples")] if noisy else []
+    said = "; ".join(f"{line.label} {number(line.points[0][1])} to {number(line.points[-1][1])}" for line in lines if line.points)
+    return Chart(
+        title="Finer scales", says=f"{unit} by format, from one scale for all steps to finer ones: {said}.",
+        x=Band("one scale for", [_NAMES[r] for r in rungs]), y=Log(unit, low, high, powers(low, high)),
+        lines=lines, points=points, rules=[rule for rule in rules if rule.y >= low],
+    )  # fmt: skip
+
+
+def _says(row: object, value: float, unit: str) -> str:
+    spread = ""
+    if row.factor == row.factor and row.factor_low == row.factor_low:  # type: ignore[attr-defined]
+        spread = f"\n÷ {row.factor:.2g} [{row.factor_low:.2g}, {row.factor_high:.2g}] of the coarser scale"  # type: ignore[attr-defined]
+    return f"{row.scheme}\n{unit} {number(value, 3) if np.isfinite(value) else 'overflow'}{spread}"  # type: ignore[attr-defined]

@@ -1,0 +1,126 @@
+"""Where a scheme loses: a map of layers and steps, the worst layers with the reason and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from .._results.pooling import PARTS, groups, infinite_with, losses, numbers, over_noise, quotient, total
+from .._results.summary import step_losses
+from .._results.volume import at_most
+from .describe import Cells, Row, number
+
+__all__ = ["WORST", "by_layer", "layer_map"]
+
+#: Layers that are boxed.
+WORST = 5
+#: A remedy has at least so many times less error.
+_BETTER = 1.5
+#: Between the bands; of an NMSE the last is where quantized training loses its effect (docs/definitions.md, section 16).
+_EDGES = {True: ((1e-3, ".001"), (1e-2, ".01"), (0.1, ".1"), (1.0, "1")), False: ((1e-4, "10⁻⁴"), (1e-3, ".001"), (1e-2, ".01"), (1 / 3, "1/3"))}
+
+
+def by_layer(rows: pd.DataFrame) -> pd.DataFrame:
+    """The error of every scheme in every layer, all steps together.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        From `headline_rows`, of one trace.
+
+    Returns
+    -------
+    DataFrame
+        ``scheme``, ``layer``, ``error`` (over the noise, the geometric mean over its blocks; where that is not known the mean over the steps of
+        the NMSE; infinite with overflow), ``volume``, ``reason`` (the largest part of its squared error) and ``share`` (of the parts).
+    """
+    lost = losses(rows)
+    code, first = groups(rows, ["scheme", "tensor"])
+    count = len(first)
+    overflow = total(lost["overflow"], code, count)
+    if np.nansum(lost["noise_blocks"]) > 0:
+        error = over_noise({name: np.nan_to_num(lost[name]) for name in ("log2_over_noise", "noise_blocks")}, code, count)
+    else:
+        value, there = step_losses(lost)
+        error = quotient(total(value[there], code[there], count), np.bincount(code[there], minlength=count))
+    elements = numbers(rows, "count")
+    parts = np.array([np.nan_to_num(total(numbers(rows, name), code, count)) for name in PARTS[:4]])
+    largest = parts.argmax(axis=0)
+    found = rows[["scheme", "tensor"]].iloc[first].astype(object).reset_index(drop=True).rename(columns={"tensor": "layer"})
+    return found.assign(
+        error=infinite_with(overflow, error),
+        volume=quotient(total(np.where(elements == 0, 0.0, numbers(rows, "volume") * elements), code, count), total(elements, code, count)),
+        reason=[PARTS[k].removeprefix("split_") if parts[k, i] > 0 else "" for i, k in enumerate(largest)],
+        share=quotient(parts.max(axis=0), parts.sum(axis=0)),
+    )
+
+
+def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = str) -> Cells:
+    """The error of one scheme, by layer and step.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        From `headline_rows`, of one trace, all schemes: remedies are among them.
+    scheme : str
+        A spec of these.
+    titles : callable
+        A spec's name for people.
+
+    Returns
+    -------
+    Cells
+        The layer that lost most first. NaN where a step has no number there. The `WORST` layers have a reason and a remedy: the scheme that
+        sends as much and loses least there, if that is less by half; else the first that does at more bytes.
+    """
+    own = rows[rows["scheme"] == scheme]
+    lost = losses(own)
+    noisy = bool(np.nansum(lost["noise_blocks"]) > 0)
+    value = (
+        np.exp2(quotient(lost["log2_over_noise"], lost["noise_blocks"])) if noisy else np.where(step_losses(lost)[1], step_losses(lost)[0], np.nan)
+    )
+    cells = pd.DataFrame(
+        {"layer": own["tensor"].astype(object).to_numpy(), "step": own["step"].to_numpy(), "value": infinite_with(lost["overflow"], value)}
+    )
+    layers, steps = list(dict.fromkeys(cells["layer"])), sorted(set(cells["step"]))
+    grid = cells.drop_duplicates(["layer", "step"]).pivot(index="layer", columns="step", values="value").reindex(index=layers, columns=steps)
+    table = by_layer(rows)
+    mine = table[table["scheme"] == scheme].set_index("layer").reindex(layers)
+    order = np.argsort(-mine["error"].fillna(-1.0).to_numpy(), kind="stable")
+    unit = "error over noise" if noisy else "NMSE"
+    made = []
+    for rank, place in enumerate(order):
+        layer = layers[place]
+        row, values = mine.iloc[place], grid.iloc[place].to_numpy(float)
+        part = f"{row['reason']}, {row['share']:.0%}" if row["reason"] else ""
+        says = f"{layer}\n{unit} {_error(row['error'])}"
+        if np.isfinite(values).any():
+            says += f", at most {_error(np.nanmax(values))} at step {steps[int(np.nanargmax(values))]}"
+        says += f"\nlargest part: {part}" if part else ""
+        told = remedy = ""
+        if rank < WORST:
+            better, told = _remedy(table, scheme, layer, row), row["reason"]
+            if better is not None:
+                more = "" if at_most(better["volume"], row["volume"]) else f" at {number(better['volume'] / row['volume'])} times the bytes"
+                remedy, told = f"{better['scheme']}: {_error(better['error'])}{more}", f"{told} → {titles(better['scheme'])}"
+                says += f"\nwhat helps: {remedy}"
+        made.append(Row(layer, values.tolist(), float(row["error"]), part, remedy, told, says))
+    worst = "; ".join(f"{r.name} ({_error(r.error)})" for r in made[:WORST])
+    return Cells(
+        title="Layers and steps", says=f"{unit} of {scheme} in {len(layers)} layers at {len(steps)} steps, the worst layers first: {worst}.",
+        rows=made, steps=[int(s) for s in steps], edges=_EDGES[noisy], unit=unit, order=np.argsort(order).tolist(),
+    )  # fmt: skip
+
+
+def _remedy(table: pd.DataFrame, scheme: str, layer: str, row: pd.Series) -> pd.Series | None:
+    others = table[(table["layer"] == layer) & (table["scheme"] != scheme) & (table["error"] * _BETTER <= row["error"]) & table["volume"].notna()]
+    if not len(others):
+        return None
+    same = others[at_most(others["volume"], row["volume"])]
+    return same.sort_values("error", kind="stable").iloc[0] if len(same) else others.sort_values(["volume", "error"], kind="stable").iloc[0]
+
+
+def _error(value: float) -> str:
+    return "overflow" if np.isinf(value) else "–" if np.isnan(value) else number(value)

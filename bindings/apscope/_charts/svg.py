@@ -1,0 +1,234 @@
+"""Charts as SVG text: in the page's own letters and colours, light and dark; names and numbers as tooltips."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+from xml.etree import ElementTree
+
+from .._text import short_names
+from .colours import BANDS
+from .describe import Band, Cells, Chart, Log, Point
+from .spread import spread
+
+__all__ = ["cells_svg", "chart_svg", "symbol_path"]
+
+#: Pixels of the letters, and of one letter's width on average.
+_SIZE, _LETTER = 10.5, 5.7
+_TOP, _BOTTOM, _LEFT = 17.0, 29.0, 34.0
+#: Marks of about 8 pixels around 0, 0.
+_SYMBOLS = {
+    "circle": "M-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0-7.2 0z", "square": "M-3.2-3.2h6.4v6.4h-6.4z", "triangle": "M0-4.2L4 3H-4z", "diamond": "M0-4.4L4 0 0 4.4-4 0z",
+    "times": "M-3.4-3.4L3.4 3.4M-3.4 3.4L3.4-3.4", "plus": "M-4 0H4M0-4V4", "cross": "M-3.6-1.2h2.4v-2.4h2.4v2.4h2.4v2.4h-2.4v2.4h-2.4v-2.4h-2.4z",
+    "star": "M0-4.6L1.3-1.4 4.6-1.4 2 .8 2.9 4.2 0 2.2-2.9 4.2-2 .8-4.6-1.4-1.3-1.4z", "wye": "M0 4.2L4-3H-4z", "asterisk": "M0-4V4M-3.5-2L3.5 2M-3.5 2L3.5-2",
+}  # fmt: skip
+
+
+def _round(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def symbol_path(symbol: str) -> str:
+    """The path of a mark, for a legend."""
+    return _SYMBOLS[symbol]
+
+
+class _Pen:
+    """An SVG element that others are added to."""
+
+    def __init__(self, element: ElementTree.Element) -> None:
+        self.element = element
+
+    def add(self, tag: str, text: str = "", title: str = "", **attributes: Any) -> _Pen:
+        named = {k.rstrip("_").replace("_", "-"): _round(v) if isinstance(v, float) else str(v) for k, v in attributes.items()}
+        made = ElementTree.SubElement(self.element, tag, named)
+        if title:
+            ElementTree.SubElement(made, "title").text = title
+        if text:
+            made.text = text
+        return _Pen(made)
+
+
+def _picture(width: float, height: float, says: str, kind: str) -> _Pen:
+    return _Pen(
+        ElementTree.Element("svg", {"class": f"chart {kind}", "viewBox": f"0 0 {_round(width)} {_round(height)}", "role": "img", "aria-label": says})
+    )
+
+
+def _text_of(pen: _Pen) -> str:
+    return ElementTree.tostring(pen.element, encoding="unicode")
+
+
+def _places(scale: Log | Band, start: float, end: float) -> Callable[[float], float]:
+    if isinstance(scale, Band):
+        step = (end - start) / max(len(scale.names), 1)
+        return lambda place: start + step * (place + 0.5)
+    low, high = math.log(scale.low), math.log(scale.high)
+    return lambda value: start + (end - start) * (math.log(value) - low) / (high - low)
+
+
+def chart_svg(chart: Chart, width: float, height: float) -> str:
+    """A chart as one ``svg`` element.
+
+    Parameters
+    ----------
+    chart : Chart
+    width, height : float
+        In CSS pixels at its own size; it may be shown at any.
+    """
+    pen = _picture(width, height, chart.says, "xy")
+    ends = [line for line in chart.lines if line.label and line.points]
+    right = width - (6 + _LETTER * max((len(line.label) for line in ends), default=0) + (10 if ends else 0))
+    bottom = height - _BOTTOM
+    x, y = _places(chart.x, _LEFT, right), _places(chart.y, bottom, _TOP)
+    pen.add("text", chart.y.label, x=2.0, y=10.0, class_="unit")
+    for rule in chart.rules:
+        if rule.limit and rule.y < chart.y.high:
+            pen.add("rect", x=_LEFT, y=_TOP, width=right - _LEFT, height=y(rule.y) - _TOP, class_="limit")
+    for value, label in chart.y.ticks:
+        pen.add("line", x1=_LEFT, x2=right, y1=y(value), y2=y(value), class_="grid")
+        pen.add("text", label, x=_LEFT - 4, y=y(value) + 3.5, class_="tick", text_anchor="end")
+    ticks = list(enumerate(chart.x.names)) if isinstance(chart.x, Band) else chart.x.ticks
+    for value, label in ticks:
+        if not isinstance(chart.x, Band):
+            pen.add("line", x1=x(value), x2=x(value), y1=_TOP, y2=bottom, class_="grid")
+        pen.add("text", label, x=x(value), y=bottom + 12, class_="tick", text_anchor="middle")
+    pen.add("text", chart.x.label, x=(_LEFT + right) / 2, y=height - 3, class_="tick", text_anchor="middle")
+    for rule in chart.rules:
+        if rule.y < chart.y.high:
+            pen.add("line", x1=_LEFT, x2=right, y1=y(rule.y), y2=y(rule.y), class_="rule" if rule.limit else "rule soft")
+            pen.add("text", rule.label, x=_LEFT + 3, y=y(rule.y) - 3, class_="said")
+    for line in chart.lines:
+        if line.points:
+            way = "M" + "L".join(f"{_round(x(px))} {_round(y(py))}" for px, py in line.points)
+            pen.add("path", d=way, fill="none", class_="line", **({"stroke": line.colour} if line.label else {}))
+    for point in sorted(chart.points, key=lambda p: not p.faint):
+        _mark(pen, point, x(point.x), y(point.y))
+    _name_points(pen, [p for p in chart.points if p.label], x, y, right)
+    if ends:
+        middle = [y(line.points[-1][1]) for line in ends]
+        order = sorted(range(len(ends)), key=middle.__getitem__)
+        placed = spread([middle[i] for i in order], [_SIZE + 1] * len(order), _TOP - 4, bottom + 4)
+        for i, at in zip(order, placed):
+            pen.add("line", x1=x(ends[i].points[-1][0]) + 5, x2=right + 3, y1=middle[i], y2=at, stroke=ends[i].colour, class_="leader")
+            pen.add("text", ends[i].label, x=right + 6, y=at + 3.5, style=f"fill:{ends[i].colour}", class_="name")
+    return _text_of(pen)
+
+
+def _mark(pen: _Pen, point: Point, x: float, y: float) -> None:
+    place = pen.add("a", href=f"#{point.link}") if point.link else pen
+    kind = "mark" + (" faint" if point.faint else "") + (" hollow" if point.hollow else "")
+    place.add(
+        "path",
+        title=point.says,
+        d=_SYMBOLS[point.symbol],
+        transform=f"translate({_round(x)} {_round(y)})",
+        fill=point.colour,
+        stroke=point.colour,
+        class_=kind,
+    )
+
+
+def _name_points(pen: _Pen, points: Sequence[Point], x: Callable[[float], float], y: Callable[[float], float], right: float) -> None:
+    """Names beside their points; where two would lie on each other the tooltip alone has the second."""
+    taken: list[tuple[float, float, float]] = []
+    for point in sorted(points, key=lambda p: p.x):
+        wide = _LETTER * len(point.label)
+        inward = x(point.x) + 6 + wide > right
+        left = x(point.x) - 6 - wide if inward else x(point.x) + 6
+        for at in (y(point.y) - 6, y(point.y) + 13):
+            if left > _LEFT - 2 and all(abs(at - other) > _SIZE or left > end or left + wide < start for start, end, other in taken):
+                taken.append((left, left + wide, at))
+                pen.add("text", point.label, x=x(point.x) + (-6 if inward else 6), y=at, class_="name", text_anchor="end" if inward else "start")
+                break
+
+
+def cells_svg(cells: Cells, width: float, height: float) -> str:
+    """A map as one ``svg`` element.
+
+    The worst layers have their names at the left, boxes, and at the right the reason and the remedy; of the other layers those have names
+    that there is room for. Every row is a group whose attributes ``data-worst`` and ``data-model`` place it in the two orders.
+    """
+    pen = _picture(width, height, cells.says, "cells")
+    marked = [row for row in cells.rows if row.reason]
+    told = [row.reason if _LETTER * max(len(r.reason) for r in marked) + 8 <= 0.36 * width else row.reason.partition(" → ")[0] for row in marked]
+    right = width - _LETTER * max(map(len, told), default=0) - 8
+    names = short_names([row.name for row in cells.rows], int(0.27 * width / _LETTER))
+    left = min(0.29 * width, _LETTER * max(map(len, names), default=0) + 6)
+    bottom = height - _BOTTOM
+    _legend(pen, cells, right)
+    tops, heights = _rows(len(cells.rows), len(marked), bottom - _TOP)
+    edges = _columns(cells.steps, right - left)
+    even = (bottom - _TOP) / max(len(cells.rows), 1)
+    model = {worst: place for place, worst in enumerate(cells.order)}
+    for i, row in enumerate(cells.rows):
+        at, other = (
+            f"translate({_round(left)} {y:.2f}) scale(1 {h:.3f})" for y, h in ((_TOP + tops[i], heights[i]), (_TOP + even * model.get(i, i), even))
+        )
+        group = pen.add("g", title=row.says, transform=at, data_worst=at, data_model=other, data_layer=row.name)
+        for band, colour in enumerate(BANDS):
+            way = "".join(f"M{_round(a)} 0h{_round(b - a)}v1h-{_round(b - a)}z" for (a, b), v in zip(edges, row.values) if _band(v, cells) == band)
+            if way:
+                group.add("path", d=way, fill=colour)
+    wanted = [i for i in range(len(cells.rows)) if heights[i] >= 9 or cells.rows[i].reason]
+    for i in wanted:
+        middle = _TOP + tops[i] + heights[i] / 2
+        pen.add("text", names[i], title=cells.rows[i].name, x=left - 4, y=middle + 3.5, class_="tick", text_anchor="end", data_of=cells.rows[i].name)
+        if cells.rows[i].reason:
+            pen.add("rect", x=left, y=_TOP + tops[i], width=right - left, height=heights[i], class_="box", data_of=cells.rows[i].name)
+            pen.add("text", told[i], title=cells.rows[i].says, x=right + 5, y=middle + 3.5, class_="tick", data_of=cells.rows[i].name)
+    for place in _labelled(len(cells.steps), right - left):
+        a, b = edges[place]
+        pen.add("text", str(cells.steps[place]), x=left + (a + b) / 2, y=bottom + 12, class_="tick", text_anchor="middle")
+    pen.add("text", "step" + ("; gaps: steps between were not recorded" if _gaps(cells.steps) and right - left > 210 else ""),
+            x=(left + right) / 2, y=height - 3, class_="tick", text_anchor="middle")  # fmt: skip
+    return _text_of(pen)
+
+
+def _band(value: float, cells: Cells) -> int:
+    return -1 if math.isnan(value) else sum(value >= edge for edge, _ in cells.edges)
+
+
+def _legend(pen: _Pen, cells: Cells, right: float) -> None:
+    """The bands' colours in a line, their edges below the colours' ends."""
+    pen.add("text", cells.unit, x=2.0, y=10.0, class_="unit")
+    wide = 26.0
+    start = right - wide * len(BANDS)
+    for i, colour in enumerate(BANDS):
+        pen.add("rect", x=start + wide * i, y=2.0, width=wide, height=4.0, fill=colour)
+    for i, (_, label) in enumerate(cells.edges):
+        pen.add("text", label, x=start + wide * (i + 1), y=14.5, class_="edge", text_anchor="middle")
+
+
+def _rows(count: int, marked: int, room: float) -> tuple[list[float], list[float]]:
+    """Tops and heights: all alike where that leaves room for a name, else the marked ones as high as a name and the others what is left."""
+    heights = [room / max(count, 1)] * count
+    name = 11.0
+    if count > marked and room / count < name:
+        heights = [name] * marked + [max(room - name * marked, 8.0) / (count - marked)] * (count - marked)
+    tops = [sum(heights[:i]) for i in range(count)]
+    return tops, heights
+
+
+def _gaps(steps: Sequence[int]) -> list[bool]:
+    """Behind which recorded steps others were left out."""
+    apart = [b - a for a, b in zip(steps, steps[1:])]
+    return [distance > min(apart) for distance in apart] if apart and max(apart) > min(apart) else []
+
+
+def _columns(steps: Sequence[int], width: float) -> list[tuple[float, float]]:
+    gaps = _gaps(steps)
+    gap = min(2.0, 0.2 * width / max(sum(gaps), 1))
+    wide = (width - gap * sum(gaps)) / max(len(steps), 1)
+    edges, at = [], 0.0
+    for i in range(len(steps)):
+        edges.append((at, at + wide))
+        at += wide + (gap if i < len(gaps) and gaps[i] else 0.0)
+    return edges
+
+
+def _labelled(count: int, width: float) -> list[int]:
+    """Places of the steps that have room for their numbers, the first and the last among them."""
+    most = max(1, min(count, int(width / 40)))
+    return sorted({round(i * (count - 1) / max(most - 1, 1)) for i in range(most)})

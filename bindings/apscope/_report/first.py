@@ -1,0 +1,149 @@
+"""The first screen: of every trace a verdict, the command that repeats it, and three charts that need no script."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from .._charts.describe import Row
+from .._charts.front import front_chart
+from .._charts.ladder import ladder_chart
+from .._charts.layers import WORST, layer_map
+from .._charts.svg import cells_svg, chart_svg
+from .._results.pooling import is_own
+from .._results.volume import at_most
+from .._schemes.scheme import as_scheme
+from .._schemes.titles import titles
+from . import answer
+from .text import figure
+
+__all__ = ["chosen", "command", "row_of", "verdict"]
+
+#: Shares of fp32's bytes at which a scheme is named, and what they are called.
+_SHARES = ((0.25, "¼"), (0.5, "½"), (1.0, "all"))
+#: A name of more words than these is told by its spec.
+_WORDS = 4
+#: Pixels of a chart: of one trace among several, and of the only one.
+_SMALL, _LARGE = (350.0, 158.0), (440.0, 300.0)
+
+
+def chosen(rows: pd.DataFrame, bits: dict[str, int]) -> tuple[pd.Series | None, str]:
+    """The scheme that loses least at a quarter of fp32's bytes (at half, or at as many, where none sends so little), and the share.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        One trace, from `answer.headline`.
+    bits : dict
+        From `answer.bits_of`: what counts where nothing was reduced, so that there is no volume.
+
+    Returns
+    -------
+    tuple
+        None where every scheme overflowed or skipped a step. Of equal errors the first in the order of the summary.
+    """
+    share = rows["volume"] if rows["volume"].notna().any() else rows["scheme"].map(bits) / 32
+    error = answer.measure(rows)
+    sound = (rows["overflowed"] == 0) & (rows["skipped"] == 0) & rows[error].notna()
+    for limit, called in _SHARES:
+        held = rows[sound & at_most(share, limit)]
+        if len(held):
+            return held.sort_values(error, kind="stable").iloc[0], called
+    return None, ""
+
+
+def verdict(rows: pd.DataFrame, bits: dict[str, int], ladder: pd.DataFrame | None) -> dict[str, Any]:
+    """What the template's sentence of at most 20 words is made of; empty where no scheme kept every step."""
+    best, share = chosen(rows, bits)
+    if best is None:
+        return {}
+    noisy = not math.isnan(best["error_over_noise"])
+    name = titles(rows["scheme"])(best["scheme"])
+    value, low, high = (best[f"error_over_noise{end}"] if noisy else best["step_nmse"] if not end else math.nan for end in ("", "_low", "_high"))
+    return {
+        "scheme": best["scheme"], "name": name if len(name.split()) <= _WORDS else best["scheme"], "share": share,
+        "what": "bytes" if rows["volume"].notna().any() else "bits", "noisy": noisy, "plain": _told(value, noisy),
+        "error": _told(value, noisy) if math.isnan(low) or math.isnan(high) else f"{fraction(low)} to {fraction(high)}",
+        "scale": _scale(best["scheme"], ladder),
+    }  # fmt: skip
+
+
+def fraction(value: float) -> str:
+    """An error in units of the noise: 1/190 reads better than 0.00526."""
+    if not 0 < value < 0.1:
+        return figure(value, 2)
+    below = 1 / value
+    return f"1/{float(f'{below:.2g}'):,.0f}" if below < 1e6 else figure(value, 2)
+
+
+def _told(value: float, noisy: bool) -> str:
+    return fraction(value) if noisy else figure(value, 2)
+
+
+def _scale(spec: str, ladder: pd.DataFrame | None) -> str:
+    """Whether finer scales help the format of a scheme: where the ladder of scales has it."""
+    if ladder is None:
+        return ""
+    errors = ladder.loc[ladder["format"] == as_scheme(spec).format, answer.measure(ladder)]
+    if len(errors) < 2:
+        return ""
+    return "any scale" if errors.max() <= answer.NO_MATTER * errors.min() else "scale matters"
+
+
+def command(trace: str, spec: str, topology: str, provenance: dict[str, Any]) -> str:
+    """A command that replays one scheme of the results again; the trace's path is the one of the command that made the results."""
+    try:
+        words = shlex.split(provenance.get("command", ""))
+    except ValueError:
+        words = []
+    path = next((word for word in words if Path(word).name == trace), trace)
+    reduced = ["--topology", topology] if topology and not is_own(topology) else []
+    seed = [] if provenance.get("seed", 0) == 0 else ["--seed", str(provenance["seed"])]
+    return shlex.join(["apscope", "replay", path, "--scheme", spec, *reduced, *seed, "-o", "again"])
+
+
+def row_of(
+    trace: str, rows: pd.DataFrame, compared: pd.DataFrame, ladder: pd.DataFrame | None, bits: dict[str, int], topology: str,
+    provenance: dict[str, Any], links: dict[str, str], *, alone: bool,
+) -> dict[str, Any]:  # fmt: skip
+    """One trace's row of the first screen.
+
+    Parameters
+    ----------
+    trace : str
+    rows : DataFrame
+        Its rows of `answer.headline`.
+    compared : DataFrame
+        Its rows of `headline_rows`, all schemes.
+    ladder : DataFrame or None
+        Its rows of `apscope.ladder`, where the results hold two rungs.
+    bits : dict
+        From `answer.bits_of`.
+    topology : str
+    provenance : dict
+    links : dict
+        Of schemes the ids of their rows in the tables below.
+    alone : bool
+        Whether it is the only trace, so that its charts are large.
+    """
+    from markupsafe import Markup
+
+    said = verdict(rows, bits, ladder)
+    named = titles(rows["scheme"])
+    width, height = _LARGE if alone else _SMALL
+    drawn = [] if ladder is None else [chart_svg(ladder_chart(ladder), width, height)]
+    if (rows["volume"] > 0).any():
+        drawn.append(chart_svg(front_chart(rows, named, lambda spec: links.get(spec, "")), width, height))
+    worst: Sequence[Row] = ()
+    if said:
+        cells = layer_map(compared, said["scheme"], named)
+        drawn.append(cells_svg(cells, width, height))
+        worst = cells.rows[:WORST]
+        said |= {"worst": worst[0].name, "worst_error": "overflow" if math.isinf(worst[0].error) else _told(worst[0].error, said["noisy"])}
+    return {"verdict": said, "command": command(trace, said.get("scheme", rows["scheme"].iloc[0]), topology, provenance),
+            "charts": [Markup(svg) for svg in drawn], "worst": worst}  # fmt: skip

@@ -1,0 +1,61 @@
+"""What to use: of every trace the plan of `apscope recommend` at a quarter of fp32's bytes, and the front of plans beside single schemes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from .._advice.recommend import recommend
+from .._charts.front import front_chart
+from .._charts.svg import chart_svg
+from .._results.pooling import is_own
+from .._results.summary import family_of
+from .._schemes.titles import titles
+
+__all__ = ["VOLUME", "use_of"]
+
+#: Of fp32's bytes: the limit of the plan that the page shows.
+VOLUME = 0.25
+#: Layers whose choice is shown; the file of a plan has all.
+_LAYERS = 80
+
+
+def use_of(results: Any, trace: str, rows: pd.DataFrame, topology: str) -> dict[str, Any]:
+    """What one trace's section holds.
+
+    Parameters
+    ----------
+    results : Results
+    trace : str
+    rows : DataFrame
+        The trace's rows of `answer.headline`.
+    topology : str
+
+    Returns
+    -------
+    dict
+        ``refused`` alone, the sentence why there is no plan; or ``verdict``, ``layers``, ``more`` (how many are not shown), ``chart``, ``command``.
+    """
+    from markupsafe import Markup
+
+    try:
+        plan = recommend(results, max_volume=VOLUME, trace=trace, topology=topology if topology and not is_own(topology) else None)
+    except ValueError as error:
+        return {"refused": str(error)}
+    named, table = titles([*rows["scheme"], *plan.candidates]), plan.layers
+    layers = [
+        {
+            "layer": row.layer, "elements": row.elements, "scheme": row.scheme, "name": named(row.scheme), "group": family_of(row.scheme).replace(" ", "-"),
+            "error": row.error, "why": row.loses_by, "sure": None if pd.isna(row.sure) else row.sure,
+            "cheaper": {"scheme": row.cheaper, "name": named(row.cheaper), "volume": row.cheaper_volume, "error": row.cheaper_error} if row.cheaper else None,
+            "better": {"scheme": row.better, "name": named(row.better), "volume": row.better_volume, "error": row.better_error} if row.better else None,
+        }
+        for row in table.head(_LAYERS).itertuples()
+    ]  # fmt: skip
+    measure = plan.wish.error
+    chart = front_chart(rows, named, error=measure, mixtures=zip(plan.front["volume"], plan.front[measure]))
+    return {
+        "refused": "", "verdict": plan.verdict(), "error": measure, "layers": layers, "more": len(table) - len(layers), "chart": Markup(chart_svg(chart, 520.0, 300.0)),
+        "command": f"apscope recommend RESULTS --max-volume {VOLUME}" + (f" --trace {trace}" if results.frame["trace"].nunique() > 1 else "") + " -o plan.json",
+    }  # fmt: skip

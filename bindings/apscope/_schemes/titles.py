@@ -1,0 +1,59 @@
+"""Specs as names for people: what a picture has room for. A tooltip beside each has the spec itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from .scheme import Scheme, as_scheme
+
+__all__ = ["title", "titles"]
+
+#: Schemes whose names in specs are not what people call them.
+_NAMES = {"aps": "APS", "none": "", "qsgd": "QSGD", "mx": "MX", "nvfp4": "NVFP4", "ef": "EF", "powersgd": "PowerSGD", "signsgd": "signSGD"}
+#: Values that say too little without their keys.
+_VALUES = {"scale=best": "best constant", "rounding=stochastic": "stochastic rounding", "unit=model": "a scale a step", "unit=row": "a scale a row"}
+
+
+def title(spec: str) -> str:
+    """One spec as a name: the scheme, its format, and what is not at its default.
+
+    Examples
+    --------
+    >>> title("aps:e3m4,rule=tight")
+    'APS e3m4, tight'
+    >>> title("none:bf16")
+    'bf16'
+    """
+    try:
+        scheme = as_scheme(spec)
+    except ValueError:
+        return spec  # of another process, that knew more schemes
+    if scheme.body:
+        return scheme.spec
+    head = f"{_NAMES.get(scheme.name, scheme.name.replace('_', ' '))} {_format(scheme)}".strip()
+    return ", ".join([head, *(_value(key, value) for key, value in _own(scheme))])
+
+
+def titles(specs: Iterable[str]) -> Callable[[str], str]:
+    """The name of each of several specs; a spec itself where its name would be another's too."""
+    found = {spec: title(spec) for spec in specs}
+    names = list(found.values())
+    return lambda spec: name if names.count(name := found.get(spec, spec)) < 2 else spec
+
+
+def _format(scheme: Scheme) -> str:
+    return scheme.format if f":{scheme.format}" in scheme.spec else ""
+
+
+def _own(scheme: Scheme) -> list[tuple[str, str]]:
+    """The keys that the canonical spec has."""
+    told = scheme.spec.partition(":")[2].split(",")
+    return [(key, value) for key, _, value in (part.partition("=") for part in told) if value]
+
+
+def _value(key: str, value: str) -> str:
+    if known := _VALUES.get(f"{key}={value}"):
+        return known
+    if key == "unit" and value.isdecimal():
+        return f"a scale for {int(value):,}"
+    return value if value.isalpha() and len(value) > 3 else f"{key} {value}"

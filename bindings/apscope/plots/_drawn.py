@@ -1,0 +1,88 @@
+"""Charts and maps, described in `_charts`, drawn with matplotlib."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.lines import Line2D
+from matplotlib.ticker import NullLocator
+
+from .._charts.colours import BANDS
+from .._charts.describe import Band, Cells, Chart, Log
+from ._maps import draw_bands, grid_of_rows, map_axes
+from ._names import shown, wrapped
+from ._style import axes, label_lines, note
+
+__all__ = ["draw_cells", "draw_chart"]
+
+#: Observable Plot's names of marks -> matplotlib's.
+_MARKERS = {
+    "circle": "o",
+    "square": "s",
+    "triangle": "^",
+    "diamond": "D",
+    "times": "x",
+    "plus": "P",
+    "cross": "X",
+    "star": "*",
+    "wye": "v",
+    "asterisk": "h",
+}
+
+
+def draw_chart(chart: Chart, ax: Axes | None = None, width: float = 5.2, height: float = 3.4) -> Axes:
+    """The chart in `ax`, or in a figure of its own of so many inches."""
+    ax = axes(ax, width, height)
+    for scale, axis in ((chart.x, ax.xaxis), (chart.y, ax.yaxis)):
+        _scale(ax, scale, "x" if axis is ax.xaxis else "y")
+    if not chart.points:
+        note(ax, chart.says)
+        return ax
+    ends = []
+    for line in chart.lines:
+        if line.points:
+            x, y = np.array(line.points).T
+            ax.plot(x, y, color=line.colour or "#999999", linewidth=None if line.label else 1.0, zorder=2 if line.label else 1)
+            ends += [(float(x[-1]), float(y[-1]), shown(line.label), line.colour)] if line.label else []
+    for point in chart.points:
+        ax.plot(
+            point.x, point.y, _MARKERS[point.symbol], color=point.colour, markerfacecolor="white" if point.hollow else point.colour, markersize=5.5,
+            clip_on=False, zorder=3,
+        )  # fmt: skip
+        ends += [(point.x, point.y, wrapped(point.label), point.colour)] if point.label else []
+    for rule in chart.rules:
+        ax.axhline(rule.y, color="#888888" if rule.limit else "#bbbbbb", linewidth=1, linestyle="-" if rule.limit else ":")
+        ax.text(0.01, rule.y, rule.label, transform=ax.get_yaxis_transform(), color="#777777", fontsize=8, va="bottom")
+    if chart.legend:
+        marks = [Line2D([], [], marker=_MARKERS[symbol], color=colour, linestyle="", label=name) for name, colour, symbol in chart.legend]
+        ax.figure.legend(handles=marks, loc="outside lower center", ncols=min(len(marks), 5), handletextpad=0.1, columnspacing=1.0)
+    if isinstance(chart.x, Log):
+        ax.grid()
+    label_lines(ax, ends)
+    return ax
+
+
+def _scale(ax: Axes, scale: Log | Band, which: str) -> None:
+    axis = getattr(ax, f"{which}axis")
+    getattr(ax, f"set_{which}label")(scale.label)
+    if isinstance(scale, Band):
+        getattr(ax, f"set_{which}lim")(-0.3, max(len(scale.names) - 0.7, 0.3))
+        axis.set_ticks(range(len(scale.names)), scale.names)
+        return
+    getattr(ax, f"set_{which}scale")("log")
+    getattr(ax, f"set_{which}lim")(scale.low, scale.high)
+    axis.set_ticks([value for value, _ in scale.ticks], [text for _, text in scale.ticks])
+    axis.set_minor_locator(NullLocator())
+
+
+def draw_cells(cells: Cells, ax: Axes | None = None) -> Axes:
+    """The map in `ax`, or in a figure as high as its rows need: the worst rows first, framed, their reasons in their names."""
+    grid = grid_of_rows(cells)
+    ax = map_axes(ax, grid.index)
+    finite = [edge for edge, _ in cells.edges]
+    bands = [finite[0] / 10, *finite, finite[-1] * 10]
+    draw_bands(
+        ax, grid.clip(bands[0], bands[-1] * (1 - 1e-9)), bands, ListedColormap(BANDS), cells.unit, ["", *(text for _, text in cells.edges), ""]
+    )
+    return ax

@@ -1,0 +1,57 @@
+"""Where a scheme loses: the error of every layer at every step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from .._charts.layers import layer_map
+from .._results.comparison import scheme_in
+from .._results.pooling import headline_rows
+from ._asked import rows_of
+from ._drawn import draw_cells
+from ._maps import TITLE
+from ._names import wrapped
+from ._style import note, styled
+
+
+@styled
+def error_map(results: Any, scheme: Any, *, trace: str | None = None, ax: Axes | None = None) -> Axes:
+    """The error of every layer at every step, the layer that lost most first; the five worst framed, with the largest part of their error.
+
+    Parameters
+    ----------
+    results : Results or its frame
+    scheme : Scheme or str
+        In any spelling.
+    trace : str, optional
+        Needed where the results hold several.
+    ax : Axes, optional
+        Drawn into, where given.
+
+    Returns
+    -------
+    Axes
+        The error over the noise of the layer's blocks, or the NMSE where the noise is not known; of the scheme's own reduction, else of the first
+        topology replayed. Hatched: no number. The report draws the same map.
+
+    Raises
+    ------
+    TypeError, ValueError
+        What is not there, in a sentence.
+    """
+    frame = rows_of(results, trace)
+    scheme = scheme_in(frame, scheme)
+    cells = layer_map(headline_rows(frame.reset_index(drop=True)), scheme)
+    ax = draw_cells(cells, ax)
+    ax.set_title(wrapped(scheme, TITLE, 2), parse_math=False)
+    for place, row in enumerate(cells.rows):
+        if row.part and row.reason:
+            ax.add_patch(Rectangle((-0.5, place - 0.5), len(cells.steps), 1, fill=False, edgecolor="#333333", linewidth=1.0, zorder=4, clip_on=False))
+            ax.annotate(row.part, (len(cells.steps) - 0.7, place), ha="right", va="center", fontsize=7.5, color="#222222", zorder=5)
+    if not np.isfinite([row.values for row in cells.rows]).any():
+        note(ax, "no step has a number")
+    return ax
