@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from collections.abc import Collection, Sequence
 
-__all__ = ["aligned", "clip", "count_of", "printable", "raised", "short_names", "wrapped"]
+__all__ = ["aligned", "clip", "count_of", "hint", "printable", "raised", "short_names", "wrapped"]
 
 _RAISED = str.maketrans("0123456789-\N{MINUS SIGN}", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")
 
@@ -31,6 +32,15 @@ def raised(exponent: int | str) -> str:
 def count_of(count: int, noun: str) -> str:
     """1 step, 1,000 steps."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def hint(word: str, held: Sequence[str], shown: int = 6, have: str = "they hold") -> str:
+    """The nearest of the names that there are, else the first of them."""
+    near = [name for name in held if name.startswith(word)][:1] or difflib.get_close_matches(word, held, n=1, cutoff=0.5)
+    if near:
+        return f"did you mean '{near[0]}'?"
+    more = f" and {len(held) - shown} more" if len(held) > shown else ""
+    return f"{have} {', '.join(clip(name, 80) for name in held[:shown]) or 'none'}{more}"
 
 
 def wrapped(spec: str, width: int = 22, lines: int = 4) -> list[str]:

@@ -10,7 +10,8 @@ import pandas as pd
 
 from .._arrays.checks import number
 from .._arrays.float_environment import guarded
-from .comparison import hint, scheme_in
+from .._text import hint
+from .comparison import scheme_in
 from .noise import noise_of
 from .pooling import coded, compared_rows, frame_of, headline_topology, topologies_of
 from .summary import COLUMNS, figures, in_rank, of_topology

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -11,7 +10,7 @@ import pandas as pd
 
 from .._arrays.float_environment import guarded
 from .._schemes.scheme import as_scheme
-from .._text import clip
+from .._text import hint
 from .pooling import PARTS, frame_of, groups, infinite_with, is_own, losses, numbers, over_noise, quotient, total, total_of_present, whole_sums
 from .summary import cosines, step_losses
 
@@ -224,15 +223,6 @@ def scheme_in(frame: pd.DataFrame, scheme: Any) -> str:
     if spec in held:
         return spec
     raise ValueError(f"the results hold no scheme '{scheme}'; {hint(str(scheme), held)}")
-
-
-def hint(word: str, held: list[str], shown: int = 6) -> str:
-    """The nearest of the names that there are, else the first of them."""
-    near = [name for name in held if name.startswith(word)][:1] or difflib.get_close_matches(word, held, n=1, cutoff=0.5)
-    if near:
-        return f"did you mean '{near[0]}'?"
-    more = f" and {len(held) - shown} more" if len(held) > shown else ""
-    return f"they hold {', '.join(clip(name, 80) for name in held[:shown]) or 'none'}{more}"
 
 
 def _topologies(one: pd.DataFrame, other: pd.DataFrame, a: str, b: str, wanted: str | None) -> tuple[str, str]:

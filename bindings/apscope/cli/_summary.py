@@ -10,7 +10,8 @@ from .._results.breakdown import BY, across, by, specs_of
 from .._results.pooling import headline_topology
 from .._results.results import Results
 from .._results.summary import of_topology
-from .._text import count_of, wrapped
+from .._schemes.scheme import as_scheme
+from .._text import count_of, printable, wrapped
 from ._table import cell, print_csv, print_frame, print_json, print_table, warn
 
 EXAMPLE = """\
@@ -67,6 +68,7 @@ def run(args: argparse.Namespace) -> int:
     for trace, part in table.groupby("trace", sort=False):
         if args.by is None:
             print_frame(trace, _telling(part, SHORT, args.all_columns), fit=not args.all_columns)
+            _print_scales(part)
             _print_noise(results.noise_facts(batch_factor=args.batch_factor), str(trace))
         elif args.column is None and part["scheme"].nunique() == 1:
             one = part.iloc[0]
@@ -95,6 +97,19 @@ def _telling(table: pd.DataFrame, short: tuple[str, ...], everything: bool) -> p
         return table.drop(columns="trace")
     columns = [c for c in short if c in table and table[c].notna().any()]  # error_over_noise, of one worker
     return table[[c for c in columns if c not in ("skipped", "overflowed", "nonfinite") or table[c].any()]]
+
+
+def _print_scales(table: pd.DataFrame) -> None:
+    """Of schemes that overflowed or skipped, the scale that they began with where their specs do not say it."""
+    lines = []
+    for spec in table.loc[(table["overflowed"] > 0) | (table["skipped"] > 0), "scheme"].unique():
+        try:
+            keys = as_scheme(spec).keys
+        except ValueError:
+            continue  # of another process, that knew more schemes
+        lines += [f"{printable(spec)}: {key}={keys[key]}, its default" for key in ("scale", "init") if key in keys and f"{key}=" not in spec]
+    if lines:
+        print("\n".join(["What overflowed or skipped steps:", *lines, ""]))
 
 
 def _print_across(trace: str, table: pd.DataFrame, args: argparse.Namespace) -> None:

@@ -77,7 +77,7 @@ def test_schemes_that_only_gather_are_ranked_by_their_gather(capsys, tmp_path, r
     assert ranked == table.scheme[:3].tolist()
     assert main(["report", folder, "-o", str(tmp_path / "r.html")]) == 0
     text = (tmp_path / "r.html").read_text()
-    assert "by the schemes' own reductions" in text and "in the order <code>" not in text
+    assert "each by its own reduction" in text and "in the order <code>" not in text
     assert len(printed(capsys, "summary", folder, "--topology", "exact").splitlines()) > 4
 
 
@@ -202,6 +202,16 @@ def test_mistakes_are_one_sentence(capsys, folder, words, sentence):
     assert main([folder if w == "RESULTS" else w for w in words]) == 2
     out, err = capsys.readouterr()
     assert out == "" and sentence in err and err.count("\n") == 1 and err.count("apscope") == 1
+
+
+def test_a_scheme_that_overflowed_by_default_is_shown_with_the_default(capsys, request, tmp_path):
+    specs = ["loss_scaling:e4m3", "loss_scaling:e5m2", "loss_scaling:e4m3,scale=4096", "dynamic_loss_scaling:fp16"]
+    results = apscope.replay(request.config.rootpath / "notebooks/data/digits", specs, steps="0:10", topology="ring")
+    over = results.summary().set_index(["scheme", "topology"]).loc[(slice(None), "ring"), "overflowed"].droplevel(1)
+    assert over["loss_scaling:e4m3"] > 0 and over["loss_scaling:e4m3,scale=4096"] > 0 and over["loss_scaling:e5m2"] == 0
+    out = printed(capsys, "summary", str(results.save(tmp_path / "r")))
+    note = out.split("What overflowed or skipped steps:\n")[1].split("\n\n")[0]
+    assert sorted(note.splitlines()) == ["dynamic_loss_scaling:fp16: init=auto, its default", "loss_scaling:e4m3: scale=1024, its default"]
 
 
 def test_a_lone_shard_is_said_first(capsys, request, tmp_path):
