@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import matplotlib.font_manager  # noqa: F401 (builds its cache of fonts, of which a first notebook would warn)
+import matplotlib.font_manager  # builds its cache of fonts, of which a first notebook would warn
 import matplotlib.image
 import nbformat
 import numpy as np
@@ -43,7 +43,7 @@ def paths(names: list[str] | None = None) -> list[Path]:
 def executed(path: Path) -> NotebookNode:
     """A notebook as it is after a run, in the folder of notebooks."""
     os.environ["PET_LOCAL_ADDR"] = "127.0.0.1"  # torchrun's: a machine's own name need not be one that it can reach
-    OutputWidget.sync_state = lambda self: None  # a front end's echo, which can stall the next reply
+    OutputWidget.sync_state = lambda _: None  # a front end's echo, which can stall the next reply
     notebook = nbformat.read(path, 4)
     NotebookClient(notebook, timeout=300, startup_timeout=300, kernel_name="python3", resources={"metadata": {"path": str(FOLDER)}}).execute()
     return notebook
