@@ -35,7 +35,7 @@ help:
 	@echo "make faults      every command killed, and failed, at every system call that it writes with; part of make exhaustive without ONLY"
 	@echo "make docs        write the documentation site, build/docs/index.html, the notebooks run"
 	@echo "make picture     draw the pictures of README.md again; those of the report need Chromium"
-	@echo "make tables      write the tables of README.md, docs/schemes.md and docs/advice.md again"
+	@echo "make tables      write the tables of README.md, docs/schemes.md, docs/advice.md and docs/search.md again"
 	@echo "make notebooks   run the notebooks and store them with their outputs; NAMES='03 07'"
 	@echo "make stubs       write the type stubs of the extension modules again"
 	@echo "make clean       remove all that these commands made: build/ out/ .venv/ .stamps/, docs/api/, caches"
@@ -177,6 +177,7 @@ picture: out/report.html
 tables: .stamps/installed
 	$(VENV)/python docs/tables.py README.md docs/schemes.md
 	$(VENV)/python docs/advice.py docs/advice.md
+	$(VENV)/python docs/search.py docs/search.md
 
 notebooks: .stamps/installed
 	$(VENV)/python docs/notebooks.py $(NAMES)

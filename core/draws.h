@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
 #include "core/bits.h"
 #include "core/projection.h"
@@ -97,29 +96,6 @@ APSCOPE_HD bool drawn_below(Word rest, int shift, const Random& random) {
         if (left < static_cast<int>(sizeof(Word) * 8)) rest &= (Word{1} << left) - 1;
     }
     return false;
-}
-
-// A random number of at most 32 bits, left-aligned in 32: as much as vector code has room for.
-struct Word32 {
-    std::uint32_t digits;
-};
-APSCOPE_HD std::uint64_t random_digits(Word32 word, int index) { return index == 0 ? std::uint64_t{word.digits} << 32 : 0; }
-template <RoundingMode M, class Random>
-inline constexpr bool is_narrow_draw = (M == RoundingMode::stochastic || M == RoundingMode::stochastic_equal) && std::is_same_v<Random, Word32>;
-
-// up_count() of a rest below 2^26 and at most 32 random bits, and its comparison, in 32 bits: the digits of
-// eta behind the 32nd meet no random bit.
-template <RoundingMode M>
-APSCOPE_HD bool narrow_draw_rounds_up(std::uint32_t rest, int shift, int random_bits, Word32 random) {
-    std::uint32_t count;
-    if constexpr (M == RoundingMode::stochastic_equal) {
-        count = select(rest != 0, 0x80000000u, 0u);
-    } else {
-        const std::uint32_t up = static_cast<std::uint32_t>(32 - shift) & 31;  // rest is 0 where shift is
-        const std::uint32_t down = static_cast<std::uint32_t>(shift < 63 ? shift - 32 : 31) & 31;
-        count = select(shift <= 32, rest << up, rest >> down) & ~std::uint32_t{0} << (32 - random_bits);
-    }
-    return count + random.digits < count;
 }
 
 }  // namespace apscope::detail

@@ -97,8 +97,6 @@ APSCOPE_HD bool round_up(Word one, Word rest, int shift, Word capped_shift, Word
         return (rest & (odd - 1)) != 0;
     } else if constexpr (M == RoundingMode::stochastic_exact) {
         return drawn_below(rest, shift, random);
-    } else if constexpr (is_narrow_draw<M, Random> && sizeof(Word) == 4) {
-        return narrow_draw_rounds_up<M>(rest, shift, random_bits, random);
     } else {
         const UpCount up = up_count<M>(eta_of(rest, shift), random_bits);
         return up.all | (up.count + random < up.count);  // the sum carries out of 64 bits

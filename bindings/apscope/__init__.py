@@ -11,7 +11,8 @@ Arithmetic, one rounding each
     exact).
 Traces and replays
     `open_trace` (to a `Trace`), `replay` (to `Results`: ``summary``, ``compare``, ``pool``), `merge`; `ladder` (what finer scaling buys);
-    `recommend` (a scheme for every layer, a `Plan`); `report`, `explore`; `exchange` (one step's gradients through one scheme).
+    `recommend` (a scheme for every layer, a `Plan`); `search` (which split of N bits); `report`, `explore`; `exchange` (one step through
+    one scheme).
 Modules
     `schemes` (one class each, lists, `schemes.define`), `hybrid` (mixtures), `cost` (what a step costs, by a model); `record` (making traces),
     `plots`, `studies` (one module a question); `p3109` (IEEE P3109's projections), `conformance` (test vectors for other implementations),
@@ -48,6 +49,7 @@ if _TYPE_CHECKING:
     from ._results.merging import merge
     from ._results.results import Results
     from ._schemes.exchange import exchange
+    from ._search.search import search
     from ._traces.opening import open_trace
     from ._traces.trace import Trace
 
@@ -67,6 +69,7 @@ _LAZY = {
     "recommend": "_advice.recommend",
     "replay": "_replay.replay",
     "report": "_report",
+    "search": "_search.search",
 }
 #: The public modules, which wait as well.
 _MODULES = ("cli", "conformance", "cost", "cuda", "hybrid", "machine", "p3109", "plots", "record", "schemes", "studies", "types")
@@ -118,6 +121,7 @@ __all__ = [
     "replay",
     "report",
     "schemes",
+    "search",
     "sqrt",
     "studies",
     "subtract",

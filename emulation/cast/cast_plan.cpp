@@ -35,9 +35,6 @@ CastPath slow_path(RoundingMode mode) {
     return is_stochastic(mode) ? CastPath::stochastic : CastPath::rule;
 }
 
-// A mode whose decision 32 random bits make.
-bool is_narrow_mode(RoundingMode mode) { return mode == RoundingMode::stochastic || mode == RoundingMode::stochastic_equal; }
-
 // Plain casts to signed formats with a zero and even spacing, whose emin is fp32's, or whose quantum is at most 1
 // (v is a normal number) and at least 2^-93 (fp32's subnormal numbers are less than 2^-33 quanta); at precision 1 no
 // mode that asks for a code's parity.

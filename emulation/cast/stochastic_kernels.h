@@ -24,19 +24,6 @@ struct DrawByRule {
     }
 };
 
-// fp32 numbers and at most 32 random bits: words first, a group at a time, then their use as vector code.
-template <RoundingMode M>
-struct DrawNarrowByRule {
-    static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count, const Cast<float>* given, const RandomStream* stream,
-                                   std::uint64_t first) {
-        const Cast<float> cast = assume_plain<true>(*given);
-        for_drawn<std::uint32_t>(*stream, first, count,
-                                 [&](std::size_t begin, std::size_t n, const std::uint32_t* drawn) __attribute__((always_inline)) {
-            for (std::size_t i = 0; i < n; ++i) out[begin + i] = round_to_format<M, float>(in[begin + i], cast, Word32{drawn[i]});
-        });
-    }
-};
-
 // round_buffers() (quantize_buffers.h) with a word to every number: round.operator()<Limited>(in[i], word of i).
 template <class Word, class Round>
 APSCOPE_INLINE void round_drawn(const float* in, float* out, std::size_t count, std::uint32_t largest, const RandomStream& stream,

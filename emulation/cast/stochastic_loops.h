@@ -11,7 +11,7 @@
 
 namespace apscope::detail {
 
-// Words in bulk (CastPlan::words_in_bulk).
+// Words in bulk (CastPlan::words_in_bulk), by the loops that take a number apart.
 template <RoundingMode M>
 void draw_in_bulk(const QuantizeJob<float>& job, const float* in, float* out, std::size_t count, std::uint64_t first) {
     const CastPlan<float>& plan = job.plan;
@@ -24,11 +24,7 @@ void draw_in_bulk(const QuantizeJob<float>& job, const float* in, float* out, st
                                          : simd::run<DrawBySplit<M, false, Few>>(in, out, count, &plan.split, &job.stream, first);
         }
     };
-    if (plan.path != CastPath::scaled && plan.path != CastPath::split) {
-        simd::run<DrawNarrowByRule<M>>(in, out, count, &plan.cast, &job.stream, first);
-    } else {
-        job.stream.random_bits <= 16 ? draw.template operator()<true>() : draw.template operator()<false>();
-    }
+    job.stream.random_bits <= 16 ? draw.template operator()<true>() : draw.template operator()<false>();
 }
 
 template <RoundingMode M, class Real>
@@ -54,8 +50,9 @@ void stochastic_piece_loop(const QuantizeJob<Real>& job, const Real* in, Real* o
                 out[i] = round_to_format<M, Real>(in[i], job.plan.cast, StreamWord{&job.stream, first + i});
             }
         } else if constexpr (is_stochastic(M)) {
-            if constexpr (std::is_same_v<Real, float> && is_narrow_draw<M, Word32>) {
-                if (job.plan.words_in_bulk && !job.random.words) return draw_in_bulk<M>(job, in, out, count, first);
+            if constexpr (std::is_same_v<Real, float> && is_narrow_mode(M)) {
+                const bool in_parts = job.plan.path == CastPath::scaled || job.plan.path == CastPath::split;
+                if (in_parts && job.plan.words_in_bulk && !job.random.words) return draw_in_bulk<M>(job, in, out, count, first);
             }
             if (is_plain(job.plan.cast)) return draw_by_digits<M>(job, in, out, begin, count);
             if (job.random.words) {

@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 
 from .._results.pooling import PARTS
+from .._text import count_of
 from .knapsack import multipliers
 from .robust import SAME, sureness
 from .table import Table
-from .wish import LIMITS, Wish, total_of, unit_errors
+from .wish import Wish, total_of, unit_errors
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -91,33 +92,33 @@ def _most(parts: np.ndarray) -> str:
 
 def verdict(plan: Plan) -> str:
     """What the plan gains over the best single scheme of its limits, on which steps, and how surely; or why nothing."""
-    own = plan.figures[(plan.figures["what"] == "plan") & (plan.figures["steps"] == "chosen")].iloc[0]
+    held_out = plan._table.held_out
+    side = "chosen" if held_out is None else "held out"
+    figures = plan.figures[plan.figures["steps"] == side].set_index("what")
+    own, error = figures.loc["plan"], plan.wish.error
     schemes = len(set(plan.layers["scheme"]))
-    error = plan.wish.error
     head = f"{error} {own[error]:.3g} at volume {own['volume']:.3g}"
+    if held_out is not None:
+        head += f" on {count_of(len(held_out.steps), 'step')} held out, chosen by {(n := len(plan._table.chosen.steps))} other{'s' if n > 1 else ''}"
     if schemes == 1:
         return f"{plan.layers['scheme'].iloc[0]} for every layer: {head}; {_why_one(plan)}"
-    head += f" with {schemes} schemes"
+    head = f"{schemes} schemes: {head}"
     if not plan.single:
         return f"{head}; no single candidate is within {_limits(plan.wish)}"
+    best = f"{plan.single}, the best single candidate within the limits"
     if plan.wish.minimize in ("volume", "time"):
-        other = plan.figures[(plan.figures["what"] == "single") & (plan.figures["steps"] == "chosen")].iloc[0]
         figure = plan.wish.minimize
-        return f"{head}; {figure} {own[figure]:.4g} instead of {other[figure]:.4g} with {plan.single}, the best single candidate within the limits"
-    side = "held out" if plan._table.held_out is not None else "chosen"
+        return f"{head}; {figure} {own[figure]:.4g} instead of {figures.loc['single', figure]:.4g} with {best}"
     middle, low, high = plan.against_single(side)
     spread = "" if math.isnan(low) else f" (95 % over the steps: {low:.3g} to {high:.3g})"
-    where = "on the steps held out" if side == "held out" else "on the same steps"
-    said = f"{middle:.3g} times less" if middle >= 1 else f"{1 / middle:.3g} times MORE"
     if abs(math.log(middle)) < math.log(SAME):
-        said = "as much"
-    return f"{head}: {where} {said}{spread} than {plan.single}, the best single candidate within the limits" if said != "as much" else (
-        f"{head}: {where} within a hundredth of {plan.single}, the best single candidate within the limits"
-    )  # fmt: skip
+        return f"{head}; within a hundredth of {best}"
+    return f"{head}; {f'{middle:.3g} times less' if middle >= 1 else f'{1 / middle:.3g} times MORE'}{spread} than {best}"
 
 
 def _limits(wish: Wish) -> str:
-    return " and ".join(f"{name}={value:g}" for name, value in wish.limits.items() if name in LIMITS)
+    limits = wish.limits | ({} if wish.max_layer_error is None else {"max_layer_error": wish.max_layer_error})
+    return " and ".join(f"{name}={value:g}" for name, value in limits.items())
 
 
 def _why_one(plan: Plan) -> str:
@@ -128,4 +129,5 @@ def _why_one(plan: Plan) -> str:
     own = plan.figures[(plan.figures["what"] == "plan") & (plan.figures["steps"] == "chosen")].iloc[0]
     if best[figure] * SAME >= own[figure]:
         return f"the best mixture has {figure} {best[figure]:.4g} instead of {own[figure]:.4g}, less than a hundredth below"
-    return f"the best mixture has {figure} {best[figure]:.3g}, which these steps do not tell from {own[figure]:.3g}: indistinguishable"
+    steps = count_of(len(plan._table.chosen.steps), "step")
+    return f"the best mixture has {figure} {best[figure]:.3g} instead of {own[figure]:.3g} on the {steps} that it was chosen by: indistinguishable"

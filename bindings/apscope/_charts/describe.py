@@ -89,12 +89,18 @@ class Row:
     reason: str = ""  # beside the row, of the worst ones
     says: str = ""
 
+    @property
+    def peak(self) -> tuple[float, int] | None:
+        """The largest of the values and its place; None without any."""
+        held = [(value, -place) for place, value in enumerate(self.values) if not math.isnan(value)]
+        return None if not held else (max(held)[0], -max(held)[1])
+
 
 @dataclass(frozen=True)
 class Cells:
     """A map: rows down, the worst first, steps across, in bands of a colour each."""
 
-    title: str
+    title: str  # whose errors these are
     says: str
     rows: Sequence[Row]
     steps: Sequence[int]

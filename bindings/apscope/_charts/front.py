@@ -46,6 +46,7 @@ def corners(front: list[tuple[float, float]], right: float) -> list[tuple[float,
 def front_chart(
     rows: pd.DataFrame, titles: Callable[[str], str] = str, links: Callable[[str], str] = lambda _: "", *, against: str = "volume",
     error: str | None = None, all_named: bool = False, mixtures: Iterable[tuple[float, float]] = (),
+    floor: float = FLOOR,
 ) -> Chart:  # fmt: skip
     """Rows of `Results.summary`, one a scheme of one trace, as a chart.
 
@@ -65,6 +66,8 @@ def front_chart(
         Whether every point has its name beside it, or only those of the front.
     mixtures : pairs of floats
         Cost and error of the front of mixtures, a scheme a layer, drawn as a line of its own.
+    floor : float
+        Errors below it stand at the lower edge.
 
     Returns
     -------
@@ -76,26 +79,25 @@ def front_chart(
     held = rows[(rows[against] > 0) & np.isfinite(rows[column].astype(float))]
     if not len(held):
         return Chart("Error against volume", f"No scheme has an error and a {against}.", Log(against, 0.1, 1.0, ()), Log(unit, 0.1, 1.0, ()))
-    x, y = held[against].to_numpy(float), np.maximum(held[column].to_numpy(float), FLOOR)
+    x, y = held[against].to_numpy(float), np.maximum(held[column].to_numpy(float), floor)
     sound = (held["overflowed"].to_numpy() == 0) & (held["skipped"].to_numpy() == 0)
     front = step_front(zip(x[sound], y[sound]), SIDE if against == "volume" else 0.0)
     low, high = y.min() / 1.8, y.max() * 1.8
     left, right = x.min() / 1.35, x.max() * 1.35
     on_front, named, points = set(front), set(), []
-    for row, px, py, whole in zip(held.itertuples(), x, y, sound):
+    for row, px, py, real, whole in zip(held.itertuples(), x, y, held[column], sound):
         look = FAMILIES[row.family]
         first = whole and (px, py) in on_front and (px, py) not in named
         named |= {(px, py)} if first else set()
-        below = " or less" if py <= FLOOR else ""
         points.append(
             Point(
                 px, py, look.colour, look.symbol,
-                f"{row.scheme}\n{unit} {number(py, 3)}{below}\n{against} {number(px, 3)}" + (f"\noverflow in {row.overflowed} steps" if row.overflowed else "")
+                f"{row.scheme}\n{unit} {number(real, 3)}{', below the axis' if real < floor else ''}\n{against} {number(px, 3)}" + (f"\noverflow in {row.overflowed} steps" if row.overflowed else "")
                 + (f"\nskipped {row.skipped} steps" if row.skipped else ""),
                 hollow=not whole, faint=not first, link=links(row.scheme), label=titles(row.scheme) if first or all_named else "",
             )
         )  # fmt: skip
-    beside = [(a, max(b, FLOOR)) for a, b in mixtures if left <= a <= right and b > 0]
+    beside = [(a, max(b, floor)) for a, b in mixtures if left <= a <= right and b > 0]
     lines = [Line(corners(front, right), ""), *([Line(corners(step_front(beside), right), FAMILIES["mixed"].colour, "mixed")] if beside else [])]
     told = "; ".join(f"{p.says.splitlines()[0]} {number(p.y)} at {number(p.x)}" for p in sorted(points, key=lambda p: p.x) if not p.faint)
     return Chart(

@@ -6,10 +6,13 @@ import numpy as np
 import pandas as pd
 
 from .._results.ladder import RUNGS
-from .colours import COLOURS, SYMBOLS
+from .colours import FORMATS
 from .describe import Band, Chart, Line, Log, Point, Rule, number, powers
 
-__all__ = ["ladder_chart"]
+__all__ = ["NO_MATTER", "ladder_chart"]
+
+#: The choice of scale hardly matters where the coarsest has at most so many times the error of the finest.
+NO_MATTER = 1.5
 
 #: Rungs that lie on one line from coarse to fine, and how the axis calls them; the others stand beside it.
 _NAMES = {"constant": "all steps", "step": "a step", "layer": "a layer", "1024": "1,024", "32": "32"}
@@ -27,7 +30,8 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
     -------
     Chart
         A point a rung that was measured; one with overflow stands hollow at the upper edge. The rule at 1 is the noise of the batch, that at
-        0.1 what a batch smaller by 9 % costs; neither where the noise is not known.
+        0.1 what a batch smaller by 9 % costs; neither where the noise is not known. A line's name says how many times less error the finest scale
+        has than the coarsest, where that is more than `NO_MATTER`.
     """
     noisy = bool(table["error_over_noise"].notna().any())
     column, unit = ("error_over_noise", "error over noise") if noisy else ("step_nmse", "step NMSE")
@@ -41,11 +45,13 @@ def ladder_chart(table: pd.DataFrame) -> Chart:
         high = max(high, 3.0)
     lines, points = [], []
     for i, (name, part) in enumerate(table.groupby("format", sort=False)):
-        look, symbol = COLOURS[i % len(COLOURS)], SYMBOLS[i % len(SYMBOLS)]
+        look = FORMATS[i % len(FORMATS)]
         held = [(places[r.rung], float(getattr(r, column)), r) for r in part.itertuples()]
-        lines.append(Line([(float(x), y) for x, y, _ in held if np.isfinite(y) and y > 0], look, str(name)))
+        drawn = [(float(x), y) for x, y, _ in held if np.isfinite(y) and y > 0]
+        gain = drawn[0][1] / drawn[-1][1] if drawn else 1.0
+        lines.append(Line(drawn, look, f"{name} ÷{number(gain)}" if gain > NO_MATTER else str(name)))
         points += [
-            Point(float(x), y if np.isfinite(y) else high, look, symbol, _says(r, y, unit), hollow=not np.isfinite(y))
+            Point(float(x), y if np.isfinite(y) else high, look, "circle", _says(r, y, unit), hollow=not np.isfinite(y))
             for x, y, r in held if y > 0
         ]  # fmt: skip
     rules = [Rule(1.0, "the batch's noise", limit=True), Rule(0.1, "9 % fewer samples")] if noisy else []

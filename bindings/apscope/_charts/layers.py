@@ -10,6 +10,7 @@ import pandas as pd
 from .._results.pooling import PARTS, groups, infinite_with, losses, numbers, over_noise, quotient, total
 from .._results.summary import step_losses
 from .._results.volume import at_most
+from .._schemes.titles import format_of
 from .describe import Cells, Row, number
 
 __all__ = ["WORST", "by_layer", "layer_map"]
@@ -72,7 +73,7 @@ def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = st
     Returns
     -------
     Cells
-        The layer that lost most first. NaN where a step has no number there. The `WORST` layers have a reason and a remedy: the scheme that
+        The layer with the largest error at a step first. NaN where a step has no number there. The `WORST` layers have a reason and a remedy: the scheme that
         sends as much and loses least there, if that is less by half; else the first that does at more bytes.
     """
     own = rows[rows["scheme"] == scheme]
@@ -88,7 +89,8 @@ def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = st
     grid = cells.drop_duplicates(["layer", "step"]).pivot(index="layer", columns="step", values="value").reindex(index=layers, columns=steps)
     table = by_layer(rows)
     mine = table[table["scheme"] == scheme].set_index("layer").reindex(layers)
-    order = np.argsort(-mine["error"].fillna(-1.0).to_numpy(), kind="stable")
+    peaks = grid.max(axis=1).fillna(-1.0).to_numpy()
+    order = np.argsort(-peaks, kind="stable")
     unit = "error over noise" if noisy else "NMSE"
     made = []
     for rank, place in enumerate(order):
@@ -96,22 +98,28 @@ def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = st
         row, values = mine.iloc[place], grid.iloc[place].to_numpy(float)
         part = f"{row['reason']}, {row['share']:.0%}" if row["reason"] else ""
         says = f"{layer}\n{unit} {_error(row['error'])}"
-        if np.isfinite(values).any():
-            says += f", at most {_error(np.nanmax(values))} at step {steps[int(np.nanargmax(values))]}"
+        if not np.isnan(values).all():
+            says += f", at most {_error(np.nanmax(values))}, at step {steps[int(np.nanargmax(values))]}"
         says += f"\nlargest part: {part}" if part else ""
         told = remedy = ""
         if rank < WORST:
             better, told = _remedy(table, scheme, layer, row), row["reason"]
             if better is not None:
                 more = "" if at_most(better["volume"], row["volume"]) else f" at {number(better['volume'] / row['volume'])} times the bytes"
-                remedy, told = f"{better['scheme']}: {_error(better['error'])}{more}", f"{told} → {titles(better['scheme'])}"
+                remedy, told = f"{better['scheme']}: {_error(better['error'])}{more}", f"{told}; {_short(better['scheme'], scheme, titles)} helps"
                 says += f"\nwhat helps: {remedy}"
         made.append(Row(layer, values.tolist(), float(row["error"]), part, remedy, told, says))
-    worst = "; ".join(f"{r.name} ({_error(r.error)})" for r in made[:WORST])
+    worst = "; ".join(f"{r.name} (at most {_error(r.peak[0])})" for r in made[:WORST] if r.peak)
     return Cells(
-        title="Layers and steps", says=f"{unit} of {scheme} in {len(layers)} layers at {len(steps)} steps, the worst layers first: {worst}.",
+        title=titles(scheme), says=f"{unit} of {scheme} in {len(layers)} layers at {len(steps)} steps, the worst layers first: {worst}.",
         rows=made, steps=[int(s) for s in steps], edges=_EDGES[noisy], unit=unit, order=np.argsort(order).tolist(),
     )  # fmt: skip
+
+
+def _short(better: str, scheme: str, titles: Callable[[str], str]) -> str:
+    """The format of a better scheme, where that is another; else its name."""
+    format = format_of(better)
+    return format if format and format != format_of(scheme) else titles(better)
 
 
 def _remedy(table: pd.DataFrame, scheme: str, layer: str, row: pd.Series) -> pd.Series | None:

@@ -14,8 +14,8 @@ from .spread import spread
 
 __all__ = ["cells_svg", "chart_svg", "symbol_path"]
 
-#: Pixels of the letters, and of one letter's width on average.
-_SIZE, _LETTER = 10.5, 5.7
+#: Pixels of the letters, and of one letter's width on average, plain and bold.
+_SIZE, _LETTER, _BOLD = 10.5, 5.9, 6.7
 _TOP, _BOTTOM, _LEFT = 17.0, 29.0, 34.0
 #: Marks of about 8 pixels around 0, 0.
 _SYMBOLS = {
@@ -79,7 +79,7 @@ def chart_svg(chart: Chart, width: float, height: float) -> str:
     """
     pen = _picture(width, height, chart.says, "xy")
     ends = [line for line in chart.lines if line.label and line.points]
-    right = width - (6 + _LETTER * max((len(line.label) for line in ends), default=0) + (10 if ends else 0))
+    right = width - (6 + _BOLD * max((len(line.label) for line in ends), default=0) + (10 if ends else 0))
     bottom = height - _BOTTOM
     x, y = _places(chart.x, _LEFT, right), _places(chart.y, bottom, _TOP)
     pen.add("text", chart.y.label, x=2.0, y=10.0, class_="unit")
@@ -134,7 +134,7 @@ def _name_points(pen: _Pen, points: Sequence[Point], x: Callable[[float], float]
     """Names beside their points; where two would lie on each other the tooltip alone has the second."""
     taken: list[tuple[float, float, float]] = []
     for point in sorted(points, key=lambda p: p.x):
-        wide = _LETTER * len(point.label)
+        wide = _BOLD * len(point.label)
         inward = x(point.x) + 6 + wide > right
         left = x(point.x) - 6 - wide if inward else x(point.x) + 6
         for at in (y(point.y) - 6, y(point.y) + 13):
@@ -152,12 +152,14 @@ def cells_svg(cells: Cells, width: float, height: float) -> str:
     """
     pen = _picture(width, height, cells.says, "cells")
     marked = [row for row in cells.rows if row.reason]
-    told = [row.reason if _LETTER * max(len(r.reason) for r in marked) + 8 <= 0.36 * width else row.reason.partition(" → ")[0] for row in marked]
-    right = width - _LETTER * max(map(len, told), default=0) - 8
+    told = [row.reason for row in marked]
+    if _LETTER * max(map(len, told), default=0) + 8 > 0.4 * width:  # without room for both what helps is said
+        told = [row.reason.partition("; ")[2] or row.reason for row in marked]
+    right = width - min(_LETTER * max(map(len, told), default=0) + 8, 0.45 * width)
     names = short_names([row.name for row in cells.rows], int(0.27 * width / _LETTER))
-    left = min(0.29 * width, _LETTER * max(map(len, names), default=0) + 6)
+    left = min(0.36 * width, _LETTER * max(map(len, names), default=0) + 6)
     bottom = height - _BOTTOM
-    _legend(pen, cells, right)
+    _legend(pen, cells, width)
     tops, heights = _rows(len(cells.rows), len(marked), bottom - _TOP)
     edges = _columns(cells.steps, right - left)
     even = (bottom - _TOP) / max(len(cells.rows), 1)
@@ -181,7 +183,7 @@ def cells_svg(cells: Cells, width: float, height: float) -> str:
     for place in _labelled(len(cells.steps), right - left):
         a, b = edges[place]
         pen.add("text", str(cells.steps[place]), x=left + (a + b) / 2, y=bottom + 12, class_="tick", text_anchor="middle")
-    pen.add("text", "step" + ("; gaps: steps between were not recorded" if _gaps(cells.steps) and right - left > 210 else ""),
+    pen.add("text", "recorded steps" + ("; gap: fewer from here on" if any(_gaps(cells.steps)) and right - left > 180 else ""),
             x=(left + right) / 2, y=height - 3, class_="tick", text_anchor="middle")  # fmt: skip
     return _text_of(pen)
 
@@ -190,11 +192,12 @@ def _band(value: float, cells: Cells) -> int:
     return -1 if math.isnan(value) else sum(value >= edge for edge, _ in cells.edges)
 
 
-def _legend(pen: _Pen, cells: Cells, right: float) -> None:
+def _legend(pen: _Pen, cells: Cells, width: float) -> None:
     """The bands' colours in a line, their edges below the colours' ends."""
-    pen.add("text", cells.unit, x=2.0, y=10.0, class_="unit")
     wide = 26.0
-    start = right - wide * len(BANDS)
+    start = width - wide * len(BANDS) - 4
+    named, room = f"{cells.unit}, {cells.title}", int((start - 6) / _LETTER)
+    pen.add("text", named if len(named) <= room else f"{named[: room - 1]}…", title=named, x=2.0, y=10.0, class_="unit")
     for i, colour in enumerate(BANDS):
         pen.add("rect", x=start + wide * i, y=2.0, width=wide, height=4.0, fill=colour)
     for i, (_, label) in enumerate(cells.edges):
@@ -212,9 +215,10 @@ def _rows(count: int, marked: int, room: float) -> tuple[list[float], list[float
 
 
 def _gaps(steps: Sequence[int]) -> list[bool]:
-    """Behind which recorded steps others were left out."""
+    """Behind which steps a gap is drawn: where the steps before are as close as any, and the next one is not."""
     apart = [b - a for a, b in zip(steps, steps[1:])]
-    return [distance > min(apart) for distance in apart] if apart and max(apart) > min(apart) else []
+    least = min(apart, default=0)
+    return [distance > least and (i == 0 or apart[i - 1] == least) for i, distance in enumerate(apart)]
 
 
 def _columns(steps: Sequence[int], width: float) -> list[tuple[float, float]]:

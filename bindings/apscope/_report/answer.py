@@ -22,8 +22,6 @@ __all__ = ["LEVEL", "best_of_families", "bits_of", "duels", "headline", "ladder_
 
 #: Two schemes are called level where their errors differ by less than this.
 LEVEL = 0.05
-#: No scale is said to matter where the errors of all rungs lie within this factor.
-NO_MATTER = 1.5
 #: With fewer steps than this an interval over the steps says nothing.
 ENOUGH_STEPS = 6
 #: Widths of a value, without side information, that are compared with each other.

@@ -11,13 +11,12 @@ from typing import Any
 import pandas as pd
 
 from .._charts.describe import Row
-from .._charts.front import front_chart
+from .._charts.front import FLOOR, front_chart
 from .._charts.ladder import ladder_chart
 from .._charts.layers import WORST, layer_map
 from .._charts.svg import cells_svg, chart_svg
 from .._results.pooling import is_own
 from .._results.volume import at_most
-from .._schemes.scheme import as_scheme
 from .._schemes.titles import titles
 from . import answer
 from .text import figure
@@ -26,8 +25,10 @@ __all__ = ["chosen", "command", "row_of", "verdict"]
 
 #: Shares of fp32's bytes at which a scheme is named, and what they are called.
 _SHARES = ((0.25, "¼"), (0.5, "½"), (1.0, "all"))
+#: Errors within this factor are level.
+_SAME = 1.01
 #: A name of more words than these is told by its spec.
-_WORDS = 4
+_WORDS = 3
 #: Pixels of a chart: of one trace among several, and of the only one.
 _SMALL, _LARGE = (350.0, 158.0), (440.0, 300.0)
 
@@ -45,7 +46,7 @@ def chosen(rows: pd.DataFrame, bits: dict[str, int]) -> tuple[pd.Series | None, 
     Returns
     -------
     tuple
-        None where every scheme overflowed or skipped a step. Of equal errors the first in the order of the summary.
+        None where every scheme overflowed or skipped a step. Of errors that differ by at most 1 % the scheme that was asked for first.
     """
     share = rows["volume"] if rows["volume"].notna().any() else rows["scheme"].map(bits) / 32
     error = answer.measure(rows)
@@ -53,11 +54,13 @@ def chosen(rows: pd.DataFrame, bits: dict[str, int]) -> tuple[pd.Series | None, 
     for limit, called in _SHARES:
         held = rows[sound & at_most(share, limit)]
         if len(held):
-            return held.sort_values(error, kind="stable").iloc[0], called
+            level = held[held[error] <= _SAME * held[error].min()]
+            asked = {scheme: place for place, scheme in enumerate(bits)}
+            return level.loc[level["scheme"].map(asked).fillna(len(asked)).idxmin()], called
     return None, ""
 
 
-def verdict(rows: pd.DataFrame, bits: dict[str, int], ladder: pd.DataFrame | None) -> dict[str, Any]:
+def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
     """What the template's sentence of at most 20 words is made of; empty where no scheme kept every step."""
     best, share = chosen(rows, bits)
     if best is None:
@@ -68,8 +71,7 @@ def verdict(rows: pd.DataFrame, bits: dict[str, int], ladder: pd.DataFrame | Non
     return {
         "scheme": best["scheme"], "name": name if len(name.split()) <= _WORDS else best["scheme"], "share": share,
         "what": "bytes" if rows["volume"].notna().any() else "bits", "noisy": noisy, "plain": _told(value, noisy),
-        "error": _told(value, noisy) if math.isnan(low) or math.isnan(high) else f"{fraction(low)} to {fraction(high)}",
-        "scale": _scale(best["scheme"], ladder),
+        "error": _told(value, noisy) if math.isnan(low) or math.isnan(high) else f"{fraction(low)}–{fraction(high)}",
     }  # fmt: skip
 
 
@@ -85,16 +87,6 @@ def _told(value: float, noisy: bool) -> str:
     return fraction(value) if noisy else figure(value, 2)
 
 
-def _scale(spec: str, ladder: pd.DataFrame | None) -> str:
-    """Whether finer scales help the format of a scheme: where the ladder of scales has it."""
-    if ladder is None:
-        return ""
-    errors = ladder.loc[ladder["format"] == as_scheme(spec).format, answer.measure(ladder)]
-    if len(errors) < 2:
-        return ""
-    return "any scale" if errors.max() <= answer.NO_MATTER * errors.min() else "scale matters"
-
-
 def command(trace: str, spec: str, topology: str, provenance: dict[str, Any]) -> str:
     """A command that replays one scheme of the results again; the trace's path is the one of the command that made the results."""
     try:
@@ -105,6 +97,12 @@ def command(trace: str, spec: str, topology: str, provenance: dict[str, Any]) ->
     reduced = ["--topology", topology] if topology and not is_own(topology) else []
     seed = [] if provenance.get("seed", 0) == 0 else ["--seed", str(provenance["seed"])]
     return shlex.join(["apscope", "replay", path, "--scheme", spec, *reduced, *seed, "-o", "again"])
+
+
+def _floor(rows: pd.DataFrame) -> float:
+    """Of the chart of error against bytes: fp16 and fp32 are so far below what is compared that they would flatten it."""
+    held = rows[at_most(rows["volume"], _SHARES[0][0])][answer.measure(rows)]
+    return max(FLOOR, held[held > 0].min() / 50) if (held > 0).any() else FLOOR
 
 
 def row_of(
@@ -133,17 +131,24 @@ def row_of(
     """
     from markupsafe import Markup
 
-    said = verdict(rows, bits, ladder)
+    said = verdict(rows, bits)
     named = titles(rows["scheme"])
     width, height = _LARGE if alone else _SMALL
     drawn = [] if ladder is None else [chart_svg(ladder_chart(ladder), width, height)]
     if (rows["volume"] > 0).any():
-        drawn.append(chart_svg(front_chart(rows, named, lambda spec: links.get(spec, "")), width, height))
+        drawn.append(chart_svg(front_chart(rows, named, lambda spec: links.get(spec, ""), floor=_floor(rows)), width, height))
     worst: Sequence[Row] = ()
+    steps: Sequence[int] = ()
     if said:
         cells = layer_map(compared, said["scheme"], named)
         drawn.append(cells_svg(cells, width, height))
-        worst = cells.rows[:WORST]
-        said |= {"worst": worst[0].name, "worst_error": "overflow" if math.isinf(worst[0].error) else _told(worst[0].error, said["noisy"])}
+        worst, steps = [row for row in cells.rows[:WORST] if row.peak], cells.steps
+        if worst and worst[0].peak:
+            peak, place = worst[0].peak
+            said |= {
+                "worst": worst[0].name,
+                "worst_error": "overflow" if math.isinf(peak) else _told(peak, said["noisy"]),
+                "worst_step": cells.steps[place],
+            }
     return {"verdict": said, "command": command(trace, said.get("scheme", rows["scheme"].iloc[0]), topology, provenance),
-            "charts": [Markup(svg) for svg in drawn], "worst": worst}  # fmt: skip
+            "charts": [Markup(svg) for svg in drawn], "worst": worst, "steps": steps}  # fmt: skip

@@ -7,16 +7,19 @@ from typing import Any
 import pandas as pd
 
 from .._advice.recommend import recommend
+from .._advice.show import notes
 from .._charts.front import front_chart
 from .._charts.svg import chart_svg
 from .._results.pooling import is_own
 from .._results.summary import family_of
 from .._schemes.titles import titles
 
-__all__ = ["VOLUME", "use_of"]
+__all__ = ["LAYER_ERROR", "VOLUME", "use_of"]
 
 #: Of fp32's bytes: the limit of the plan that the page shows.
 VOLUME = 0.25
+#: The most that a layer may have of its own noise, where a plan can keep to it: a mean over the layers would let a large one be lost.
+LAYER_ERROR = 0.1
 #: Layers whose choice is shown; the file of a plan has all.
 _LAYERS = 80
 
@@ -39,10 +42,14 @@ def use_of(results: Any, trace: str, rows: pd.DataFrame, topology: str) -> dict[
     """
     from markupsafe import Markup
 
+    asked: dict[str, Any] = {"trace": trace, "topology": topology if topology and not is_own(topology) else None, "max_volume": VOLUME}
     try:
-        plan = recommend(results, max_volume=VOLUME, trace=trace, topology=topology if topology and not is_own(topology) else None)
-    except ValueError as error:
-        return {"refused": str(error)}
+        plan, of_layer = recommend(results, **asked, max_layer_error=LAYER_ERROR), f" --max-layer-error {LAYER_ERROR}"
+    except ValueError:
+        try:
+            plan, of_layer = recommend(results, **asked), ""
+        except ValueError as error:
+            return {"refused": str(error)}
     named, table = titles([*rows["scheme"], *plan.candidates]), plan.layers
     layers = [
         {
@@ -56,6 +63,6 @@ def use_of(results: Any, trace: str, rows: pd.DataFrame, topology: str) -> dict[
     measure = plan.wish.error
     chart = front_chart(rows, named, error=measure, mixtures=zip(plan.front["volume"], plan.front[measure]))
     return {
-        "refused": "", "verdict": plan.verdict(), "error": measure, "layers": layers, "more": len(table) - len(layers), "chart": Markup(chart_svg(chart, 520.0, 300.0)),
-        "command": f"apscope recommend RESULTS --max-volume {VOLUME}" + (f" --trace {trace}" if results.frame["trace"].nunique() > 1 else "") + " -o plan.json",
+        "refused": "", "verdict": plan.verdict(), "notes": notes(plan)[1:], "error": measure, "layers": layers, "more": len(table) - len(layers), "chart": Markup(chart_svg(chart, 520.0, 300.0)),
+        "command": f"apscope recommend RESULTS --max-volume {VOLUME}{of_layer}" + (f" --trace {trace}" if results.frame["trace"].nunique() > 1 else "") + " -o plan.json",
     }  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from .scheme import Scheme, as_scheme
 
-__all__ = ["title", "titles"]
+__all__ = ["format_of", "title", "titles"]
 
 #: Schemes whose names in specs are not what people call them.
 _NAMES = {"aps": "APS", "none": "", "qsgd": "QSGD", "mx": "MX", "nvfp4": "NVFP4", "ef": "EF", "powersgd": "PowerSGD", "signsgd": "signSGD"}
@@ -41,8 +41,16 @@ def titles(specs: Iterable[str]) -> Callable[[str], str]:
     return lambda spec: name if names.count(name := found.get(spec, spec)) < 2 else spec
 
 
+def format_of(spec: str) -> str:
+    """The float format that a spec names, or ""."""
+    try:
+        return _format(as_scheme(spec))
+    except ValueError:
+        return ""
+
+
 def _format(scheme: Scheme) -> str:
-    return scheme.format if f":{scheme.format}" in scheme.spec else ""
+    return scheme.format if not scheme.body and f":{scheme.format}" in scheme.spec else ""
 
 
 def _own(scheme: Scheme) -> list[tuple[str, str]]:

@@ -32,6 +32,7 @@ VERBS = (
     "compare",
     "ladder",
     "recommend",
+    "search",
     "check",
     "verify",
     "fingerprint",

@@ -12,7 +12,7 @@ from .._charts.colours import BANDS
 from .._charts.describe import Band, Cells, Chart, Log
 from ._maps import draw_bands, grid_of_rows, map_axes
 from ._names import shown, wrapped
-from ._style import axes, label_lines, note
+from ._style import axes, label_lines, legend_below, note
 
 __all__ = ["draw_cells", "draw_chart"]
 
@@ -56,7 +56,7 @@ def draw_chart(chart: Chart, ax: Axes | None = None, width: float = 5.2, height:
         ax.text(0.01, rule.y, rule.label, transform=ax.get_yaxis_transform(), color="#777777", fontsize=8, va="bottom")
     if chart.legend:
         marks = [Line2D([], [], marker=_MARKERS[symbol], color=colour, linestyle="", label=name) for name, colour, symbol in chart.legend]
-        ax.figure.legend(handles=marks, loc="outside lower center", ncols=min(len(marks), 5), handletextpad=0.1, columnspacing=1.0)
+        legend_below(ax, marks, min(len(marks), 5))
     if isinstance(chart.x, Log):
         ax.grid()
     label_lines(ax, ends)

@@ -18,7 +18,7 @@ from ._asked import layers_of, rows_of, specs_in, steps_of
 from ._maps import TITLE, draw_bands, grid_of, map_axes
 from ._names import name_ticks, shown, width_beside, wrapped
 from ._numbers import logarithmic
-from ._style import FLOOR, axes, looks, note, overflow_marks, styled
+from ._style import FLOOR, axes, legend_below, looks, note, overflow_marks, styled
 
 #: Of a ratio; the middle band is level, the outer ones are open.
 BANDS = (1 / 256, 1 / 64, 1 / 16, 1 / 4, 1 / 1.25, 1.25, 4.0, 16.0, 64.0, 256.0)
@@ -99,7 +99,7 @@ def nmse_by_layer(results: Any, schemes: Iterable[Any] | None = None, *, trace: 
     ax.hlines(np.arange(len(layers)), low, high, color="#e6e6e6", linewidth=0.7, zorder=0)
     ax.grid(axis="x")
     handles = [Line2D([], [], marker=shapes[s].marker, color=shapes[s].colour, linestyle="", label=text) for s, text in zip(specs, legend)]
-    ax.figure.legend(handles=handles, loc="outside lower center", ncols=1 if max(map(len, legend)) > 30 else 2, handletextpad=0.1, columnspacing=1.0)
+    legend_below(ax, handles, 1 if max(map(len, legend)) > 30 else 2)
     return ax
 
 

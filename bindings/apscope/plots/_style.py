@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from .._charts.colours import COLOURS, FAMILIES
 from .._charts.spread import spread
@@ -201,6 +202,13 @@ def overflow_marks(ax: Axes, x: np.ndarray, y: np.ndarray | None = None, colour:
         marks.set_transform(ax.get_xaxis_transform())
     if "× overflow" not in ax.get_xlabel():
         ax.set_xlabel("; ".join(filter(None, [ax.get_xlabel(), "× overflow"])))
+
+
+def legend_below(ax: Axes, handles: Sequence[Line2D], columns: int) -> None:
+    """What the marks mean, below the axes: of a figure of its own outside of them, in a grid of axes below its own, where it meets no other."""
+    alone = len(ax.figure.axes) == 1
+    place = {"loc": "outside lower center"} if alone else {"loc": "upper center", "bbox_to_anchor": (0.5, -0.22)}
+    (ax.figure if alone else ax).legend(handles=handles, ncols=columns, handletextpad=0.1, columnspacing=1.0, **place)
 
 
 def note(ax: Axes, text: str) -> None:

@@ -16,7 +16,7 @@ from ._asked import layers_of, rows_of, specs_in
 from ._maps import title
 from ._names import shown, width_beside, wrapped
 from ._numbers import logarithmic
-from ._style import WIDTH, axes, colour, marker, note, styled
+from ._style import WIDTH, axes, colour, legend_below, marker, note, styled
 
 
 @styled
@@ -106,5 +106,5 @@ def _split(frame: pd.DataFrame, by: str, groups: Sequence[str], names: Sequence[
     handles = [Line2D([], [], marker=marker(i), color=colour(i), linestyle="", label=t) for i, t in enumerate(topologies)]
     if any(overflow > 0 for *_, overflow in rows):
         handles.append(Line2D([], [], marker="x", color="#444444", linestyle="", label="overflowed"))
-    ax.figure.legend(handles=handles, loc="outside lower center", ncols=3, handletextpad=0.1, columnspacing=1.0)
+    legend_below(ax, handles, 3)
     return ax

@@ -206,6 +206,30 @@ class Streaming : public testing::Test {};
 using Reals = testing::Types<float, double>;
 TYPED_TEST_SUITE(Streaming, Reals);
 
+TYPED_TEST(Streaming, ResultsAreTheSameWhereverTheyBeginInALine) {
+    using Real = TypeParam;
+    constexpr std::size_t line = 64 / sizeof(Real);
+    const FloatFormat f = parse_format("e4m3");
+    std::vector<Real> in(3000 + line), out(3000 + 2 * line), wanted(3000);
+    for (std::size_t i = 0; i < in.size(); ++i) in[i] = std::ldexp(static_cast<Real>(i % 1013) - 500, static_cast<int>(i % 17) - 12);
+    for (const RoundingMode mode : {RoundingMode::ties_to_even, RoundingMode::to_odd, RoundingMode::stochastic}) {
+        Projection p;
+        p.rounding = mode;
+        for (const std::size_t count : {std::size_t{1023}, std::size_t{1024}, std::size_t{3000}}) {
+            const std::span<const Real> from = std::span<const Real>(in).first(count);
+            quantize_by_rule(from, std::span<Real>(wanted).first(count), f, p, {});
+            for (std::size_t offset = 0; offset <= line; ++offset) {
+                std::ranges::fill(out, Real{7});
+                quantize(from, std::span<Real>(out).subspan(offset, count), f, p, {}, 1);
+                for (std::size_t i = 0; i < out.size(); ++i) {
+                    const bool own = i >= offset && i < offset + count;
+                    ASSERT_EQ(out[i], own ? wanted[i - offset] : Real{7}) << to_string(mode) << ", " << count << " at " << offset << ": " << i;
+                }
+            }
+        }
+    }
+}
+
 TYPED_TEST(Streaming, LargeResultsAreThoseOfSmallOnes) {
     using Real = TypeParam;
     const std::size_t count = streaming_bytes / sizeof(Real) + 12345;

@@ -96,8 +96,10 @@ def test_the_front_of_results_has_a_point_a_scheme(results):
 def test_the_ladder_is_its_table(results):
     table = apscope.ladder(results)
     chart = ladder_chart(table)
-    assert chart.x.names == ["all steps", "a step", "a layer"] and [line.label for line in chart.lines] == ["e3m4"]
-    assert [y for _, y in chart.lines[0].points] == list(table["error_over_noise"])
+    assert chart.x.names == ["all steps", "a step", "a layer"] and [line.label.split(" ÷")[0] for line in chart.lines] == ["e3m4"]
+    errors = list(table["error_over_noise"])
+    assert [y for _, y in chart.lines[0].points] == errors and chart.lines[0].label == f"e3m4 ÷{errors[0] / errors[-1]:.2g}"
+    assert ladder_chart(table.assign(error_over_noise=[2e-3, 1.9e-3, 1.5e-3])).lines[0].label == "e3m4"
     assert [r.y for r in chart.rules if r.limit] == [1.0] and chart.y.high >= 3
     lost = ladder_chart(table.assign(error_over_noise=np.where(table["rung"] == "step", np.inf, table["error_over_noise"])))
     assert [p.hollow for p in lost.points] == [False, True, False] and lost.points[1].y == lost.y.high and len(lost.lines[0].points) == 2
@@ -128,8 +130,12 @@ def test_the_map_has_a_cell_a_layer_and_step_the_worst_first(results):
     for row in cells.rows:
         for step, value in zip(cells.steps, row.values):
             assert value == pytest.approx(frame.at[(row.name, step), "error_over_noise"], rel=1e-12)
-    errors = [row.error for row in cells.rows]
-    assert errors == sorted(errors, reverse=True) and sum(bool(row.reason) for row in cells.rows) == WORST
+    peaks = [row.peak[0] for row in cells.rows]
+    assert (
+        peaks == sorted(peaks, reverse=True)
+        and peaks == [max(row.values) for row in cells.rows]
+        and sum(bool(row.reason) for row in cells.rows) == WORST
+    )
     layers = list(dict.fromkeys(results.frame["tensor"]))
     assert [cells.rows[here].name for here in cells.order] == layers
 
@@ -184,7 +190,9 @@ def test_marks_stand_where_the_scales_say():
 def test_a_map_has_every_cell_once_in_its_band(count):
     random = np.random.default_rng(count)
     steps = [0, 1, 2, 3, 10, 100]
-    rows = [Row(f"layers.{i}.weight", [*np.exp(random.normal(-4, 3, 5)), math.nan], reason="rounding → x" if i < WORST else "") for i in range(count)]
+    rows = [
+        Row(f"layers.{i}.weight", [*np.exp(random.normal(-4, 3, 5)), math.nan], reason="rounding; x helps" if i < WORST else "") for i in range(count)
+    ]
     order = random.permutation(count).tolist()
     cells = Cells("t", "says", rows, steps, ((1e-3, "a"), (1e-2, "b"), (0.1, "c"), (1.0, "d")), "error over noise", order)
     svg = parsed(cells_svg(cells, 350, 158))
@@ -212,11 +220,13 @@ def test_steps_that_are_not_recorded_leave_a_gap():
         (path,) = [p for g in parsed(cells_svg(cells, 350, 158)).iter("g") for p in g.iter("path")]
         return [(float(a), float(a) + float(b)) for a, b in re.findall(r"M([\d.]+) 0h([\d.]+)v", path.get("d"))]
 
-    even = edges([0, 10, 20, 30])
-    assert all(b == pytest.approx(c, abs=0.11) for (_, b), (c, _) in zip(even, even[1:]))
-    odd = edges([0, 1, 2, 60, 61])
-    apart = [c - b for (_, b), (c, _) in zip(odd, odd[1:])]
-    assert [gap > 1 for gap in apart] == [False, False, True, False]
+    def gaps(steps):
+        held = edges(steps)
+        return [c - b > 1 for (_, b), (c, _) in zip(held, held[1:])]
+
+    assert gaps([0, 10, 20, 30]) == [False, False, False] and gaps([5]) == []
+    assert gaps([0, 1, 2, 60, 61]) == [False, False, True, False]
+    assert gaps([0, 1, 2, 60, 120, 500]) == [False, False, True, False, False], "where the dense part ends"
 
 
 @pytest.mark.parametrize("name", ["<b>&amp;", "a\"b'c", "勾配", "n" * 3000, "$x$", "\ud800"])

@@ -11,7 +11,7 @@ import pytest
 
 import apscope
 from apscope._results.folders import FILES
-from apscope.cli import main
+from apscope.cli import VERBS, main
 from apscope.schemes import Scheme
 
 QUICK = ["--scheme", "none:e4m3", "--steps", "0:1", "--topology", "ring"]
@@ -170,7 +170,7 @@ def test_a_wrong_folder_is_told_what_it_is(capsys, digits, tmp_path):
 
 
 @pytest.mark.parametrize(("words", "sentence"), [
-    ([], "give a verb, one of formats, schemes, info, convert, replay, merge, report, summary, compare, ladder, recommend, check, verify, fingerprint, conformance, bench; --help says what each does"),
+    ([], f"give a verb, one of {', '.join(VERBS)}; --help says what each does"),
     (["replay"], "replay: the following arguments are required: TRACE, -o/--output"),
     (["replay", "x", "-o", "y", "--workers", "many"], "replay: --workers 'many' must be an integer"),
     (["summary", "x", "--elements", "many"], "summary: --elements 'many' must be a number"),

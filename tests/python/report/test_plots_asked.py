@@ -306,3 +306,16 @@ def test_a_trace_of_reduced_gradients_is_drawn_from_the_wire(results):
     assert ax.lines[0].get_xdata()[-1] == pytest.approx(np.mean([nmse(rows[rows["step"] == s]) for s in STEPS]), rel=1e-12)
     with pytest.raises(ValueError, match="no reduced rows"):
         plots.accumulation_error(wire)
+
+
+@pytest.mark.parametrize("plot", [plots.nmse_against_cost, plots.nmse_by_layer, plots.accumulation_error])
+def test_legends_in_a_grid_of_axes_stand_apart(results, plot):
+    figure = Figure(figsize=(9, 8), layout="constrained")
+    for ax in figure.subplots(2, 1):
+        plot(results, ax=ax)
+    figure.canvas.draw()
+    assert not figure.legends
+    boxes = [ax.get_legend().get_window_extent() for ax in figure.axes]
+    assert not boxes[0].overlaps(boxes[1])
+    one = plot(results)
+    assert len(one.figure.legends) == 1 and one.get_legend() is None

@@ -1,0 +1,1 @@
+"""`apscope.search`: which split of N bits between exponent and mantissa loses least."""

@@ -1,0 +1,157 @@
+"""What a split comes to at least, from the steps that it was replayed on: by this a search stops early, and keeps every winner.
+
+Every figure is a mean, or the largest, of terms of the steps, and of the steps not yet seen a least term is known:
+
+    figure                  terms                                                     at least                      mean over
+    error_over_noise        sum of log2 max(E / N, 2^-30) over the step's blocks      -30 a block                   noise blocks
+    step_nmse               E / R of the step, squares                                0                             steps with R > 0
+    worst_nmse              the largest E / R of a layer                              0                             (the largest)
+    layer_cosine, negative  sum of -cosine over the layers                            -1 a layer                    layers with R > 0
+
+(definitions, sections 14 and 16; E squared error, N noise, R squared reference.) N, R and what the mean is over are the trace's, and the same for
+every split that does not overflow; they are known from one replay. So the mean of the terms seen and of the least ones of the others is at most what
+the whole replay would give. What overflows somewhere ranks after all that does not, whatever its other steps. A split is dropped where this bound
+is above what a rival comes to that was replayed on all steps: the rival stays in front of it. Only rivals with as many exponent
+bits count, so that the best of each number of exponent bits is kept as well, and with it the best of all. Without a rival that does not
+overflow none is dropped.
+
+Sums are rounded: a bound must exceed the rival by `MARGIN`, which is more than the error of two sums of four million terms (n 2^-53 times the sum
+of the magnitudes each).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from .._results.pooling import coded, headline_rows, losses, quotient
+from .._results.summary import cosines, step_losses
+
+__all__ = ["FIGURES", "FLOOR", "Bounds"]
+
+#: What can be minimized; of the cosine, its negative.
+FIGURES = ("error_over_noise", "step_nmse", "worst_nmse", "layer_cosine")
+#: log2 of the least error over the noise that a block counts with; docs/definitions.md, section 16.
+FLOOR = -30.0
+MARGIN = 1e-9
+
+
+class Bounds:
+    """Of K splits in C cells (all layers together, or every layer by itself) on S steps.
+
+    Parameters
+    ----------
+    figure : str
+        Of `FIGURES`.
+    frame : DataFrame
+        Rows of any one scheme on all steps, from which R and the noise are known.
+    cells : mapping of str to int
+        The cell of every tensor.
+    steps : sequence of int
+        Recorded step numbers.
+    splits : mapping of str to int
+        By its spec, the group of a split, within which it has its rivals; in the order of K.
+    """
+
+    def __init__(self, figure: str, frame: pd.DataFrame, cells: Mapping[str, int], steps: Sequence[int], splits: Mapping[str, int]) -> None:
+        self._figure, self._cells = figure, dict(cells)
+        self._steps = {step: i for i, step in enumerate(steps)}
+        self._splits = {spec: k for k, spec in enumerate(splits)}
+        self._groups = np.array(list(splits.values()))
+        shape = len(self._splits), max(self._cells.values()) + 1, len(self._steps)
+        self._seen = np.zeros((shape[0], shape[2]), bool)
+        self._sums = np.zeros(shape[:2])  # of worst_nmse the largest
+        rows = headline_rows(coded(frame))
+        lost, at = losses(rows), (self._cell(rows), self._step(rows))
+        if figure == "error_over_noise":
+            over = _added(np.nan_to_num(lost["noise_blocks"]), at, shape[1:])
+        else:
+            over = _added(lost["reference"] > 0, at, shape[1:]) if figure == "layer_cosine" else _added(lost["reference"], at, shape[1:]) > 0
+        self._over = over.sum(axis=1).astype(float)
+        self._least = over * {"error_over_noise": FLOOR, "layer_cosine": -1.0}.get(figure, 0.0)
+
+    def _cell(self, rows: pd.DataFrame) -> np.ndarray:
+        return rows["tensor"].map(self._cells).to_numpy(int)
+
+    def _step(self, rows: pd.DataFrame) -> np.ndarray:
+        return rows["step"].map(self._steps).to_numpy(int)
+
+    def see(self, frame: pd.DataFrame) -> None:
+        """Take in the rows of splits on steps that they were not seen on."""
+        rows = headline_rows(coded(frame))
+        split, cell, step = rows["scheme"].map(self._splits).to_numpy(int), self._cell(rows), self._step(rows)
+        of, where = np.unique(np.ravel_multi_index((split, cell, step), (*self._sums.shape, len(self._steps))), return_inverse=True)
+        lost = losses(rows)
+        if self._figure == "step_nmse":
+            whole = {name: np.bincount(where, lost[name]) for name in ("error", "reference", "overflow")}
+            value, there = step_losses(whole)
+            terms, overflow = np.where(there, value, 0.0), whole["overflow"]
+        else:
+            if self._figure == "error_over_noise":
+                value, there = lost["log2_over_noise"], lost["noise_blocks"] > 0
+            else:
+                value, there = cosines(rows, lost) if self._figure == "layer_cosine" else step_losses(lost)
+            terms = np.where(there, -value if self._figure == "layer_cosine" else value, 0.0)
+            overflow, of = lost["overflow"], of[where]
+        terms = np.where(overflow > 0, np.inf, terms)
+        k, c, _ = np.unravel_index(of, (*self._sums.shape, len(self._steps)))
+        (np.maximum if self._figure == "worst_nmse" else np.add).at(self._sums, (k, c), terms)
+        self._seen[split, step] = True
+
+    @property
+    def whole(self) -> np.ndarray:
+        """(K,) bool: seen on all steps."""
+        return np.asarray(self._seen.all(axis=1))
+
+    @property
+    def steps_seen(self) -> np.ndarray:
+        """(K,) numbers of steps."""
+        return self._seen.sum(axis=1)
+
+    def unseen(self, split: int) -> tuple[int, ...]:
+        """The steps that a split was not replayed on."""
+        return tuple(step for step, i in self._steps.items() if not self._seen[split, i])
+
+    def _scores(self) -> np.ndarray:
+        """(K, C): what is minimized, at least; of error_over_noise its logarithm, of the cosine its negative; infinite with overflow."""
+        if self._figure == "worst_nmse":
+            return np.where(self._over > 0, self._sums, np.nan)
+        with np.errstate(invalid="ignore"):
+            return quotient(self._sums + (~self._seen) @ self._least.T, np.broadcast_to(self._over, self._sums.shape))
+
+    def _best(self, scores: np.ndarray) -> np.ndarray:
+        """(K, C): the least score of a split's group, of those seen whole."""
+        known = np.where(self.whole[:, None] & ~np.isnan(scores), scores, np.inf)
+        return np.array([known[self._groups == group].min(axis=0) for group in self._groups])
+
+    def lost(self) -> np.ndarray:
+        """(K,) bool: a rival stays in front in every cell. Cells without a figure, such as layers of zeros, do not count."""
+        scores = self._scores()
+        best = self._best(scores)
+        size = {"error_over_noise": 2 * -FLOOR + np.abs(best), "layer_cosine": 1.0}.get(self._figure, best)
+        with np.errstate(invalid="ignore"):
+            behind = (scores > best + MARGIN * size) & np.isfinite(best)
+        return ~self.whole & (behind | (self._over == 0)).all(axis=1)
+
+    def leaders(self) -> list[int]:
+        """Splits with the least bound of their groups in a cell, as far as they are not seen whole."""
+        scores = np.where(np.isnan(self._scores()), np.inf, self._scores())
+        found = set()
+        for group in np.unique(self._groups):
+            inside = np.flatnonzero(self._groups == group)
+            least = scores[inside].argmin(axis=0)
+            found |= {int(inside[i]) for c, i in enumerate(least) if np.isfinite(scores[inside[i], c])}
+        return sorted(k for k in found if not self.whole[k])
+
+    def bounds(self) -> np.ndarray:
+        """(K, C): the figure at least, of the cosine at most; of splits seen whole, the figure."""
+        scores = self._scores()
+        if self._figure == "error_over_noise":
+            return np.exp2(scores)
+        return -scores if self._figure == "layer_cosine" else scores
+
+
+def _added(values: np.ndarray, at: tuple[np.ndarray, ...], shape: tuple[int, ...]) -> np.ndarray:
+    return np.bincount(np.ravel_multi_index(at, shape), values.astype(float), int(np.prod(shape))).reshape(shape)

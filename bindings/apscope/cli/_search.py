@@ -1,0 +1,139 @@
+"""``apscope search TRACE --bits N``: which split of N bits between exponent and mantissa loses least."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import shlex
+from typing import Any
+
+import pandas as pd
+
+from .._schemes.scheme import as_scheme
+from .._search.bounds import FIGURES
+from .._search.search import BY, search
+from .._search.splits import BITS, SCHEMES, SPECIALS
+from .._text import count_of
+from .._traces.opening import open_trace
+from ._table import on_terminal, print_csv, print_frame, print_table
+
+EXAMPLE = """\
+apscope search notebooks/data/digits --bits 8 --steps 0:8
+apscope search notebooks/data/digits --bits 6 --scheme 'aps:{format}' --by layer --steps 0:8"""
+
+#: What a terminal has room for, of the best.
+_SHORT = (
+    "scheme", "exponent_bits", "mantissa_bits", "error_over_noise", "step_nmse", "layer_cosine", "worst_nmse", "underflow_wire", "volume", "overflowed",
+    "nonfinite",
+)  # fmt: skip
+_BEST = 10
+
+
+def add_parser(verbs: argparse._SubParsersAction) -> None:
+    parser = verbs.add_parser(
+        "search", help="which split of N bits between exponent and mantissa loses least", allow_abbrev=False,
+        description="Replays a trace through every split of N bits into sign, exponent and mantissa, with the special values and biases that can matter, "
+        "ranks them, and names the format that differs least. A split is replayed no further once it provably stays behind another with as many "
+        "exponent bits. docs/search.md.",
+    )  # fmt: skip
+    parser.add_argument("trace", metavar="TRACE", help="a recorded trace")
+    parser.add_argument("--bits", type=int, required=True, metavar="N", help=f"of a value, the sign among them: {BITS[0]} to {BITS[1]}")
+    parser.add_argument(
+        "--scheme", action="append", metavar="SPEC",
+        help="a scheme with {format} (every split, its usual bias) or {biased} (every bias that matters as well) in the format's place; repeatable; by "
+        f"default {' and '.join(SCHEMES)}",
+    )  # fmt: skip
+    parser.add_argument(
+        "--specials", metavar="KIND,...", help=f"what the top codes are: {', '.join(SPECIALS)}; by default all, and the named formats"
+    )
+    parser.add_argument(
+        "--minimize", metavar="FIGURE", help=f"one of {', '.join(FIGURES)} (the most); by default error_over_noise, of one worker step_nmse"
+    )
+    parser.add_argument(
+        "--by", default=BY[0], metavar="WHAT", help="layer: every layer by itself, a table of the error against exponent bits; by default all"
+    )
+    parser.add_argument("--topology", default="ring", metavar="NAME", help="the order of the additions; default %(default)s")
+    parser.add_argument("--steps", metavar="A:B", help="recorded step numbers A <= step < B, or a list A,B,C")
+    parser.add_argument("--workers", type=int, metavar="N", help="ranks 0..N-1 only")
+    parser.add_argument("--no-stop", action="store_true", help="every split on all steps, so that all figures are known")
+    parser.add_argument("--threads", type=int, default=0, metavar="N", help="of a replay; 0: all of the machine's")
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument(
+        "--json", action="store_true", help='print {"splits": [...]}, the best first; null where a split was stopped, and for what is infinite'
+    )
+    shape.add_argument("--csv", action="store_true", help="print CSV: all columns, every digit")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    trace = open_trace(args.trace)
+    table = search(
+        trace, args.bits, schemes=args.scheme or SCHEMES, specials=args.specials, minimize=args.minimize, by=args.by, topology=args.topology,
+        steps=args.steps, workers=args.workers, stop=not args.no_stop, threads=args.threads, progress=on_terminal(),
+    )  # fmt: skip
+    if args.json:
+        print(json.dumps({"splits": [{name: _plain(value) for name, value in row.items()} for row in table.to_dict("records")]}, indent=1))
+    elif args.csv:
+        print_csv(table)
+    else:
+        figure = args.minimize or ("error_over_noise" if table["error_over_noise"].notna().any() else "step_nmse")
+        _print(trace.name, table, figure, args)
+    return 0
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it."""
+    if pd.isna(value) or (isinstance(value, float) and math.isinf(value)):
+        return None
+    return value.item() if hasattr(value, "item") else value
+
+
+def _print(name: str, table: pd.DataFrame, figure: str, args: argparse.Namespace) -> None:
+    layers = list(dict.fromkeys(table["layer"]))
+    first = table[table["layer"] == layers[0]]
+    title = f"{name}: {count_of(len(first), 'split')} of {args.bits} bits, {args.topology}, {count_of(int(table['steps'].max()), 'step')}"
+    if args.by == "all":
+        quiet = [c for c in ("overflowed", "nonfinite") if not first[c].fillna(0).any()]
+        best = first[~first["stopped"]].head(_BEST)[[c for c in _SHORT if c not in quiet]]
+        print_frame(f"{title}; the best {len(best)} by {figure}", best.dropna(axis="columns", how="all"), fit=True)
+        title = name
+    widths = sorted(table["exponent_bits"].unique())
+    heads = ["layer", *(f"e{e}m{args.bits - 1 - e}" for e in widths), "best", "nearest named"]
+    print(f"{title}: {figure} by exponent bits, the best of each")
+    print_table(heads, [_line(layer, table[table["layer"] == layer], widths, figure) for layer in layers], ["layer", "best", "nearest named"])
+    stopped = int(first["stopped"].sum())
+    work = first["steps"].sum() / (len(first) * first["steps"].max())
+    print(f"\n{stopped} of {count_of(len(first), 'split')} stopped early, no winner among them; {100 * work:.0f} % of all splits and steps replayed")
+    print(f"again: {shlex.join(['apscope', *args.words])}")
+
+
+def _line(layer: str, table: pd.DataFrame, widths: list[int], figure: str) -> list[str]:
+    """Of one layer: the least figure by exponent bits, the best split, and the format with a name that is nearest to it."""
+    known = table[~table["stopped"] & table[figure].notna()]
+    cells = []
+    for width in widths:
+        part = known[known["exponent_bits"] == width]
+        sound = part[part["overflowed"] == 0]
+        cells.append(_number(sound[figure].iloc[0], figure) if len(sound) else "overflow" if len(part) else "-")
+    if not len(known):
+        return [layer, *cells, "-", "-"]
+    return [layer, *cells, str(known["scheme"].iloc[0]), _nearest(known.iloc[0], table, figure)]
+
+
+def _nearest(best: pd.Series, table: pd.DataFrame, figure: str) -> str:
+    """The format, and what it comes to in the best split's place."""
+    name = best["nearest_named"]
+    if name == best["format"]:
+        return f"{name}, itself"
+    rows = table[table["scheme"] == as_scheme(best["scheme"].replace(best["format"], name)).spec]
+    if not len(rows):
+        return name
+    row = rows.iloc[0]
+    if not math.isfinite(row["bound"]) or (not row["stopped"] and row["overflowed"]):
+        return f"{name}: overflow"
+    return f"{name}: {('at most ' if figure == 'layer_cosine' else 'at least ') * bool(row['stopped'])}{_number(row['bound'], figure)}"
+
+
+def _number(value: float, figure: str) -> str:
+    return f"{value:.6f}" if figure == "layer_cosine" else f"{value:.2g}"

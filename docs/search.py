@@ -1,0 +1,88 @@
+"""Writes what a search of 8 bits finds and takes: python docs/search.py docs/search.md
+
+Every bundled trace, for the typical error over the noise and for the NMSE of a step: the search as it is beside one that replays every split on
+all steps, in turn, on one thread, in seconds of processor time, which others on the machine do not
+add to; the median of three rounds. Both are held to the same ranks and figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import page
+import pandas as pd
+
+import apscope
+
+DATA = Path(__file__).resolve().parents[1] / "notebooks" / "data"
+TRACES = ("digits", "digits_w64", "characters", "resnet18", "transformer")
+FIGURES = ("error_over_noise", "step_nmse")
+ROUNDS = 3
+MARKERS = ("<!-- searches: written by make tables -->", "<!-- end of searches -->")
+HEADS = (
+    "trace", "figure", "splits", "stopped", "replayed", "seconds", "without stopping", "best", "its `error_over_noise`, `step_nmse`", "nearest named",
+)  # fmt: skip
+
+
+class Found(NamedTuple):
+    """One search, and the seconds of processor time that it took with stopping and without."""
+
+    trace: str
+    figure: str
+    table: pd.DataFrame
+    seconds: float
+    whole: float
+
+
+def timed(trace: apscope.Trace, figure: str, stop: bool) -> tuple[pd.DataFrame, float]:
+    start = time.process_time()
+    table = apscope.search(trace, 8, minimize=figure, stop=stop, threads=1)
+    return table, time.process_time() - start
+
+
+def searches(name: str, rounds: int = ROUNDS) -> Iterator[Found]:
+    """All of a trace."""
+    trace = apscope.open_trace(DATA / name)
+    for figure in FIGURES:
+        pairs = [(timed(trace, figure, True), timed(trace, figure, False)) for _ in range(rounds)]
+        (table, _), (whole, _) = pairs[0]
+        kept = table[~table["stopped"]].drop(columns="bound").reset_index(drop=True)
+        same = whole[whole["scheme"].isin(kept["scheme"])].drop(columns="bound").reset_index(drop=True)
+        pd.testing.assert_frame_equal(kept, same, check_exact=True)
+        yield Found(name, figure, table, *(statistics.median(pair[i][1] for pair in pairs) for i in range(2)))
+
+
+def lines(found: Iterable[Found]) -> Iterator[str]:
+    """The table."""
+    yield f"| {' | '.join(HEADS)} |"
+    yield "|" + "---|" * len(HEADS)
+    for one in found:
+        cells = facts(one.trace, one.figure, one.table)
+        yield f"| {' | '.join((*cells[:5], f'{one.seconds:.1f}', f'{one.whole:.1f}', *cells[5:]))} |"
+
+
+def facts(trace: str, figure: str, table: pd.DataFrame) -> tuple[str, ...]:
+    """The cells that are the same on every machine."""
+    best = table.iloc[0]
+    work = table["steps"].sum() / (len(table) * table["steps"].max())
+    return (
+        f"`{trace}`", f"`{figure}`", str(len(table)), str(table["stopped"].sum()), f"{100 * work:.0f} %",
+        f"`{best['scheme']}`", f"{best['error_over_noise']:.2g}, {best['step_nmse']:.2g}", f"`{best['nearest_named']}`",
+    )  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("page", type=Path)
+    args = parser.parse_args()
+    head = f"{page.machine()}, processor time of one thread, the median of {ROUNDS} rounds."
+    page.replace_between(args.page, *MARKERS, [head, "", *lines(one for name in TRACES for one in searches(name))])
+
+
+if __name__ == "__main__":
+    main()
