@@ -6,7 +6,6 @@ import argparse
 import json
 import math
 import shlex
-from typing import Any
 
 import pandas as pd
 
@@ -16,7 +15,7 @@ from .._search.search import BY, search
 from .._search.splits import BITS, SCHEMES, SPECIALS
 from .._text import count_of
 from .._traces.opening import open_trace
-from ._table import on_terminal, print_csv, print_frame, print_table
+from ._table import json_rows, on_terminal, print_csv, print_frame, print_table
 
 EXAMPLE = """\
 apscope search notebooks/data/digits --bits 8 --steps 0:8
@@ -73,20 +72,13 @@ def run(args: argparse.Namespace) -> int:
         steps=args.steps, workers=args.workers, stop=not args.no_stop, threads=args.threads, progress=on_terminal(),
     )  # fmt: skip
     if args.json:
-        print(json.dumps({"splits": [{name: _plain(value) for name, value in row.items()} for row in table.to_dict("records")]}, indent=1))
+        print(json.dumps({"splits": json_rows(table)}, indent=1))
     elif args.csv:
         print_csv(table)
     else:
         figure = args.minimize or ("error_over_noise" if table["error_over_noise"].notna().any() else "step_nmse")
         _print(trace.name, table, figure, args)
     return 0
-
-
-def _plain(value: Any) -> Any:
-    """As JSON has it."""
-    if pd.isna(value) or (isinstance(value, float) and math.isinf(value)):
-        return None
-    return value.item() if hasattr(value, "item") else value
 
 
 def _print(name: str, table: pd.DataFrame, figure: str, args: argparse.Namespace) -> None:

@@ -66,16 +66,20 @@ def cell(column: str, value: object) -> str:
     return str(value)
 
 
-def print_json(table: pd.DataFrame) -> None:
-    """The table on standard output: a list of rows, every digit; null where there is no number, or an infinite one."""
-    columns = [[_jsonable(value) for value in table[name].tolist()] for name in table.columns]
-    print(json.dumps([dict(zip(table.columns, row)) for row in zip(*columns)], indent=1, allow_nan=False))
-
-
-def _jsonable(value: object) -> object:
+def json_rows(table: pd.DataFrame) -> list[dict[str, object]]:
+    """The rows as JSON holds them: null where there is no number, or an infinite one."""
     import pandas as pd
 
-    return None if pd.isna(value) or (isinstance(value, float) and math.isinf(value)) else value
+    def plain(value: object) -> object:
+        return None if pd.isna(value) or (isinstance(value, float) and math.isinf(value)) else value
+
+    columns = [[plain(value) for value in table[name].tolist()] for name in table.columns]
+    return [dict(zip(table.columns, row)) for row in zip(*columns)]
+
+
+def print_json(table: pd.DataFrame) -> None:
+    """The table on standard output as a list of rows, every digit."""
+    print(json.dumps(json_rows(table), indent=1, allow_nan=False))
 
 
 def print_csv(table: pd.DataFrame) -> None:
