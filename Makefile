@@ -17,7 +17,7 @@ python_sources := $(shell find bindings/apscope -type f -not -path '*/__pycache_
 traces := digits digits_w64 characters resnet18 transformer
 trace_files := $(shell find $(traces:%=notebooks/data/%) -type f)
 
-.PHONY: help report report-all test lint tidy sanitize fuzz format package benchmark exhaustive faults picture stubs docs tables clean system \
+.PHONY: help report report-all test lint tidy sanitize fuzz format package benchmark exhaustive faults picture stubs docs tables notebooks clean system \
         test-cpp test-python
 
 help:
@@ -36,6 +36,7 @@ help:
 	@echo "make docs        write the documentation site, build/docs/index.html, the notebooks run"
 	@echo "make picture     draw the pictures of README.md again; those of the report need Chromium"
 	@echo "make tables      write the tables of README.md, docs/schemes.md, docs/advice.md and docs/search.md again"
+	@echo "make notebooks   run the notebooks and store them with their outputs; NAMES='03 07'"
 	@echo "make stubs       write the type stubs of the extension modules again"
 	@echo "make clean       remove all that these commands made: build/ out/ .venv/ .stamps/, docs/api/, caches"
 
@@ -177,6 +178,9 @@ tables: .stamps/installed
 	$(VENV)/python docs/tables.py README.md docs/schemes.md
 	$(VENV)/python docs/advice.py docs/advice.md
 	$(VENV)/python docs/search.py docs/search.md
+
+notebooks: .stamps/installed
+	$(VENV)/python docs/notebooks.py $(NAMES)
 
 stubs: .stamps/installed
 	@$(VENV)/python .ci/stubs.py bindings/apscope

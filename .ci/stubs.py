@@ -37,6 +37,13 @@ APART = {
     ("TopK", "index"): 'int | Literal["packed"]',
 }
 
+#: pybind11-stubgen, of FloatFormat's constructor as C++ makes it: the one around it in Python only words its errors.
+STUBGEN = """
+import sys, apscope, pybind11_stubgen
+apscope.FloatFormat.__init__ = apscope.FloatFormat.__init__.__wrapped__
+sys.exit(pybind11_stubgen.main(sys.argv[1:]))
+"""
+
 
 def annotation(made: type, p: inspect.Parameter) -> str:
     """What a parameter of a scheme class takes: values such as its default, and the numbers or formats that the parser is found to take besides."""
@@ -108,7 +115,7 @@ def write_stubs(folder: Path) -> list[Path]:
         for module in MODULES:
             if importlib.util.find_spec(f"apscope.{module}") is None:
                 continue
-            command = [sys.executable, "-m", "pybind11_stubgen", f"apscope.{module}"]
+            command = [sys.executable, "-c", STUBGEN, f"apscope.{module}"]
             subprocess.run([*command, "--numpy-array-use-type-var", "--exit-code", "-o", scratch], check=True)
             text = (Path(scratch) / "apscope" / f"{module}.pyi").read_text()
             written.append(folder / f"{module}.pyi")

@@ -108,6 +108,25 @@ std::optional<FloatFormat> parse_general(std::string_view name) {
     return f;
 }
 
+// A general name whose words stand in another order, such as e3m4b6fn, as it should be; empty for what is none.
+std::string reordered(std::string_view name) {
+    Tokens t{name};
+    const auto exponent_bits = t.take_number("e");
+    const auto mantissa_bits = t.take_number("m");
+    if (!exponent_bits || !mantissa_bits) return "";
+    std::string specials, unsigned_word, bias;
+    while (!t.rest.empty()) {
+        if (t.take("fnuz")) specials = "fnuz";
+        else if (t.take("fn")) specials = "fn";
+        else if (t.take("finite")) specials = "finite";
+        else if (t.take("u")) unsigned_word = "u";
+        else if (const auto number = t.take_number("b")) bias = "b" + std::to_string(*number);
+        else return "";
+    }
+    const std::string right = "e" + std::to_string(*exponent_bits) + "m" + std::to_string(*mantissa_bits) + specials + unsigned_word + bias;
+    return right != name && parse_general(right) ? right : "";
+}
+
 FloatFormat cfloat8(int exponent_bits, int bias) {
     FloatFormat f = with_bias(make_format(exponent_bits, 7 - exponent_bits, Specials::finite), bias);
     f.subnormal_exponent = -bias;
@@ -216,7 +235,8 @@ FloatFormat parse_format(std::string_view name) {
     };
     if (!f) of_name([&] { f = parse_general(name); });
     if (!f) {
-        const std::string near = detail::did_you_mean(name, all_names());
+        const std::string right = name.size() <= 64 ? reordered(name) : "";
+        const std::string near = right.empty() ? detail::did_you_mean(name, all_names()) : "; did you mean " + right + "?";
         throw std::invalid_argument("unknown format '" + detail::limits::clipped(name) + "'" +
                                     (near.empty() ? "; use a name from `apscope formats` or e<E>m<M>[fn|fnuz|finite][u][b<bias>]" : near));
     }

@@ -46,7 +46,7 @@ def package() -> str:
 #: Every page, by chapter.
 NAVIGATION = {
     "Start": ["self"],
-    "Answers": ["docs/advice", "docs/search", "docs/definitions", "docs/schemes"],
+    "Answers": ["docs/reading", "docs/advice", "docs/search", "docs/definitions", "docs/schemes"],
     "Python": ["docs/api"],
     "Notebooks": [notebook(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))],
     "C++": ["docs/cpp", *(f"docs/cpp_{page}" for page in ("round_array", "gemm", "allreduce_orders", "replay_trace", "reference"))],

@@ -1,7 +1,8 @@
 """Writes the tables of README.md and docs/schemes.md: python docs/tables.py README.md docs/schemes.md
 
 README.md: what finer scaling buys on the bundled traces, three rungs of the ladder of scales; and on `digits` the baselines, and in
-each format these rungs, APS by its own rule and stochastic rounding in the ring and gathered. docs/schemes.md: every scheme on `digits`.
+each format these rungs, APS by its own rule and stochastic rounding in the ring and gathered. docs/schemes.md: every scheme with a spec, and all
+of them on `digits`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ COLUMNS = {
     "underflow_wire": "underflow", "relative_bias": "relative bias", "volume": "volume", "speedup": "speed-up",
 }  # fmt: skip
 
-MARKERS = {name: (f"<!-- {name}: written by make tables -->", f"<!-- end of {name} -->") for name in ("ladder", "answer", "all schemes")}
+MARKERS = {name: (f"<!-- {name}: written by make tables -->", f"<!-- end of {name} -->") for name in ("ladder", "answer", "schemes", "all schemes")}
 
 
 def replay() -> apscope.Results:
@@ -67,6 +68,24 @@ def markdown(table: pd.DataFrame, words: tuple[str, ...] = ()) -> list[str]:
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return lines
+
+
+def registered() -> list[str]:
+    """Every scheme of the registry: a spec, and what it does."""
+    lines = ["| scheme | such as | what it does |", "|---|---|---|"]
+    for d, spec in examples().items():
+        lines.append(f"| [`{d.name}`](#{d.name}) | `{spec}` | {d.summary.replace('|', chr(92) + '|')} |")
+    return lines
+
+
+def examples() -> dict[apscope.schemes.SchemeDefinition, str]:
+    """A spec of every scheme: the first in the list `all`, and where that is the bare name, with its first key as it is by default."""
+    first: dict[str, str] = {}
+    for scheme in apscope.schemes.all_schemes():
+        first.setdefault(scheme.name, scheme.spec)
+    return {
+        d: f"{d.name}:{d.keys[0].name}={d.keys[0].default}" if first[d.name] == d.name and d.keys else first[d.name] for d in apscope.schemes.definitions()
+    }
 
 
 def cosine(value: float) -> str:
@@ -176,6 +195,7 @@ def main(arguments: list[str] | None = None) -> None:
     results = replay()
     page.replace_between(args.readme, *MARKERS["ladder"], found(results))
     page.replace_between(args.readme, *MARKERS["answer"], markdown(chosen(results), SAID))
+    page.replace_between(args.schemes, *MARKERS["schemes"], registered())
     page.replace_between(args.schemes, *MARKERS["all schemes"], markdown(rows_of(apscope.replay(TRACE, "all", topology="ring"))))
 
 

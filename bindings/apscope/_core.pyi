@@ -8,7 +8,7 @@ import numpy.typing
 import os
 import pathlib
 import typing
-__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'LIMITS', 'Manifest', 'NOT_MEASURABLE', 'OWN_REDUCTIONS', 'Quantizer', 'ReplayOptions', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'cast_plan', 'cast_statistics', 'check_memory', 'collective_cost', 'collective_of', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'machine_memory', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_projection', 'parse_scheme', 'parse_topology', 'quantize', 'quantize_blocks', 'read_statistics', 'replay', 'rounding_modes', 'scheme_definitions', 'set_simd_level', 'simd_level', 'stream_seed', 'sum_path', 'underflow_modes', 'unpack', 'way', 'widen', 'work_costs']
+__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'LIMITS', 'Manifest', 'NOT_MEASURABLE', 'OWN_REDUCTIONS', 'Quantizer', 'ReplayOptions', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'cast_plan', 'cast_statistics', 'check_memory', 'collective_cost', 'collective_of', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'machine_memory', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_projection', 'parse_scheme', 'parse_topology', 'quantize', 'quantize_blocks', 'read_statistics', 'replay', 'rounding_modes', 'rounding_word', 'scheme_definitions', 'set_simd_level', 'simd_level', 'stream_seed', 'sum_path', 'underflow_modes', 'unpack', 'way', 'widen', 'work_costs']
 class FloatEnvironment:
     def __enter__(self) -> None:
         ...
@@ -45,6 +45,7 @@ class FloatFormat:
     nan_codes : int, optional
         Codes per sign, from the top, that are NaN.
     has_infinity, nan_at_negative_zero, even_code_ties : bool, optional
+        Without infinities the NaN codes stay: for neither, specials="finite".
 
     Raises
     ------
@@ -52,7 +53,7 @@ class FloatFormat:
         An unknown or ambiguous name; fields that contradict each other; a format with values that fp64
         does not hold.
     TypeError
-        Neither a name nor a floating-point dtype.
+        Neither a name nor a floating-point dtype; fields that there are not, of a wrong kind, or beside a name.
 
     Notes
     -----
@@ -594,6 +595,10 @@ def replay(trace: Trace, options: ReplayOptions, items: collections.abc.Sequence
     ...
 def rounding_modes() -> list[str]:
     ...
+def rounding_word(word: str) -> str:
+    """
+    The name that a rounding has here, of any word for it; what means nothing stays. ValueError for what is not clear.
+    """
 def scheme_definitions() -> list:
     ...
 def set_simd_level(level: str) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-__all__ = ["clip", "count_of", "printable", "raised", "short_names"]
+__all__ = ["aligned", "clip", "count_of", "hint", "printable", "raised", "short_names", "wrapped"]
 
 _RAISED = str.maketrans("0123456789-\N{MINUS SIGN}", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")
 
@@ -31,6 +32,50 @@ def raised(exponent: int | str) -> str:
 def count_of(count: int, noun: str) -> str:
     """1 step, 1,000 steps."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def hint(word: str, held: Sequence[str], shown: int = 6, have: str = "they hold") -> str:
+    """The nearest of the names that there are, else the first of them."""
+    near = [name for name in held if name.startswith(word)][:1] or difflib.get_close_matches(word, held, n=1, cutoff=0.5)
+    if near:
+        return f"did you mean '{near[0]}'?"
+    more = f" and {len(held) - shown} more" if len(held) > shown else ""
+    return f"{have} {', '.join(clip(name, 80) for name in held[:shown]) or 'none'}{more}"
+
+
+def wrapped(spec: str, width: int = 22, lines: int = 4) -> list[str]:
+    """A spec on lines of at most `width` letters, broken behind a comma, a semicolon, a colon or a parenthesis where there is one; clipped to `lines`."""
+    broken = [""]
+    for piece in re.findall(rf"[^,;:(]{{0,{width - 1}}}[,;:(]|[^,;:(]{{1,{width}}}", printable(spec, width * lines)):
+        if broken[-1] and len(broken[-1]) + len(piece) > width:
+            broken.append("")
+        broken[-1] += piece
+    return broken
+
+
+def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]], words: Collection[str] = (), width: int | None = None) -> tuple[list[str], int]:
+    """The lines of a table, two spaces between its columns, and how many of these there are.
+
+    Parameters
+    ----------
+    heads : sequence of str
+        One of several lines stands above its column line by line.
+    rows : sequence of sequences of str
+        As many cells as heads.
+    words : collection of str
+        Heads of columns that stand to the left; numbers stand to the right.
+    width : int, optional
+        Leave out the last columns that a line of so many letters has no place for; the first one always stays.
+    """
+    tall = [head.split("\n") for head in heads]
+    depth = max(map(len, tall), default=0)
+    above = [list(line) for line in zip(*([""] * (depth - len(head)) + head for head in tall))]
+    lines = [*above, *([printable(cell) for cell in row] for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
+    shown = len(heads)
+    while width is not None and shown > 1 and sum(widths[:shown]) + 2 * (shown - 1) > width:
+        shown -= 1
+    return ["  ".join(c.ljust(w) if h in words else c.rjust(w) for c, w, h in zip(line[:shown], widths, heads)).rstrip() for line in lines], shown
 
 
 def short_names(names: Sequence[str], longest: int) -> list[str]:

@@ -218,7 +218,7 @@ void bind_exchange(apscope::python::Module& m, const std::shared_ptr<MadeSchemes
         if (keeps_state) tensor.keeps_state = *keeps_state;
         tensor.compares_intended = tensor.compares_intended || compares_intended;
         if (!grid.empty()) tensor.grid = grid;
-        scheme.spec = scheme.name = name;
+        scheme.spec = scheme.name = tensor.name = name;
         scheme.family = "other";
         scheme.kind = std::move(tensor);
         made->add(std::move(scheme));

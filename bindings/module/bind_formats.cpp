@@ -11,6 +11,7 @@
 #include "core/codec.h"
 #include "core/named_formats.h"
 #include "core/projection.h"
+#include "core/rounding_words.h"
 
 namespace py = pybind11;
 using namespace apscope;
@@ -91,6 +92,7 @@ zero : str, optional
 nan_codes : int, optional
     Codes per sign, from the top, that are NaN.
 has_infinity, nan_at_negative_zero, even_code_ties : bool, optional
+    Without infinities the NaN codes stay: for neither, specials="finite".
 
 Raises
 ------
@@ -98,7 +100,7 @@ ValueError
     An unknown or ambiguous name; fields that contradict each other; a format with values that fp64
     does not hold.
 TypeError
-    Neither a name nor a floating-point dtype.
+    Neither a name nor a floating-point dtype; fields that there are not, of a wrong kind, or beside a name.
 
 Notes
 -----
@@ -179,11 +181,13 @@ to_json() and from_json() the fields.)")
     });
     m.def("parse_projection",
           [](const std::string& rounding, const std::string& overflow, const std::string& underflow, int random_bits) {
-        const Projection p{parse_rounding(rounding), parse_overflow(overflow), random_bits, parse_underflow(underflow)};
+        const Projection p{parse_rounding(rounding_word(rounding)), parse_overflow(overflow), random_bits, parse_underflow(underflow)};
         validate(p, make_format(8, 23));  // fp32 has whatever a projection can ask for: infinities, NaN, subnormals
         return std::array{to_string(p.rounding), to_string(p.overflow), to_string(p.underflow)};
     }, py::arg("rounding"), py::arg("overflow"), py::arg("underflow"), py::arg("random_bits"),
           "The canonical names of a projection's rules. ValueError for a name that no rule has, and for random bits out of range.");
+    m.def("rounding_word", [](const std::string& word) { return std::string(rounding_word(word)); }, py::arg("word"),
+          "The name that a rounding has here, of any word for it; what means nothing stays. ValueError for what is not clear.");
     m.def("rounding_modes", [] {
         std::vector<std::string> names;
         for (int i = 0; i < rounding_mode_count; ++i) names.emplace_back(to_string(static_cast<RoundingMode>(i)));

@@ -8,6 +8,7 @@
 #include "core/named_formats.h"
 #include "core/nearest_names.h"
 #include "core/parse.h"
+#include "core/rounding_words.h"
 #include "emulation/schemes/definition.h"
 #include "emulation/schemes/spec_text.h"
 
@@ -122,11 +123,26 @@ void check_limits(std::string_view spec) {
     }
 }
 
+// Of a scheme's name and a format's without the colon between them, such as aps-e4m3: the spec.
+std::string meant_by(std::string_view word, std::span<const SchemeDefinition> definitions) {
+    for (const SchemeDefinition& d : definitions) {
+        if (!d.takes_format || !word.starts_with(d.name)) continue;
+        std::string_view rest = word.substr(d.name.size());
+        rest.remove_prefix(std::min(rest.find_first_not_of("-_ /."), rest.size()));
+        try {
+            return "; did you mean " + std::string(d.name) + ":" + parse_format(rest).name() + "?";
+        } catch (const std::invalid_argument&) {  // another scheme's name may begin alike
+        }
+    }
+    return "";
+}
+
 const SchemeDefinition& definition_of(std::string_view name) {
     const std::span<const SchemeDefinition> definitions = scheme_definitions();
     const auto found = std::find_if(definitions.begin(), definitions.end(), [&](const auto& d) { return d.name == name; });
-    if (found == definitions.end()) refuse("unknown scheme '" + clipped(name) + "'" + instead_of(name, definitions, "; use one of "));
-    return *found;
+    if (found != definitions.end()) return *found;
+    const std::string meant = meant_by(name, definitions);
+    refuse("unknown scheme '" + clipped(name) + "'" + (meant.empty() ? instead_of(name, definitions, "; use one of ") : meant));
 }
 
 void read_body(const SchemeDefinition& definition, const SpecParts& parts, const MadeSchemes* made, SchemeArguments& arguments) {
@@ -154,7 +170,8 @@ void read_keys(const SchemeDefinition& definition, std::string_view spec, std::s
                    instead_of(key, definition.keys, "; its keys are "));
         }
         if (!given.insert(key).second) refuse("scheme '" + clipped(spec) + "' has the key '" + clipped(key) + "' twice");
-        arguments.keys[key] = text.substr(equals + 1);
+        const std::string_view value = text.substr(equals + 1);
+        arguments.keys[key] = key.ends_with("rounding") ? rounding_word(value) : value;
     }
 }
 

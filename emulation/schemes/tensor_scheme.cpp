@@ -15,10 +15,11 @@ namespace apscope::detail {
 
 namespace {
 
-void check_length(const Row& row, std::size_t length, const char* part) {
+// What a part of a scheme that is called `name` gave of a tensor.
+void check_length(const Row& row, std::size_t length, const char* part, const std::string& name, const TrainingStep& step) {
     if (row.size() == length) return;
-    throw std::logic_error(std::string("the scheme's ") + part + " gave " + std::to_string(row.size()) + " values where " + std::to_string(length) +
-                           " belong");
+    throw std::invalid_argument((name.empty() ? "the scheme's " : "scheme '" + name + "': ") + part + " gave " + std::to_string(row.size()) +
+                                " values where " + std::to_string(length) + " belong, of " + step.tensor + " at step " + std::to_string(step.number));
 }
 
 // The same in fp32; the first row starts the sum.
@@ -120,7 +121,7 @@ void TensorScheme::set_blocks(BlockPart part) {
             const std::size_t n = rows[0].size();
             if (p->begin) p->begin(state, rows.size(), n);
             for (std::size_t w = 0; w < rows.size(); ++w) {
-                check_length(rows[w], n, "rows of gradients");
+                check_length(rows[w], n, "rows of gradients", "", step);
                 if (p->take) p->take(step, state, {0, n}, rows[w], static_cast<int>(w));
                 if (p->compensate) p->compensate(step, state, {0, n}, rows[w], static_cast<int>(w));
             }
@@ -176,7 +177,7 @@ Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, Sta
     Exchange e;
     e.intended = std::move(gradients);
     if (scheme.compensate) scheme.compensate(step, state, e.intended);
-    for (const Row& row : e.intended) check_length(row, n, "compensate");
+    for (const Row& row : e.intended) check_length(row, n, "compensate", scheme.name, step);
 
     const bool turns_later = scheme.forward && scheme.agrees_unturned;
     Rows turned = scheme.forward && !turns_later ? scheme.forward(step, state, e.intended) : Rows{};
@@ -191,7 +192,7 @@ Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, Sta
 
     const auto back = [&](Row& row) {
         scheme.inverse(step, state, row);
-        check_length(row, n, "inverse");
+        check_length(row, n, "inverse", scheme.name, step);
     };
     const auto turn_back = [&](Message& message) {
         if (!scheme.inverse) return;
@@ -201,7 +202,7 @@ Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, Sta
         back(message.bias);
         if (scheme.inverse_variance) message.variance = scheme.inverse_variance(step, state, message.variance);
         else message.variance.assign(n, std::numeric_limits<double>::quiet_NaN());
-        check_length(message.variance, n, "inverse_variance");
+        check_length(message.variance, n, "inverse_variance", scheme.name, step);
     };
     const auto turn = [&](std::size_t worker) {  // what only this worker's message is made of
         if (!turns_later) return std::move(turned[worker]);
@@ -221,10 +222,10 @@ Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, Sta
             codes.assign(scheme.decode_sum ? length : 0, 0.0);
         }
         Message message = scheme.encode(step, theta, x, static_cast<int>(w));
-        check_length(message.values, length, "encode");
+        check_length(message.values, length, "encode", scheme.name, step);
         own = Row();
         if (scheme.decode_sum) {
-            check_length(message.codes, length, "encode's codes");
+            check_length(message.codes, length, "encode's codes", scheme.name, step);
             simd::run<AddRow>(message.codes.data(), length, codes.data());
             message.codes = Row();
             turn_back(message);
@@ -241,7 +242,7 @@ Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, Sta
             Row sum;
             if (scheme.reduce) sum = scheme.reduce(step, state, theta, e.sent, topology);
             else gathered_sum(e.sent, sum);
-            check_length(sum, length, "reduce");
+            check_length(sum, length, "reduce", scheme.name, step);
             e.reduced.push_back(std::move(sum));
         }
         for (Message& message : e.sent) turn_back(message);
@@ -249,7 +250,7 @@ Exchange exchange_rows(const TensorScheme& scheme, const TrainingStep& step, Sta
     if (scheme.inverse) {
         for (Row& row : e.reduced) back(row);
     }
-    for (const Message& message : e.sent) check_length(message.values, n, "encode");
+    for (const Message& message : e.sent) check_length(message.values, n, "encode", scheme.name, step);
     if (scheme.update) scheme.update(step, state, e);
     return e;
 }

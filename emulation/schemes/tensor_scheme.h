@@ -175,6 +175,7 @@ struct BlockPart {
 };
 
 struct TensorScheme {
+    std::string name;                  // of one that a caller made of own parts, for their errors
     std::string grid;                  // column `format`: sign, levels:16, a float format
     std::string topology{reductions::gather};  // column `topology` of its own reduction
     bool crosses_topologies = false;   // reduces by any topology, as its caller asks; never changes the state

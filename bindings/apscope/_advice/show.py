@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from .._html import name, paragraphs, table
-from .._text import clip, printable
+from .._text import aligned, clip, printable
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -116,15 +115,8 @@ def plan_text(plan: Plan) -> str:
     """All of it."""
     parts = [printable(plan.verdict(), 600), *(printable(note, 600) for note in notes(plan))]
     for title, heads, rows, words in plan_tables(plan):
-        parts += ["", title, *aligned(heads, rows, words)]
+        parts += ["", title, *aligned(heads, rows, words)[0]]
     return "\n".join(parts)
-
-
-def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]], words: Sequence[str]) -> list[str]:
-    """Lines of a table: words to the left, numbers to the right."""
-    lines = [list(heads), *([printable(cell) for cell in row] for row in rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
-    return ["  ".join(c.ljust(w) if h in words else c.rjust(w) for c, w, h in zip(line, widths, heads)).rstrip() for line in lines]
 
 
 def plan_html(plan: Plan) -> str:

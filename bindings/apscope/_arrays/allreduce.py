@@ -61,19 +61,17 @@ def allreduce(
         A dtype other than float32 and narrower floats.
     """
     f, s = as_format(format), ALLREDUCE.settings(options)
+    hops = None if hop_rounding is None else _core.rounding_word(text("hop_rounding", hop_rounding))
     if _on_gpu(x):
         from . import gpu
 
         accumulator = None if accumulate is None else as_format(accumulate)
-        hops = None if hop_rounding is None else text("hop_rounding", hop_rounding)
         return gpu.allreduce(x, f, _core.parse_topology(text("topology", topology)), s, accumulator, hops, bool(input_cast))
     a = _input(x)
     if a.dtype != np.float32:
         raise TypeError(f"x has dtype {a.dtype}; allreduce takes float32")
     if a.ndim == 0 or a.shape[0] == 0:
         raise ValueError(f"x has shape {a.shape}; its first axis must be the workers, at least one")
-    if hop_rounding is not None:
-        text("hop_rounding", hop_rounding)
     shape = a.shape[1:]
     result = np.empty(shape, np.float64)
     _core.allreduce(
@@ -84,7 +82,7 @@ def allreduce(
         s.rounding,
         s.overflow,
         None if accumulate is None else as_format(accumulate),
-        hop_rounding,
+        hops,
         bool(input_cast),
         *s[3:6],
     )

@@ -16,11 +16,11 @@ __all__ = ["CastStatistics", "cast_statistics"]
 CAST_STATISTICS = Options(RoundingOptions)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class CastStatistics:
     """The statistics columns of a result table, by the formulas of docs/definitions.md, section 3, of one cast.
 
-    None stands where a column has no value: an empty array has no mean, an all-zero one no NMSE.
+    ``print`` shows every column with its share, notebooks a table, ``repr`` a line. None stands where a column has no value: an empty array has no mean, an all-zero one no NMSE.
     """
 
     count: int  #: elements
@@ -53,6 +53,21 @@ class CastStatistics:
     def to_dict(self) -> dict[str, int | float | None]:
         """Column -> value, as a row of a table takes it."""
         return dataclasses.asdict(self)
+
+    def __repr__(self) -> str:
+        from .show import statistics_line
+
+        return statistics_line(self)
+
+    def __str__(self) -> str:
+        from .show import statistics_text
+
+        return statistics_text(self)
+
+    def _repr_html_(self) -> str:
+        from .show import statistics_html
+
+        return statistics_html(self)
 
 
 @CAST_STATISTICS

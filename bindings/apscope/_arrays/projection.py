@@ -33,6 +33,7 @@ class Projection:
         floor(eta 2^N + 1/2) (``stochastic_b``), eta 2^N to the nearest integer, ties to even
         (``stochastic_c``), or 2^(N-1) (``stochastic_equal``: both neighbours alike).
         ``stochastic_exact``: with probability eta itself, however many random bits that takes.
+        Other words for these are known: docs/definitions.md, section 6.
     overflow : str
         ``ieee`` (by direction: infinity, else NaN, else the largest value), ``saturate`` (the
         largest value, for infinite inputs too; P3109 SatFinite), ``propagate`` (the largest value,

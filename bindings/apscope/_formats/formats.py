@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from .._arrays.inputs import as_format
@@ -22,8 +23,24 @@ def _repr_html_(self: FloatFormat) -> str:
     return format_html(self)
 
 
-# The class is made in C++, its picture here.
+_make = FloatFormat.__init__
+
+
+@functools.wraps(_make)
+def _init(self: FloatFormat, *given: Any, **fields: Any) -> None:
+    try:
+        _make(self, *given, **fields)
+    except TypeError as error:
+        if "incompatible constructor arguments" not in str(error):
+            raise
+        from .arguments import explained
+
+        raise TypeError(explained(given, fields)) from None
+
+
+# The class is made in C++, its picture and its sentences here.
 FloatFormat._repr_html_ = _repr_html_  # type: ignore[method-assign]
+FloatFormat.__init__ = _init  # type: ignore[method-assign]
 
 
 def named_formats() -> dict[str, FloatFormat]:

@@ -17,6 +17,7 @@ import numpy as np
 
 from .. import _core
 from .._arrays.casts import decode, encode, quantize
+from .._arrays.checks import text
 from .._arrays.inputs import FormatLike, as_format
 from .._arrays.projection import Projection
 from .._core import FloatFormat
@@ -142,7 +143,8 @@ def verify(
         if rounding != "all" or random_bits != 32:
             raise ValueError("projection is given together with rounding or random_bits, which are parts of it; leave one out")
         rounding, random_bits = projection.rounding, projection.random_bits
-    modes = _chosen(rounding, ROUNDINGS, "rounding mode")
+    asked = [rounding] if isinstance(rounding, str) else list(rounding)
+    modes = _chosen("all" if asked == ["all"] else [_core.rounding_word(text("rounding", word)) for word in asked], ROUNDINGS, "rounding mode")
     operations = _chosen(operation, OPERATIONS, "operation")
     if oracle not in (None, "mpfr"):
         raise ValueError(f"unknown oracle {oracle!r}; use 'mpfr' or leave it out")

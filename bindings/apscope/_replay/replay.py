@@ -15,6 +15,7 @@ from .._results.merging import in_order
 from .._results.results import Results
 from .._schemes.lists import schemes_of
 from .._schemes.scheme import Scheme
+from .._text import hint
 from .._traces.json_number import json_number
 from .._traces.opening import as_trace
 from .._traces.order import warn_of_guessed_order
@@ -35,7 +36,7 @@ DEFAULT_TOPOLOGIES = ("ring", "tree", "hierarchical:4", "sequential")
 def _as_list(value: Any) -> list[Any]:
     if isinstance(value, (str, os.PathLike, Scheme, Trace)) or hasattr(value, "scheme"):  # the last: a plan
         return [value]
-    return list(value)
+    return list(value) if isinstance(value, Iterable) else [value]  # of what is neither, whoever reads it says what it should be
 
 
 def _steps_text(steps: slice | list[int]) -> str:
@@ -76,7 +77,7 @@ def _select_tensors(trace: Trace, pattern: str | None) -> list[int]:
         raise ValueError(f"tensors '{pattern}' is no regular expression: {error}") from None
     chosen = [i for i, name in enumerate(trace.tensors) if compiled.search(name)]
     if not chosen:
-        raise ValueError(f"tensors '{pattern}' matches none of trace '{trace.name}': {', '.join(trace.tensors)}")
+        raise ValueError(f"tensors '{pattern}' matches no name in trace '{trace.name}'; {hint(pattern, trace.tensors, have='it has')}")
     return chosen
 
 
@@ -256,7 +257,7 @@ def replay(
     if tensors is not None:
         text("tensors", tensors)
 
-    if steps is not None and not isinstance(steps, (str, slice)):
+    if isinstance(steps, Iterable) and not isinstance(steps, str):
         steps = [int(n) for n in steps]  # once: every trace reads them, and so does the command
 
     specs = [s.spec for s in chosen]

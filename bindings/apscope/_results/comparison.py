@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from .._arrays.float_environment import guarded
 from .._schemes.scheme import as_scheme
-from .._text import clip
+from .._text import hint
 from .pooling import PARTS, frame_of, groups, infinite_with, is_own, losses, numbers, over_noise, quotient, total, total_of_present, whole_sums
 from .summary import cosines, step_losses
 
-__all__ = ["COLUMNS", "compare", "compare_both", "compare_steps", "hint", "ratios", "scheme_in"]
+__all__ = ["COLUMNS", "compare", "compare_both", "compare_steps", "hint", "met", "ratios", "scheme_in"]
 
 #: Of `compare`, in this order.
 COLUMNS = (
@@ -22,28 +22,41 @@ COLUMNS = (
     "error_over_noise_a", "error_over_noise_b", "step_nmse_a", "step_nmse_b", "nmse_a", "nmse_b", "underflow_wire_a", "underflow_wire_b", "underflow_reduced_a", "underflow_reduced_b",
     "cosine_a", "cosine_b", "overflowed_a", "overflowed_b", "accumulation_a", "accumulation_b", "share_underflow_a", "share_underflow_b", "share_rounding_a", "share_rounding_b",
     "share_saturation_a", "share_saturation_b", "share_accumulation_a", "share_accumulation_b", "share_interaction_a", "share_interaction_b",
-    "topology_a", "topology_b",
+    "topology_a", "topology_b", "scheme_a", "scheme_b",
 )  # fmt: skip
 
 _CELL = ["trace", "tensor", "step"]
 
 
+class _Pair(NamedTuple):
+    """Two schemes in one trace."""
+
+    trace: str
+    cells: pd.DataFrame  # a row a layer and step, what adds up of both side by side; layer by layer
+    topologies: tuple[str, str]
+    schemes: tuple[str, str]
+
+
 @guarded
-def compare(results: Any, a: Any, b: Any, topology: str | None = None, layers: bool = True) -> pd.DataFrame:
-    """Scheme `a` against scheme `b`; a ratio below 1, and a win, is `a` losing less.
+def compare(results: Any, a: Any, b: Any, topology: str | None = None, layers: bool = True, against: Any = None) -> pd.DataFrame:
+    """Scheme `a` against scheme `b`, or against each of several; a ratio below 1, and a win, is `a` losing less.
 
     Parameters
     ----------
     results : Results or DataFrame
         A RESULTS table.
-    a, b : Scheme or str
-        Specs in any spelling.
+    a : Scheme or str
+        A spec in any spelling.
+    b : Scheme, str or a sequence of them
     topology : str, optional
         Of both; by default the first that both have and that is not ``exact``. A scheme with a reduction of its own
         takes that, whatever is said, but for ``exact`` and ``wire``: what each worker sent, before any sum. Traces
         without reduced rows compare the wire.
     layers : bool
         Whether the layers follow the whole.
+    against : Results or DataFrame, optional
+        Other results, which have `b`: of another seed, recording or version. Traces meet by name, or as the only one of each; layers and steps that only
+        one of them has are left out.
 
     Returns
     -------
@@ -67,23 +80,29 @@ def compare(results: Any, a: Any, b: Any, topology: str | None = None, layers: b
         - ``share_underflow``, ``share_rounding``, ``share_saturation``, ``share_accumulation``: the shares of the same squared error that
           are the squares of its parts, the workers' errors by class of element and those of the additions; ``share_interaction`` that
           of the parts' products, below 0 where they undo each other. They add up to 1; NaN where a row has no split, or overflow;
-        - ``topology_a``, ``topology_b``: what was compared.
+        - ``topology_a``, ``topology_b``, ``scheme_a``, ``scheme_b``: what was compared.
+
+        The rows of several `b` follow each other, in the order given.
 
     Raises
     ------
     ValueError
-        A scheme or topology that the results do not hold, schemes without a common topology.
+        A scheme or topology that the results do not hold, schemes without a common topology; no `b`; with `against` no trace, or no layer and step, in common.
     """
-    return _by_layer(_pairs(results, a, b, topology), layers)
+    others = list(b) if isinstance(b, Iterable) and not isinstance(b, str) else [b]
+    if not others:
+        raise ValueError(f"b is empty; give a scheme to compare '{a}' with")
+    return pd.concat([_by_layer(_pairs(results, a, other, topology, against), layers) for other in others], ignore_index=True)
 
 
-def _by_layer(pairs: list[tuple[str, pd.DataFrame, tuple[str, str]]], layers: bool) -> pd.DataFrame:
+def _by_layer(pairs: list[_Pair], layers: bool) -> pd.DataFrame:
     """`compare` of what `_pairs` found."""
     tables = []
-    for trace, cells, names in pairs:
+    for trace, cells, topologies, schemes in pairs:
         table = pd.concat([_rows(cells, whole) for whole in ((True, False) if layers else (True,))])
         table.insert(0, "trace", trace)
-        tables.append(table.assign(topology_a=names[0], topology_b=names[1]))
+        names = (*topologies, *schemes)
+        tables.append(table.assign(**dict(zip(("topology_a", "topology_b", "scheme_a", "scheme_b"), names))))
     return pd.concat(tables, ignore_index=True)[list(COLUMNS)]
 
 
@@ -98,7 +117,7 @@ def ratios(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.Data
         ``overflow_b`` (elements), ``topology_a``, ``topology_b``; NaN where the reference is zero.
     """
     tables = []
-    for trace, cells, names in _pairs(results, a, b, topology):
+    for trace, cells, names, _ in _pairs(results, a, b, topology):
         one, other = _layer_nmse(cells)
         table = cells[["tensor", "step", "overflow_a", "overflow_b"]].rename(columns={"tensor": "layer"}).reset_index(drop=True)
         table.insert(0, "trace", trace)
@@ -136,10 +155,10 @@ def compare_both(results: Any, a: Any, b: Any, topology: str | None = None) -> t
     return _by_layer(pairs, True), _by_step(pairs)
 
 
-def _by_step(pairs: list[tuple[str, pd.DataFrame, tuple[str, str]]]) -> pd.DataFrame:
+def _by_step(pairs: list[_Pair]) -> pd.DataFrame:
     """`compare_steps` of what `_pairs` found."""
     tables = []
-    for trace, cells, _ in pairs:
+    for trace, cells, _, _ in pairs:
         step, first = groups(cells, ["step"])
         whole = [_step_nmse(cells, s, step, len(first)) for s in "ab"]
         one, other = _layer_nmse(cells)
@@ -150,24 +169,35 @@ def _by_step(pairs: list[tuple[str, pd.DataFrame, tuple[str, str]]]) -> pd.DataF
     return pd.concat(tables, ignore_index=True)
 
 
-def _pairs(results: Any, a: Any, b: Any, topology: str | None) -> list[tuple[str, pd.DataFrame, tuple[str, str]]]:
-    """Of every trace that has both schemes: its name, their cells side by side, layer by layer, and what is compared."""
-    frame = frame_of(results)
-    a, b = (scheme_in(frame, s) for s in (a, b))
-    frame = frame[frame["scheme"].isin([a, b])].reset_index(drop=True)
-    pairs = []
-    for trace in frame["trace"].unique():
-        rows = frame[frame["trace"] == trace]
-        one, other = rows[rows["scheme"] == a], rows[rows["scheme"] == b]
+def _pairs(results: Any, a: Any, b: Any, topology: str | None, against: Any = None) -> list[_Pair]:
+    """The two schemes in every trace that has both; with `against`, `b` is of those results, and traces have the names of the first."""
+    first = frame_of(results)
+    second = first if against is None else frame_of(against)
+    a, b = scheme_in(first, a), scheme_in(second, b)
+    ones, others, pairs = first[first["scheme"] == a], second[second["scheme"] == b], []
+    for trace, other_trace in met(first, second).items():
+        one, other = ones[ones["trace"] == trace], others[others["trace"] == other_trace]
         if len(one) and len(other):
             names = _topologies(one, other, a, b, topology)
-            cells = _cells(one, names[0]).merge(_cells(other, names[1]), on=_CELL, suffixes=("_a", "_b"))
+            cells = _cells(one, names[0]).merge(_cells(other.assign(trace=trace), names[1]), on=_CELL, suffixes=("_a", "_b"))
+            if against is not None and not len(cells):
+                continue
             cells = cells[cells["error_a"].notna() & cells["error_b"].notna()]
-            places = {layer: place for place, layer in enumerate(rows["tensor"].unique())}
-            pairs.append((trace, cells.sort_values("tensor", key=lambda names: names.map(places), kind="stable"), names))
+            places = {layer: place for place, layer in enumerate(one["tensor"].unique())}
+            pairs.append(_Pair(trace, cells.sort_values("tensor", key=lambda names: names.map(places), kind="stable"), names, (a, b)))
     if not pairs:
-        raise ValueError(f"no trace of the results holds both '{a}' and '{b}'")
+        raise ValueError(
+            f"no trace of the results holds both '{a}' and '{b}'"
+            if against is None
+            else f"no trace of the first results with '{a}' has a layer and step in common with one of the second with '{b}'"
+        )
     return pairs
+
+
+def met(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, str]:
+    """Which trace of the one table meets which of the other: by name, or as the only one of each."""
+    here, there = list(first["trace"].unique()), list(second["trace"].unique())
+    return {here[0]: there[0]} if len(here) == len(there) == 1 else {name: name for name in here if name in there}
 
 
 def scheme_in(frame: pd.DataFrame, scheme: Any) -> str:
@@ -193,15 +223,6 @@ def scheme_in(frame: pd.DataFrame, scheme: Any) -> str:
     if spec in held:
         return spec
     raise ValueError(f"the results hold no scheme '{scheme}'; {hint(str(scheme), held)}")
-
-
-def hint(word: str, held: list[str], shown: int = 6) -> str:
-    """The nearest of the names that there are, else the first of them."""
-    near = [name for name in held if name.startswith(word)][:1] or difflib.get_close_matches(word, held, n=1, cutoff=0.5)
-    if near:
-        return f"did you mean '{near[0]}'?"
-    more = f" and {len(held) - shown} more" if len(held) > shown else ""
-    return f"they hold {', '.join(clip(name, 80) for name in held[:shown]) or 'none'}{more}"
 
 
 def _topologies(one: pd.DataFrame, other: pd.DataFrame, a: str, b: str, wanted: str | None) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -174,11 +174,84 @@ class Results:
 
         return summary(self, network=network, elements=elements, batch_factor=batch_factor)
 
-    def compare(self, a: Scheme | str, b: Scheme | str, topology: str | None = None, layers: bool = True) -> pd.DataFrame:
-        """Scheme `a` against `b`, as a whole and layer by layer."""
+    def by(
+        self,
+        part: str,
+        column: str | None = None,
+        schemes: Iterable[Scheme | str] | None = None,
+        *,
+        topology: str | None = None,
+        batch_factor: float = 1.0,
+    ) -> pd.DataFrame:
+        """What each scheme lost by layer, role or step: a row a scheme and part, or with `column` that figure, schemes across.
+
+        Parameters
+        ----------
+        part : str
+            ``layer``, ``role`` or ``step``.
+        column : str, optional
+            One of the columns of the table without it, such as ``error_over_noise`` or ``underflow_wire``.
+        schemes : sequence of Scheme or str, optional
+            Which, in any spelling; by default all.
+        topology : str, optional
+            By default the first topology replayed that adds; schemes with a reduction of their own keep it, but for ``exact``.
+        batch_factor : float
+            The noise is that of a batch so many times as large as the recorded one.
+
+        Returns
+        -------
+        DataFrame
+            Without `column`: ``trace``, `part`, and the columns of `summary` over the rows of that part, but for the family, the modelled times
+            and ``worst_layer`` of a layer, ``worst_step`` of a step. Schemes as `summary` ranks them, layers in the trace's order, steps
+            ascending. With it: rows by trace and `part`, a column a scheme, NaN where a trace lacks it.
+
+        Raises
+        ------
+        ValueError
+            No such part, column, scheme or topology; `batch_factor` is not a positive number.
+        """
+        from .breakdown import across, by
+
+        table = by(self, part, schemes, topology=topology, batch_factor=batch_factor)
+        return table if column is None else across(table, part, column)
+
+    def compare(
+        self,
+        a: Scheme | str,
+        b: Scheme | str | Sequence[Scheme | str],
+        topology: str | None = None,
+        layers: bool = True,
+        *,
+        against: Results | None = None,
+    ) -> pd.DataFrame:
+        """Scheme `a` against `b`, or against each of several, as a whole and layer by layer; `against`: other results, which have `b`."""
         from .comparison import compare
 
-        return compare(self, a, b, topology, layers)
+        return compare(self, a, b, topology, layers, against)
+
+    def against(self, other: Results, topology: str | None = None) -> pd.DataFrame:
+        """These results against others, of another seed, recording or version: a row a scheme, and what only one of them has.
+
+        Parameters
+        ----------
+        other : Results
+        topology : str, optional
+            As of `compare`.
+
+        Returns
+        -------
+        DataFrame
+            A row a trace and scheme: ``trace``, ``scheme``, ``held_by`` (``both``, ``first``: these results, or ``second``), then the columns of `compare`,
+            ``_a`` of these and ``_b`` of the others, all layers together; NaN for what only one has. Layers and steps that only one has do not count.
+
+        Raises
+        ------
+        ValueError
+            No trace of the one meets one of the other, by name or as the only one of each, or they have no layer and step in common.
+        """
+        from .against import against
+
+        return against(self, other, topology)
 
     def decompose(self, a: Scheme | str, b: Scheme | str, topology: str | None = None) -> pd.DataFrame:
         """What every single difference between schemes `a` and `b` is worth, as far as these results hold the schemes between them."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import html
 import math
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from .._html import name, paragraphs, table
-from .._text import count_of
+from .._html import name, paragraphs
+from .._html import table as html_table
+from .._text import aligned, clip, count_of, printable
 from .summary import ranked
 
 if TYPE_CHECKING:
@@ -19,12 +21,16 @@ __all__ = ["results_html", "results_text"]
 
 #: Of the summary, what is shown, and how it is headed.
 _SHOWN = {
-    "trace": "trace", "scheme": "scheme", "topology": "topology", "step_nmse": "NMSE of a step", "layer_cosine": "cosine of a layer",
-    "worst_layer": "worst layer", "underflow_wire": "underflow, wire", "relative_bias": "relative bias", "volume": "volume",
-    "speedup": "speed-up", "skipped": "skipped", "overflowed": "overflowed", "nonfinite": "steps with NaN or inf",
+    "trace": "trace", "scheme": "scheme", "topology": "topology", "error_over_noise": "error over noise", "step_nmse": "NMSE of a step",
+    "layer_cosine": "cosine of a layer", "worst_layer": "worst layer", "underflow_wire": "underflow, wire", "relative_bias": "relative bias",
+    "volume": "volume", "speedup": "speed-up", "skipped": "skipped", "overflowed": "overflowed", "nonfinite": "steps with NaN or inf",
 }  # fmt: skip
+#: The same at a prompt, what counts most first: a terminal's width leaves the last ones out.
+_AT_A_PROMPT = ("scheme", "error_over_noise", "step_nmse", "volume", "overflowed", "skipped", "worst_layer", "underflow_wire", "nonfinite")
 _PERCENT = ("underflow_wire", "relative_bias")
 _NAMES = ("trace", "scheme", "topology", "worst_layer")
+#: Schemes at a prompt, of one trace and of each of several.
+_ROWS = (10, 5)
 
 
 def headline(results: Results) -> str:
@@ -40,13 +46,21 @@ def headline(results: Results) -> str:
 
 
 def results_text(results: Results) -> str:
-    """The line, and the ranking as far as a screen holds it."""
+    """The line, and of every trace the ranking as far as a screen holds it."""
     lines = [f"<Results: {headline(results)}>"]
     if len(results.frame):
-        for trace, rows in ranked(results.frame).groupby("trace", sort=False):
-            best = ", ".join(f"{r.scheme} {_figure(r.step_nmse)}{' (overflow)' if r.overflowed else ''}" for r in rows.head(5).itertuples())
-            lines.append(f"  {trace}, NMSE of a step: {best}" + (f", and {len(rows) - 5} more" if len(rows) > 5 else ""))
-    return "\n".join([*lines, *(f"  {sentence}" for sentence in (results.not_finite, results.all_zero) if sentence)])
+        width = shutil.get_terminal_size().columns
+        table = ranked(results.frame)
+        most = _ROWS[table["trace"].nunique() > 1]
+        for trace, ranking in table.groupby("trace", sort=False):
+            shown = ranking.head(most)
+            columns = _columns(shown, _AT_A_PROMPT)
+            rows = [[_text(column, value) for column, value in zip(columns, row)] for row in shown[columns].itertuples(index=False)]
+            lines += ["", printable(str(trace), width), *aligned([_head(c) for c in columns], rows, [_SHOWN[c] for c in _NAMES], width)[0]]
+            if len(ranking) > most:
+                lines.append(f"and {count_of(len(ranking) - most, 'more scheme')} that lost more")
+        lines += ["", "summary() has every scheme and column, by('layer') and compare(a, b) say where they lose", ""]
+    return "\n".join([*lines, *(sentence for sentence in (results.not_finite, results.all_zero) if sentence)]).rstrip()
 
 
 def results_html(results: Results) -> str:
@@ -54,19 +68,33 @@ def results_html(results: Results) -> str:
     parts = [f"<b>Results</b>: {html.escape(headline(results))}"]
     if len(results.frame):
         ranking = ranked(results.frame)
-        columns = [c for c in _SHOWN if ranking[c].notna().any() and (c != "trace" or ranking["trace"].nunique() > 1)]
-        columns = [c for c in columns if c not in ("skipped", "overflowed", "nonfinite") or ranking[c].any()]
+        columns = [c for c in _columns(ranking, tuple(_SHOWN)) if c != "trace" or ranking["trace"].nunique() > 1]
         rows = [[_cell(column, value) for column, value in zip(columns, row)] for row in ranking[columns].itertuples(index=False)]
-        heads = [_SHOWN[c] + (", %" if c in _PERCENT else "") for c in columns]
-        parts.append(table(heads, rows, numeric=[c not in _NAMES for c in columns]))
-        parts.append("Ranked by the NMSE of a step, schemes without overflow first; <code>results.summary()</code> has every topology and column.")
+        parts.append(html_table([_head(c) for c in columns], rows, numeric=[c not in _NAMES for c in columns]))
+        by = "the error over the noise" if "error_over_noise" in columns else "the NMSE of a step"
+        parts.append(f"Ranked by {by}, schemes without overflow first; <code>results.summary()</code> has every topology and column.")
     return paragraphs(parts)
+
+
+def _columns(ranking: pd.DataFrame, wanted: tuple[str, ...]) -> list[str]:
+    """Those in which something stands, and of what went wrong those that it did."""
+    return [c for c in wanted if ranking[c].notna().any() and (c not in ("skipped", "overflowed", "nonfinite") or ranking[c].any())]
+
+
+def _head(column: str) -> str:
+    return _SHOWN[column] + (", %" if column in _PERCENT else "")
+
+
+def _text(column: str, value: Any) -> str:
+    if column in _NAMES:
+        return clip(value, 44) if isinstance(value, str) else ""
+    return _figure(100 * value if column in _PERCENT else value)
 
 
 def _cell(column: str, value: Any) -> str:
     if column in _NAMES:
         return name(value, 48) if isinstance(value, str) and value else ""
-    return _figure(100 * value if column in _PERCENT else value)
+    return _text(column, value)
 
 
 def _figure(value: Any) -> str:

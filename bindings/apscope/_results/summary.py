@@ -7,6 +7,7 @@ others. docs/definitions.md, sections 14 and 16.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from .pooling import (
     total,
 )
 
-__all__ = ["COLUMNS", "family_of", "headline", "ranked", "summary"]
+__all__ = ["COLUMNS", "family_of", "figures", "headline", "in_rank", "of_topology", "ranked", "summary"]
 
 #: Of `summary`, in this order.
 COLUMNS = (
@@ -44,6 +45,10 @@ COLUMNS = (
     "layer_cosine", "worst_nmse", "worst_layer", "worst_step", "nmse",
     "relative_bias", "expected_variance", "underflow_wire", "underflow_reduced", "volume", "time", "speedup", "skipped", "overflowed", "nonfinite",
 )  # fmt: skip
+
+
+#: What a row of a summary is of.
+_KEY = ["trace", "scheme", "topology"]
 
 
 @guarded
@@ -103,8 +108,28 @@ def summary(results: Any, *, network: Network | None = None, elements: float | N
     if not 0 < number("batch_factor", batch_factor) < float("inf"):
         raise ValueError(f"batch_factor={batch_factor} is not a positive number, such as 4")
     frame = coded(frame_of(results).reset_index(drop=True))
-    rows = compared_rows(frame)
-    key = ["trace", "scheme", "topology"]
+    out = figures(frame, compared_rows(frame), noise_of(results), batch_factor=batch_factor)
+    model = step_time(frame, network or Network(), elements=elements).set_index(_KEY)[["seconds", "speedup"]]
+    out[["time", "speedup"]] = model.reindex(pd.MultiIndex.from_frame(out[_KEY])).to_numpy()
+    families = {spec: family_of(spec) for spec in out["scheme"].unique()}
+    out["family"] = [families[spec] for spec in out["scheme"]]
+    return in_rank(out)[list(COLUMNS)]
+
+
+def figures(frame: pd.DataFrame, rows: pd.DataFrame, noise: pd.DataFrame | None, by: Sequence[str] = (), batch_factor: float = 1.0) -> pd.DataFrame:
+    """The columns of `summary` that are of rows alone: one row a trace, scheme, topology and value of the columns `by`, in order of appearance.
+
+    Parameters
+    ----------
+    frame, rows : DataFrame
+        A `coded` table, and which of its rows are summed up, as `compared_rows` gives them.
+    noise : DataFrame, optional
+        `Results.noise`.
+    by : sequence of str
+        Of tensor, role, step.
+    batch_factor : float
+    """
+    key, place = [*_KEY, *by], ["trace", *by]
     group, first = groups(rows, key)
     step, step_first = groups(rows, [*key, "step"])
     lost, owner, count = losses(rows), group[step_first], len(first)
@@ -115,7 +140,7 @@ def summary(results: Any, *, network: Network | None = None, elements: float | N
     pooled_steps, noisy = pooled_over_noise(of_step)
     out["pooled_error_over_noise"] = _mean(pooled_steps, noisy, owner, count) * batch_factor
     of_ratio = pd.Series(pooled_steps[noisy], numbers(rows, "step")[step_first][noisy])
-    _add_intervals(out, noise_of(results), dict(iter(of_ratio.groupby(owner[noisy]))), batch_factor)
+    _add_intervals(out, place, noise, dict(iter(of_ratio.groupby(owner[noisy]))), batch_factor)
     out["step_nmse"] = _mean(*step_losses(of_step), owner, count)
     out["layer_cosine"] = _mean(*cosines(rows, lost), group, count)
     value, there = step_losses(lost)
@@ -131,32 +156,34 @@ def summary(results: Any, *, network: Network | None = None, elements: float | N
     counted = np.where(lost["skipped"], 0.0, numbers(rows, "counted"))
     variance = np.where(counted == 0, 0.0, numbers(rows, "expected_variance") * counted)
     out["expected_variance"] = quotient(total(variance, group, count), squares)
-    wire = pool(frame[frame["stage"] == "wire"], ["trace", "scheme"]).set_index(["trace", "scheme"])["underflow_rate"]
-    out["underflow_wire"] = wire.reindex(pd.MultiIndex.from_frame(out[["trace", "scheme"]])).to_numpy()
+    sent = ["trace", "scheme", *by]
+    wire = pool(frame[frame["stage"] == "wire"], sent).set_index(sent)["underflow_rate"]
+    out["underflow_wire"] = wire.reindex(pd.MultiIndex.from_frame(out[sent])).to_numpy()
     out["underflow_reduced"] = np.where(out["topology"] == "", np.nan, pooled["underflow_rate"])
     out["volume"] = pooled["volume"]
-    model = step_time(frame, network or Network(), elements=elements).set_index(key)[["seconds", "speedup"]]
-    out[["time", "speedup"]] = model.reindex(pd.MultiIndex.from_frame(out[key])).to_numpy()
     out["skipped"] = np.bincount(owner[of_step["skipped"] > 0], minlength=count)
     out["overflowed"] = np.bincount(owner[of_step["overflow"] > 0], minlength=count)
-    odd = frame.loc[nonfinite(frame), ["trace", "step"]].drop_duplicates()["trace"].value_counts()
-    out["nonfinite"] = [int(odd.get(trace, 0)) for trace in out["trace"]]
-
-    families = {spec: family_of(spec) for spec in out["scheme"].unique()}
-    out["family"] = [families[spec] for spec in out["scheme"]]
+    odd = frame.loc[nonfinite(frame), list(dict.fromkeys([*place, "step"]))].drop_duplicates().groupby(place, observed=True).size().to_dict()
+    out["nonfinite"] = [odd.get(names if by else names[0], 0) for names in zip(*(out[name] for name in place))]
     out["format"] = _formats(rows, group, first)
-    order = np.lexsort([out["step_nmse"], out["error_over_noise"], out["overflowed"] > 0, out["topology"] == "exact", pd.factorize(out["trace"])[0]])
-    return out.iloc[order].reset_index(drop=True)[list(COLUMNS)]
+    return out
 
 
-def _add_intervals(out: pd.DataFrame, noise: pd.DataFrame | None, ratios: dict[int, pd.Series], batch_factor: float) -> None:
-    """The ends of the intervals; `ratios`: by place in `out` the squared error over the noise, by step."""
-    of_trace = {} if noise is None else dict(list(noise.groupby("trace", sort=False)))
-    typical = {trace: typical_interval(of_trace.get(trace)) for trace in out["trace"].unique()}
-    sums, none = {trace: by_steps(rows) for trace, rows in of_trace.items()}, pd.Series(dtype=float)
-    pooled = [pooled_interval(sums.get(trace), ratios.get(i, none)) for i, trace in enumerate(out["trace"])]
+def in_rank(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a summary as they are ranked: what can be run before ``exact``, schemes without overflow first, then by their error."""
+    keys = [table["step_nmse"], table["error_over_noise"], table["overflowed"] > 0, table["topology"] == "exact", pd.factorize(table["trace"])[0]]
+    return table.iloc[np.lexsort(keys)].reset_index(drop=True)
+
+
+def _add_intervals(out: pd.DataFrame, place: list[str], noise: pd.DataFrame | None, ratios: dict[int, pd.Series], batch_factor: float) -> None:
+    """The ends of the intervals, of the noise of each `place`; `ratios`: by row of `out` the squared error over the noise, by step."""
+    known = {} if noise is None else dict(iter(noise.groupby(place, sort=False)))
+    where = list(zip(*(out[name] for name in place)))
+    typical = {names: typical_interval(known.get(names)) for names in dict.fromkeys(where)}
+    sums, none = {names: by_steps(rows) for names, rows in known.items()}, pd.Series(dtype=float)
+    pooled = [pooled_interval(sums.get(names), ratios.get(i, none)) for i, names in enumerate(where)]
     for end, name in enumerate(("low", "high")):
-        out[f"error_over_noise_{name}"] = out["error_over_noise"] * [typical[trace][end] for trace in out["trace"]]
+        out[f"error_over_noise_{name}"] = out["error_over_noise"] * [typical[names][end] for names in where]
         out[f"pooled_error_over_noise_{name}"] = np.array([ends[end] for ends in pooled]) * batch_factor
 
 
@@ -171,6 +198,14 @@ def headline(table: pd.DataFrame, topology: str) -> pd.DataFrame:
 
     order = table.assign(preference=table["topology"].map(preference)).sort_values("preference", kind="stable")
     return table.loc[order.drop_duplicates(["trace", "scheme"]).index.sort_values()]
+
+
+def of_topology(rows: pd.DataFrame, topology: str) -> pd.DataFrame:
+    """Of rows of `compared_rows` or of a summary those of one topology a trace and scheme: `headline`'s, or ``exact`` of all."""
+    if topology == "exact":
+        return rows[rows["topology"] == topology]
+    kept = headline(rows[_KEY].drop_duplicates(), topology)
+    return rows[pd.MultiIndex.from_frame(rows[_KEY]).isin(pd.MultiIndex.from_frame(kept))]
 
 
 def ranked(results: Any) -> pd.DataFrame:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from numbers import Integral
 
 
-def parse_steps(steps: slice | str | Iterable[int] | None) -> slice | list[int] | None:
+def parse_steps(steps: slice | str | Iterable[int] | Integral | None) -> slice | list[int] | None:
     """A range A:B (half open) as a slice, else step numbers in ascending order.
 
     Raises
@@ -16,6 +17,8 @@ def parse_steps(steps: slice | str | Iterable[int] | None) -> slice | list[int] 
     """
     if steps is None or isinstance(steps, slice):
         return steps
+    if isinstance(steps, Integral):
+        steps = str(steps)
     if isinstance(steps, str):
         if match := re.fullmatch(r"(\d*):(\d*)", steps):
             return slice(*(int(g) if g else None for g in match.groups()))

@@ -1,4 +1,4 @@
-"""The command line: ``apscope VERB ...``. Every verb is a file of this package; `main` runs one."""
+"""The command line: ``apscope VERB ...``. Every verb is a file of this package, with an EXAMPLE that its help ends with; `main` runs one."""
 
 from __future__ import annotations
 
@@ -40,16 +40,24 @@ VERBS = (
     "bench",
 )
 
+#: Beside a verb.
+OPTIONS = ("--help", "--version")
 
 #: Bytes of addresses below which nothing is loaded; docs/limits.md.
 ADDRESSES = 768 * 2**20
 
 
 class Parser(argparse.ArgumentParser):
-    """Errors are one sentence, with the nearest known word; options are never abbreviated."""
+    """Errors are one sentence, with the nearest known word; options are never abbreviated; help ends with an example."""
+
+    example = ""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"allow_abbrev": False, **options})
+
+    def format_help(self) -> str:
+        lines = "".join(f"  {line}\n" for line in self.example.splitlines())
+        return super().format_help() + (f"\nexample:\n{lines}" if lines else "")
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(self._with_hint(message))
@@ -61,7 +69,7 @@ class Parser(argparse.ArgumentParser):
             known = [option for action in self._actions for option in action.option_strings]
             near = difflib.get_close_matches(word.split("=")[0], known, n=1)
             hint = f"; did you mean {near[0]}?" if near else f"; see {self.prog} --help"
-            return f"{verb} knows no argument '{word}'{hint}".strip()
+            return f"{f'{verb} knows' if verb else 'there is'} no argument '{word}'{hint}"
         if found := re.fullmatch(r"argument (.+): invalid (int|float) value: (.*)", message):
             message = f"{found[1]} {found[3]} must be {'an integer' if found[2] == 'int' else 'a number'}"
         return f"{verb}: {message}" if verb else message
@@ -71,21 +79,28 @@ def _parser(only: str | None = None) -> Parser:
     """The parser of all verbs, or of one, which imports no more than that one."""
     from .. import __version__
 
-    parser = Parser(prog="apscope", description="Shows what a low-precision gradient loses, exactly.", allow_abbrev=False)
+    parser = Parser(prog="apscope", description="Shows what a low-precision gradient loses, exactly.")
+    parser.example = "apscope help summary"
     parser.add_argument("--version", action="version", version=f"apscope {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
     for verb in VERBS if only is None else [only]:
-        importlib.import_module(f"._{verb}", __name__).add_parser(verbs)
+        module = importlib.import_module(f"._{verb}", __name__)
+        module.add_parser(verbs)
+        verbs.choices[verb].example = module.EXAMPLE
     return parser
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
+    if arguments[:1] == ["help"]:  # what other tools have for --help
+        arguments = [*arguments[1:2], "--help"]
     word = next((a for a in arguments if not a.startswith("-")), None)
     parser = _parser(word if word in VERBS and arguments[0] == word else None)
     if not arguments:
         raise ValueError(f"give a verb, one of {', '.join(VERBS)}; --help says what each does")
+    if arguments[0].startswith("-") and arguments[0] not in ("-h", *OPTIONS):
+        parser.error(f"unrecognized arguments: {arguments[0]}")
     if word is not None and word not in VERBS:
-        near = difflib.get_close_matches(word, VERBS, n=1)
+        near = difflib.get_close_matches(word, (*VERBS, *OPTIONS), n=1)
         hint = f"did you mean {near[0]}?" if near else f"use one of {', '.join(VERBS)}"
         raise ValueError(f"unknown verb '{word}'; {hint}")
     args, extra = parser.parse_known_args(arguments)

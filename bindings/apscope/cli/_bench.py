@@ -8,6 +8,8 @@ import json
 from .._proof.bench import bench
 from ._table import on_terminal
 
+EXAMPLE = "apscope bench 'quantize e4m3' --rounds 3 --elements 1000000 --no-peers"
+
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser("bench", help="how fast the kernels run here, beside memcpy", allow_abbrev=False)

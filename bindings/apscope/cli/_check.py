@@ -10,6 +10,8 @@ from .._folders.writing import left_behind
 from .._results.folders import check_readable, what_is
 from .._text import count_of, printable
 
+EXAMPLE = "apscope check results"
+
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser(

@@ -1,86 +1,170 @@
-"""``apscope compare RESULTS A B``: one scheme against another, layer by layer."""
+"""``apscope compare RESULTS [RESULTS] [A [B ...]]``: one scheme against others, layer by layer; or two results."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import pandas as pd
 
+from .._results.against import only
 from .._results.comparison import scheme_in
 from .._results.differences import chain, differences
 from .._results.pooling import PARTS
 from .._results.results import Results
-from ._table import print_csv, print_frame, warn
+from .._text import count_of, printable, wrapped
+from ._table import cell, print_csv, print_frame, print_json, print_table, warn
+
+EXAMPLE = """\
+apscope compare results aps:e4m3fn none:e4m3fn
+apscope compare results both"""
 
 #: What a terminal has room for, the most telling first.
 SHORT = ("layer", "error_over_noise_a", "error_over_noise_b", "steps", "wins", "losses", "ties", "median_ratio",
          "worst_ratio", "step_nmse_a", "step_nmse_b", "overflowed_a", "overflowed_b", "underflow_wire_a", "underflow_wire_b",
          "accumulation_a", "accumulation_b")  # fmt: skip
 
+#: Names of what only one of two results has.
+LISTED = 50
+
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser(
-        "compare", help="one scheme against another, layer by layer", allow_abbrev=False,
-        description="Compares the NMSE of scheme A with that of scheme B at every layer and step. A ratio below 1, and a win, is A losing less. "
-        "docs/definitions.md, section 14, defines the columns. On a terminal the last columns give way to its width.",
+        "compare", help="one scheme against others, layer by layer; or two results", allow_abbrev=False,
+        usage="apscope compare [-h] RESULTS A B [C ...] [options]\n       apscope compare [-h] RESULTS RESULTS [A [B]] [options]",
+        description="Compares the NMSE of scheme A with that of B, and of C ..., at every layer and step. A ratio below 1, and a win, is A losing less. "
+        "Of two RESULTS: every scheme of the first against itself in the second, or A of the first against A or B of the second, layer by layer; on layers "
+        "and steps that both have, and what only one has is listed. docs/definitions.md, section 14, defines the columns. On a terminal the last columns "
+        "give way to its width.",
     )  # fmt: skip
     parser.add_argument("results", metavar="RESULTS", help="a folder that apscope replay wrote")
-    parser.add_argument("a", metavar="A", help="a scheme, in any spelling")
-    parser.add_argument("b", metavar="B", help="another")
+    parser.add_argument("schemes", metavar="A", nargs="*", help="schemes, in any spelling; before them perhaps a second RESULTS folder")
     parser.add_argument(
         "--topology", metavar="NAME", help="by default the first that both have and that is not exact; exact or wire leave the sums out"
     )
     parser.add_argument("--all-columns", action="store_true", help="all columns, not only the telling ones")
-    parser.add_argument("--csv", action="store_true", help="print CSV: all columns, every digit")
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--json", action="store_true", help="print a list of rows: all columns, every digit")
+    shape.add_argument("--csv", action="store_true", help="print CSV: all columns, every digit")
     parser.set_defaults(run=run)
 
 
-def made_of(whole: pd.Series) -> pd.DataFrame:
-    """Of the row of all layers: a row a scheme, a column a part of the squared error."""
-    parts = [part.removeprefix("split_") for part in PARTS]
-    rows = [[side, whole[f"nmse_{side}"], *(whole[f"share_{part}_{side}"] for part in parts)] for side in "ab"]
-    return pd.DataFrame(rows, columns=["scheme", "nmse", *(f"share_{part}" for part in parts)])
-
-
 def run(args: argparse.Namespace) -> int:
+    words = list(args.schemes)
+    folder = words.pop(0) if words and Path(words[0]).is_dir() else None
+    _check_count(words, folder)
     results = Results.open(args.results)
     warn(results)
-    table = results.compare(args.a, args.b, args.topology)
-    if args.csv:
-        print_csv(table)
+    second = None if folder is None else Results.open(folder)
+    if second is not None:
+        warn(second)
+    if second is not None and not words:
+        table = results.against(second, args.topology)
+    else:
+        table = results.compare(words[0], words[1:] or words[0], args.topology, against=second)
+    if args.csv or args.json:
+        (print_csv if args.csv else print_json)(table)
         return 0
-    named = (table["layer"] == "all") & ~table["whole"]
-    table["layer"] = table["layer"].mask(named, "'all'")  # a layer of that name, beside the row of all layers
-    for trace, part in table.groupby("trace", sort=False):
+    if second is not None and folder is not None:
+        _print_results(table, results, second, args, folder)
+    elif len(words) == 2:
+        _print_pair(table, results, words[0], words[1], args)
+    else:
+        _print_several(table, args)
+    return 0
+
+
+def _check_count(words: list[str], folder: str | None) -> None:
+    if folder is None and len(words) < 2:
+        given = f"'{words[0]}' alone is neither a second RESULTS folder nor two schemes" if words else "there is nothing to compare with"
+        raise ValueError(f"compare: {given}; give two or more schemes, or the folder of other results")
+    if folder is not None and len(words) > 2:
+        raise ValueError(f"compare: {len(words)} schemes of two results are given; give none, A of both, or A of the first and B of the second")
+
+
+def _named(table: pd.DataFrame) -> pd.DataFrame:
+    """A layer of the name `all` in quotes, beside the row of all layers."""
+    return table.assign(layer=table["layer"].mask((table["layer"] == "all") & ~table["whole"], "'all'"))
+
+
+def _columns(part: pd.DataFrame, args: argparse.Namespace, first: str) -> pd.DataFrame:
+    """The columns that a table of one trace shows, `first` before the others."""
+    if args.all_columns:
+        return part[[first, *(c for c in part.columns if c not in ("trace", "topology_a", "topology_b", "scheme_a", "scheme_b", "held_by", first))]]
+    quiet = [c for c in ("overflowed_a", "overflowed_b") if not part[c].any()]
+    return part[[first, *(c for c in SHORT[1:] if c not in quiet)]]
+
+
+def _print_pair(table: pd.DataFrame, results: Results, a: str, b: str, args: argparse.Namespace) -> None:
+    """Two schemes of the same results."""
+    for trace, part in _named(table).groupby("trace", sort=False):
         one, other = part["topology_a"].iloc[0], part["topology_b"].iloc[0]
-        quiet = [c for c in ("overflowed_a", "overflowed_b") if not part[c].any()]
-        columns = (
-            [c for c in part.columns if c not in ("trace", "topology_a", "topology_b")] if args.all_columns else [c for c in SHORT if c not in quiet]
-        )
-        print_frame(f"{trace}: a = {args.a} ({one}), b = {args.b} ({other})", part[columns], fit=not args.all_columns)
-        print_frame(f"{trace}: in what they differ", _differ(results, str(trace), part.iloc[0], args), fit=False)
-        factors = results.decompose(args.a, args.b, args.topology)
+        print_frame(f"{trace}: a = {a} ({one}), b = {b} ({other})", _columns(part, args, "layer"), fit=not args.all_columns)
+        print_frame(f"{trace}: in what they differ", _differ(results, str(trace), part.iloc[0], a, b), fit=False)
+        factors = results.decompose(a, b, args.topology)
         factors = factors.loc[factors["trace"] == trace, ["change", "before", "after", "factor", "factor_low", "factor_high"]]
         if len(factors) > 1:
             print_frame(
                 f"{trace}: what each difference is worth, from b to a: how many times less the error is, 95 % over the steps", factors, fit=False
             )
-        print_frame(f"{trace}: what their squared errors are made of, all layers and steps together", made_of(part.iloc[0]), fit=False)
-    missing = [spec for _, spec in chain(args.a, args.b) if spec not in set(results.frame["scheme"])]
+        _print_made_of(str(trace), part)
+    missing = [spec for _, spec in chain(a, b) if spec not in set(results.frame["scheme"])]
     if missing:
         print(f"To give each difference its factor, replay the same trace with {' '.join(f'--scheme {spec}' for spec in missing)}, and merge.")
-    return 0
 
 
-def _differ(results: Results, trace: str, whole: pd.Series, args: argparse.Namespace) -> pd.DataFrame:
+def _print_several(table: pd.DataFrame, args: argparse.Namespace) -> None:
+    """One scheme against several: each as a whole, then layers down and schemes across."""
+    for trace, part in _named(table).groupby("trace", sort=False):
+        whole = part[part["whole"]].rename(columns={"scheme_b": "b"})
+        print_frame(f"{trace}: a = {whole['scheme_a'].iloc[0]}, all layers", _columns(whole, args, "b"), fit=not args.all_columns)
+        layers = part[~part["whole"]]
+        wide = layers.set_index(["layer", "scheme_b"])["geometric_ratio"].unstack("scheme_b")
+        wide = wide.reindex(index=layers["layer"].unique(), columns=whole["b"].unique())
+        rows = [[layer, *(cell("geometric_ratio", value) for value in row)] for layer, row in zip(wide.index, wide.to_numpy())]
+        print(f"{trace}: geometric_ratio by layer, the NMSE of a over that of each")
+        heads = ["layer", *("\n".join(wrapped(spec)) for spec in wide.columns)]
+        shown = print_table(heads, rows, ["layer"], fit=True)
+        print(f"and {count_of(len(heads) - shown, 'more scheme')}\n" if shown < len(heads) else "")
+
+
+def _print_results(table: pd.DataFrame, first: Results, second: Results, args: argparse.Namespace, folder: str) -> None:
+    """Two results: all schemes, or one pair layer by layer; then in what the results differ, and what only one has."""
+    from .._report.against import changes
+
+    names = {"first": args.results, "second": folder}
+    if "held_by" in table:
+        for trace, part in table[table["held_by"] == "both"].groupby("trace", sort=False):
+            print_frame(f"{trace}: a = {names['first']}, b = {names['second']}, all layers", _columns(part, args, "scheme"), fit=not args.all_columns)
+    else:
+        for trace, part in _named(table).groupby("trace", sort=False):
+            sides = [f"{part[f'scheme_{s}'].iloc[0]} of {name} ({part[f'topology_{s}'].iloc[0]})" for s, name in zip("ab", names.values())]
+            print_frame(f"{trace}: a = {sides[0]}, b = {sides[1]}", _columns(part, args, "layer"), fit=not args.all_columns)
+            _print_made_of(str(trace), part)
+    if settings := changes(first, second)["settings"]:
+        print_frame("In what the results differ", pd.DataFrame(settings, columns=["setting", "a", "b"]), fit=False)
+    for side, what, alone in only(first, second):
+        shown = ", ".join(printable(str(name), 80) for name in alone[:LISTED]) + (f" and {len(alone) - LISTED} more" if len(alone) > LISTED else "")
+        print(f"Only {names[side]} has {count_of(len(alone), 'reduction' if what == 'topology' else what)}: {shown}")
+
+
+def _print_made_of(trace: str, part: pd.DataFrame) -> None:
+    """Of the row of all layers: a row a scheme, a column a part of the squared error."""
+    whole, parts = part.iloc[0], [name.removeprefix("split_") for name in PARTS]
+    rows = [[side, whole[f"nmse_{side}"], *(whole[f"share_{name}_{side}"] for name in parts)] for side in "ab"]
+    table = pd.DataFrame(rows, columns=["scheme", "nmse", *(f"share_{name}" for name in parts)])
+    print_frame(f"{trace}: what their squared errors are made of, all layers and steps together", table, fit=False)
+
+
+def _differ(results: Results, trace: str, whole: pd.Series, a: str, b: str) -> pd.DataFrame:
     """A row an aspect in which the two differ, the reduction and the volume among them."""
-    rows = [list(one) for one in differences(args.a, args.b)]
+    rows = [list(one) for one in differences(a, b)]
     names = [whole["topology_a"], whole["topology_b"]]
     if names[0] != names[1]:
         rows.append(["reduction", *names])
     table = results.summary()
     table = table[table["trace"] == trace].set_index(["scheme", "topology"])["volume"]
-    volumes = [table.get((scheme_in(results.frame, spec), name)) for spec, name in zip((args.a, args.b), names)]
+    volumes = [table.get((scheme_in(results.frame, spec), name)) for spec, name in zip((a, b), names)]
     if None not in volumes and abs(volumes[0] - volumes[1]) > 1e-3:
         rows.append(["volume", *(f"{v:.3g}" for v in volumes)])
     return pd.DataFrame(rows, columns=["aspect", "a", "b"])

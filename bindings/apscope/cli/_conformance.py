@@ -10,6 +10,10 @@ from .._formats.blackbox import load
 from .._proof.conformance_peers import peer_table
 from ..conformance import OVERFLOWS, ROUNDINGS, check, write
 
+EXAMPLE = """\
+apscope conformance write pack --format e4m3fn
+apscope conformance check pack --against ml_dtypes:float8_e4m3fn"""
+
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser("conformance", help="test any other implementation of a cast", allow_abbrev=False)

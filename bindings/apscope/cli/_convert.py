@@ -9,6 +9,8 @@ from .._dumps.conversion import convert
 from .._dumps.names import BARE_PATTERN, DEFAULT_PATTERNS
 from ._table import on_terminal, say
 
+EXAMPLE = "apscope convert dump trace --reduction mean"
+
 _DESCRIPTION = """\
 Converts a dump of gradients into a trace: files of torch.save, npz, npy, safetensors (alone or in shards), HDF5, zarr, and torch
 distributed checkpoints, known by what they hold. SRC is a folder, a file, or an address that fsspec opens (s3://bucket/dump).

@@ -9,6 +9,8 @@ import json
 from .._formats.blackbox import load
 from .._formats.fingerprint import fingerprint
 
+EXAMPLE = "apscope fingerprint ml_dtypes:float8_e4m3fn"
+
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser(

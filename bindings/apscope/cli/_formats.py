@@ -12,6 +12,8 @@ from .._core import BlockFormat, FloatFormat
 from .._formats.formats import format_table, named_formats
 from ._table import print_table
 
+EXAMPLE = "apscope formats e4m3fn e5m2 mxfp4"
+
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser("formats", help="tables of formats: bits, precision, limits, specials; block formats", allow_abbrev=False)

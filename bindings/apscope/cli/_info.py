@@ -9,6 +9,8 @@ from .._traces.trace import Trace
 from .._traces.trace_info import check, describe
 from ._table import on_terminal
 
+EXAMPLE = "apscope info notebooks/data/digits"
+
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 import pandas as pd
 
 from .._results.folders import check_readable
 from .._results.ladder import FORMATS, RULES, RUNGS, ladder
 from .._results.results import Results
-from ._table import on_terminal, print_csv, print_table, warn
+from ._table import on_terminal, print_csv, print_json, print_table, warn
 
-_EXAMPLE = "example: apscope ladder notebooks/data/digits --formats e4m3,e3m4"
+EXAMPLE = "apscope ladder notebooks/data/digits --formats e4m3,e3m4 --steps 0:8"
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser(
-        "ladder", help="what finer scaling buys: the error by rung and format", allow_abbrev=False, epilog=_EXAMPLE,
+        "ladder", help="what finer scaling buys: the error by rung and format", allow_abbrev=False,
         description="Prints the error of every rung of the ladder of scales, from one scale for all steps to one for 16 elements, in units of the "
         "noise of the batch (1: as large as the noise; of a trace of one worker, the NMSE of a step), and by what factor a finer scale "
         "lowers it, with an interval of 95 % over the steps. docs/definitions.md, section 17.",
@@ -58,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         warn(replayed)
         table = ladder(replayed, formats, **options)
     if args.json:
-        print(json.dumps(json.loads(table.to_json(orient="records")), indent=1))
+        print_json(table)
     elif args.csv:
         print_csv(table)
     else:

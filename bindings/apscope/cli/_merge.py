@@ -6,6 +6,11 @@ import argparse
 
 from .._results.folders import writing_results
 from .._results.merging import merge
+from .._text import count_of
+
+EXAMPLE = """\
+apscope replay notebooks/data/digits --scheme qsgd --steps 0:8 -o more
+apscope merge results more -o both"""
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
@@ -20,5 +25,5 @@ def run(args: argparse.Namespace) -> int:
     with writing_results(args.output, args.force) as writing:
         merged = merge(args.results)
         merged._write(writing)
-    print(f"{args.output}: {len(merged)} rows of {len(args.results)} results")
+    print(f"{args.output}: {count_of(len(merged), 'row')} of {count_of(len(args.results), 'folder')}")
     return 0

@@ -18,15 +18,14 @@ from .._results.results import Results
 from .._schemes.scheme import LISTS
 from ._table import on_terminal, say, warn
 
-_EXAMPLE = (
-    "example: apscope recommend notebooks/data/digits -o plan.json --max-volume 0.2; apscope replay notebooks/data/digits --scheme plan.json -o run"
-)
+EXAMPLE = """\
+apscope recommend notebooks/data/digits -o plan.json --max-volume 0.2
+apscope replay notebooks/data/digits --scheme plan.json -o run"""
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser(
         "recommend", help="a scheme for every layer: the least error for a volume, or the least volume for an error", allow_abbrev=False,
-        epilog=_EXAMPLE,
         description="Replays a trace through candidates, chooses one for every layer so that a figure is least within limits, replays that "
         "choice and writes it as plan.json, which stands wherever a scheme's spec does. Errors of layers add, so that the choice is exact; steps "
         "that it did not see say what it is worth. docs/advice.md.",

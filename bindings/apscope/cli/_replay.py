@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import shlex
 from typing import Any
 
 from .._replay.replay import DEFAULT_TOPOLOGIES, replay
 from .._results.folders import writing_results
 from .._results.results import Results
+from .._text import count_of
 from ._table import on_terminal
+
+EXAMPLE = "apscope replay notebooks/data/digits --scheme aps:e4m3fn --scheme none:e4m3fn --steps 0:8 -o results"
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
@@ -64,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
                 raise
             raise ValueError(str(error)) from error  # what is wrong with the GPU, in one sentence
         results._write(writing)
-    print(f"{args.output}: {len(results)} rows; apscope summary, compare and report read them")
+    print(f"{args.output}: {count_of(len(results), 'row')}; apscope summary {shlex.quote(args.output)} ranks the schemes")
     return 0
 
 

@@ -1,8 +1,9 @@
-"""``apscope report TRACE|RESULTS -o FILE.html``: one HTML file that says which scheme lost least, where and why."""
+"""``apscope report TRACE|RESULTS [-o FILE.html]``: one HTML file that says which scheme lost least, where and why."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from .._replay.replay import replay
 from .._report import check_destination, report
@@ -10,6 +11,8 @@ from .._results.folders import check_readable, what_is
 from .._results.results import Results
 from .._traces.opening import is_url, open_trace
 from ._table import on_terminal, warn
+
+EXAMPLE = "apscope report results"
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
@@ -20,7 +23,9 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         description="Writes a self-contained HTML report. A trace is first replayed through --scheme main and the default topologies.",
     )
     parser.add_argument("source", metavar="TRACE|RESULTS", help="a recorded trace (a folder, or a URL), or the folder of a replay's results")
-    parser.add_argument("-o", "--output", required=True, metavar="FILE.html", help="the file to write; its folder must exist")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE.html", help="the file to write; its folder must exist; by default report.html beside the results"
+    )
     parser.add_argument("--against", metavar="RESULTS", help="other results, of another seed, recording or format: a section says what changed")
     parser.add_argument("--memory", metavar="BYTES", help="what a trace's tensors may take at once, such as 4G; by default half of the machine's")
     parser.add_argument("--force", action="store_true", help="replace the file even if it is no report of apscope")
@@ -36,18 +41,30 @@ def _check_common(source: str, against: Results) -> None:
     meeting([{"name": trace.name, "tensors": tensors}], against.provenance["traces"])
 
 
+def _is_trace(source: str) -> bool:
+    """A trace, or else a RESULTS folder."""
+    if is_url(source):
+        return True
+    folder = check_readable(source)
+    if (folder / "manifest.json").is_file():
+        return True
+    if not (folder / "provenance.json").is_file():
+        raise ValueError(f"{folder} is neither a trace nor a RESULTS folder: {what_is(folder, 'manifest.json and no provenance.json')}")
+    return False
+
+
 def run(args: argparse.Namespace) -> int:
-    out_path = check_destination(args.output, force=args.force)
-    source = None if is_url(args.source) else check_readable(args.source)
+    is_trace = _is_trace(args.source)
+    if is_trace and args.output is None:
+        raise ValueError(f"report: {args.source} is a trace, beside whose files no report belongs; give -o FILE.html")
+    out_path = check_destination(Path(args.source, "report.html") if args.output is None else args.output, force=args.force)
     against = None if args.against is None else Results.open(args.against)
-    if source is None or (source / "manifest.json").is_file():
+    if is_trace:
         if against is not None:
             _check_common(args.source, against)
         results = replay(args.source, memory=args.memory, progress=on_terminal())
-    elif (source / "provenance.json").is_file():
-        results = Results.open(source)
     else:
-        raise ValueError(f"{source} is neither a trace nor a RESULTS folder: {what_is(source, 'manifest.json and no provenance.json')}")
+        results = Results.open(args.source)
     for one in (results, against):
         if one is not None:
             warn(one, ["incomplete"])

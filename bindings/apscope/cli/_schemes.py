@@ -7,6 +7,8 @@ import textwrap
 
 from .. import schemes
 
+EXAMPLE = "apscope schemes aps loss_scaling"
+
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser("schemes", help="what each scheme does, its keys with defaults, what it needs recorded", allow_abbrev=False)

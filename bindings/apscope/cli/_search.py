@@ -6,7 +6,6 @@ import argparse
 import json
 import math
 import shlex
-from typing import Any
 
 import pandas as pd
 
@@ -16,9 +15,12 @@ from .._search.search import BY, search
 from .._search.splits import BITS, SCHEMES, SPECIALS
 from .._text import count_of
 from .._traces.opening import open_trace
-from ._table import on_terminal, print_csv, print_frame, print_table
+from ._table import json_rows, on_terminal, print_csv, print_frame, print_table
 
-_EXAMPLE = "example: apscope search notebooks/data/digits --bits 8; apscope search notebooks/data/digits --bits 6 --scheme 'aps:{format}' --by layer"
+EXAMPLE = """\
+apscope search notebooks/data/digits --bits 8 --steps 0:8
+apscope search notebooks/data/digits --bits 6 --scheme 'aps:{format}' --by layer --steps 0:8"""
+
 #: What a terminal has room for, of the best.
 _SHORT = (
     "scheme", "exponent_bits", "mantissa_bits", "error_over_noise", "step_nmse", "layer_cosine", "worst_nmse", "underflow_wire", "volume", "overflowed",
@@ -29,7 +31,7 @@ _BEST = 10
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser(
-        "search", help="which split of N bits between exponent and mantissa loses least", allow_abbrev=False, epilog=_EXAMPLE,
+        "search", help="which split of N bits between exponent and mantissa loses least", allow_abbrev=False,
         description="Replays a trace through every split of N bits into sign, exponent and mantissa, with the special values and biases that can matter, "
         "ranks them, and names the format that differs least. A split is replayed no further once it provably stays behind another with as many "
         "exponent bits. docs/search.md.",
@@ -70,20 +72,13 @@ def run(args: argparse.Namespace) -> int:
         steps=args.steps, workers=args.workers, stop=not args.no_stop, threads=args.threads, progress=on_terminal(),
     )  # fmt: skip
     if args.json:
-        print(json.dumps({"splits": [{name: _plain(value) for name, value in row.items()} for row in table.to_dict("records")]}, indent=1))
+        print(json.dumps({"splits": json_rows(table)}, indent=1))
     elif args.csv:
         print_csv(table)
     else:
         figure = args.minimize or ("error_over_noise" if table["error_over_noise"].notna().any() else "step_nmse")
         _print(trace.name, table, figure, args)
     return 0
-
-
-def _plain(value: Any) -> Any:
-    """As JSON has it."""
-    if pd.isna(value) or (isinstance(value, float) and math.isinf(value)):
-        return None
-    return value.item() if hasattr(value, "item") else value
 
 
 def _print(name: str, table: pd.DataFrame, figure: str, args: argparse.Namespace) -> None:

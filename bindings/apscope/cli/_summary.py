@@ -1,4 +1,4 @@
-"""``apscope summary RESULTS``: which scheme lost least, ranked."""
+"""``apscope summary RESULTS``: which scheme lost least, ranked; by layer, role or step where asked."""
 
 from __future__ import annotations
 
@@ -6,14 +6,23 @@ import argparse
 
 import pandas as pd
 
+from .._results.breakdown import BY, across, by, specs_of
 from .._results.pooling import headline_topology
 from .._results.results import Results
-from .._results.summary import headline
-from ._table import print_csv, print_frame, warn
+from .._results.summary import of_topology
+from .._schemes.scheme import as_scheme
+from .._text import count_of, printable, wrapped
+from ._table import cell, print_csv, print_frame, print_json, print_table, warn
+
+EXAMPLE = """\
+apscope summary results
+apscope summary results --by layer --column underflow_wire"""
 
 #: What a terminal has room for, the most telling first.
 SHORT = ("scheme", "topology", "error_over_noise", "step_nmse", "skipped", "overflowed", "nonfinite", "underflow_wire", "underflow_reduced", "volume", "speedup",
          "layer_cosine", "worst_nmse", "relative_bias", "worst_layer")  # fmt: skip
+#: The same of one scheme by layer, role or step.
+SHORT_BY = (*SHORT[2:], "worst_step")
 
 
 def add_parser(verbs: argparse._SubParsersAction) -> None:
@@ -21,46 +30,105 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         "summary", help="which scheme lost least: a table, ranked", allow_abbrev=False,
         description="Ranks the schemes of a replay by error_over_noise, the typical block's squared error over the noise of the batch (1: as large as "
         "the noise); of a trace of one worker by step_nmse, the mean over the steps of the step's NMSE. A skipped step counts as lost, and "
-        "schemes with overflow come last. docs/definitions.md, sections 14 and 16, defines the columns. On a terminal the last "
-        "columns give way to its width.",
+        "schemes with overflow come last. --by takes that apart: schemes across, in one --column; of a single --scheme all columns. "
+        "docs/definitions.md, sections 14 and 16, defines the columns. On a terminal the last columns give way to its width.",
     )  # fmt: skip
     parser.add_argument("results", metavar="RESULTS", help="a folder that apscope replay wrote")
+    parser.add_argument("--scheme", action="append", metavar="SPEC", help="a scheme of the results, in any spelling; repeatable; by default all")
+    parser.add_argument("--by", choices=list(BY), help="a row a layer, role or step, schemes across")
+    parser.add_argument("--column", metavar="NAME", help="with --by: what is shown; by default error_over_noise, step_nmse of a trace of one worker")
     parser.add_argument(
         "--topology",
         metavar="NAME",
         help="rows of this reduction, all for each of them; by default the first replayed "
-        "that adds, and with --csv all. Schemes with a reduction of their own stay",
+        "that adds, and with --csv or --json, but for --by, all. Schemes with a reduction of their own stay",
     )
     parser.add_argument(
         "--elements", type=float, default=25.6e6, metavar="N", help="time and speedup are for a model of N parameters; default %(default)g"
     )
     parser.add_argument("--batch-factor", type=float, default=1.0, metavar="K", help="the noise of a batch K times as large as the recorded one")
     parser.add_argument("--all-columns", action="store_true", help="all columns, not only the telling ones")
-    parser.add_argument("--csv", action="store_true", help="print CSV: all columns, every digit")
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--json", action="store_true", help="print a list of rows: all columns, every digit")
+    shape.add_argument("--csv", action="store_true", help="print CSV: all columns, every digit")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     results = Results.open(args.results)
     warn(results)
+    if args.column is not None and args.by is None:
+        raise ValueError(f"--column {args.column} is for --by layer, role or step; without, --all-columns shows all")
+    table = _whole(results, args) if args.by is None else by(results, args.by, args.scheme, topology=args.topology, batch_factor=args.batch_factor)
+    if args.by is not None and args.column is not None:
+        across(table, args.by, args.column)  # which refuses a column that there is not
+    if args.csv or args.json:
+        (print_csv if args.csv else print_json)(table)
+        return 0
+    for trace, part in table.groupby("trace", sort=False):
+        if args.by is None:
+            print_frame(trace, _telling(part, SHORT, args.all_columns), fit=not args.all_columns)
+            _print_scales(part)
+            _print_noise(results.noise_facts(batch_factor=args.batch_factor), str(trace))
+        elif args.column is None and part["scheme"].nunique() == 1:
+            one = part.iloc[0]
+            shown = _telling(part.drop(columns=["scheme", "format", "topology"]), (args.by, *SHORT_BY), args.all_columns)
+            print_frame(f"{trace}: {one['scheme']}{_order(one['topology'])}", shown, fit=not args.all_columns)
+        else:
+            _print_across(str(trace), part, args)
+    return 0
+
+
+def _whole(results: Results, args: argparse.Namespace) -> pd.DataFrame:
+    """The rows of the summary that are asked for."""
     table = results.summary(elements=args.elements, batch_factor=args.batch_factor)
-    wanted = args.topology or ("all" if args.csv else headline_topology(results.frame))
+    if args.scheme:
+        table = table[table["scheme"].isin(specs_of(results.frame, args.scheme))]
+    wanted = args.topology or ("all" if args.csv or args.json else headline_topology(results.frame))
     held = [t for t in table["topology"].unique() if t]
     if args.topology and wanted not in [*held, "all"]:
         raise ValueError(f"the results have no topology '{wanted}'; use one of {', '.join(held)}, or all")
-    if wanted != "all":
-        table = table[table["topology"] == wanted] if wanted == "exact" else headline(table, wanted)
-    if args.csv:
-        print_csv(table)
-        return 0
-    for trace, part in table.groupby("trace", sort=False):
-        quiet = [c for c in ("skipped", "overflowed", "nonfinite") if not part[c].any()]
-        columns = [c for c in (part.columns if args.all_columns else SHORT) if c != "trace" and (args.all_columns or c not in quiet)]
-        if not args.all_columns:
-            columns = [c for c in columns if part[c].notna().any()]  # error_over_noise, of one worker
-        print_frame(trace, part[columns], fit=not args.all_columns)
-        _print_noise(results.noise_facts(batch_factor=args.batch_factor), str(trace))
-    return 0
+    return table if wanted == "all" else of_topology(table, wanted)
+
+
+def _telling(table: pd.DataFrame, short: tuple[str, ...], everything: bool) -> pd.DataFrame:
+    """The columns that a table of one trace shows."""
+    if everything:
+        return table.drop(columns="trace")
+    columns = [c for c in short if c in table and table[c].notna().any()]  # error_over_noise, of one worker
+    return table[[c for c in columns if c not in ("skipped", "overflowed", "nonfinite") or table[c].any()]]
+
+
+def _print_scales(table: pd.DataFrame) -> None:
+    """Of schemes that overflowed or skipped, the scale that they began with where their specs do not say it."""
+    lines = []
+    for spec in table.loc[(table["overflowed"] > 0) | (table["skipped"] > 0), "scheme"].unique():
+        try:
+            keys = as_scheme(spec).keys
+        except ValueError:
+            continue  # of another process, that knew more schemes
+        lines += [f"{printable(spec)}: {key}={keys[key]}, its default" for key in ("scale", "init") if key in keys and f"{key}=" not in spec]
+    if lines:
+        print("\n".join(["What overflowed or skipped steps:", *lines, ""]))
+
+
+def _print_across(trace: str, table: pd.DataFrame, args: argparse.Namespace) -> None:
+    """One column of one trace, schemes across as far as a terminal has room; a mark where an error is of steps with overflow or skipped ones."""
+    column = args.column or ("error_over_noise" if table["error_over_noise"].notna().any() else "step_nmse")
+    wide = across(table, args.by, column)
+    topologies = list(dict.fromkeys(table["topology"]))
+    rows = [[str(place), *(cell(column, value) for value in row)] for (_, place), row in zip(wide.index, wide.to_numpy(object))]
+    heads = [args.by, *("\n".join(wrapped(spec)) for spec in wide.columns)]
+    print(f"{trace}: {column} by {args.by}{_order(*topologies)}")
+    shown = print_table(heads, rows, [args.by], fit=True)
+    if shown < len(heads):
+        print(f"and {count_of(len(heads) - shown, 'more scheme')} that lost more; --scheme chooses, --csv and --json have all")
+    print()
+
+
+def _order(*topologies: str) -> str:
+    """The reductions, behind a title."""
+    return ", " + " or ".join(topologies) if any(topologies) else ", on the wire"
 
 
 def _print_noise(facts: pd.DataFrame, trace: str) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
+import json
+import math
 import os
 import shutil
 import sys
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from .._text import printable
+from .._text import aligned, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,29 +32,12 @@ def say(line: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: Collection[str] = (), fit: bool = False) -> None:
-    """Print aligned columns, two spaces between them.
-
-    Parameters
-    ----------
-    heads : sequence of str
-    rows : sequence of sequences of str
-        As many cells as heads.
-    words : collection of str
-        Heads of columns that stand to the left.
-    fit : bool
-        On a terminal, leave out the last columns that its width has no place for; the first one always stays.
-    """
-    lines = [list(heads), *([printable(cell) for cell in row] for row in rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
-    shown = len(heads)
-    if fit and sys.stdout.isatty():
-        place = shutil.get_terminal_size().columns
-        while shown > 1 and sum(widths[:shown]) + 2 * (shown - 1) > place:
-            shown -= 1
+def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: Collection[str] = (), fit: bool = False) -> int:
+    """Print a table as `_text.aligned` writes it; how many of its columns. `fit`: no wider than a terminal."""
+    lines, shown = aligned(heads, rows, words, shutil.get_terminal_size().columns if fit and sys.stdout.isatty() else None)
     for line in lines:
-        cells = [cell.ljust(w) if head in words else cell.rjust(w) for cell, w, head in zip(line[:shown], widths, heads)]
-        print("  ".join(cells).rstrip())
+        print(line)
+    return shown
 
 
 def print_frame(title: str, table: pd.DataFrame, fit: bool) -> None:
@@ -61,14 +46,15 @@ def print_frame(title: str, table: pd.DataFrame, fit: bool) -> None:
 
     words = [c for c in table.columns if not pd.api.types.is_numeric_dtype(table[c].dtype)]
     print(printable(title, 240))
-    print_table(list(table.columns), [[_cell(c, v) for c, v in zip(table.columns, row)] for row in table.itertuples(index=False)], words, fit)
+    print_table(list(table.columns), [[cell(c, v) for c, v in zip(table.columns, row)] for row in table.itertuples(index=False)], words, fit)
     print()
 
 
 _SHARES = ("underflow", "accumulation", "relative_bias", "share_")
 
 
-def _cell(column: str, value: object) -> str:
+def cell(column: str, value: object) -> str:
+    """A value of this column as tables show it."""
     import pandas as pd
 
     if pd.isna(value):
@@ -78,6 +64,22 @@ def _cell(column: str, value: object) -> str:
             return f"{100 * value:.3g}%"
         return f"{value:.6f}" if "cosine" in column else f"{value:.3g}"
     return str(value)
+
+
+def json_rows(table: pd.DataFrame) -> list[dict[str, object]]:
+    """The rows as JSON holds them: null where there is no number, or an infinite one."""
+    import pandas as pd
+
+    def plain(value: object) -> object:
+        return None if pd.isna(value) or (isinstance(value, float) and math.isinf(value)) else value
+
+    columns = [[plain(value) for value in table[name].tolist()] for name in table.columns]
+    return [dict(zip(table.columns, row)) for row in zip(*columns)]
+
+
+def print_json(table: pd.DataFrame) -> None:
+    """The table on standard output as a list of rows, every digit."""
+    print(json.dumps(json_rows(table), indent=1, allow_nan=False))
 
 
 def print_csv(table: pd.DataFrame) -> None:

@@ -14,6 +14,8 @@ from .._proof.certificate import write_certificate
 from .._proof.verify import OPERATIONS, ROUNDINGS, WITHOUT_ORACLE, Verification, has_oracle, verify
 from ._table import on_terminal
 
+EXAMPLE = "apscope verify e4m3 --rounding ties_to_even"
+
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(

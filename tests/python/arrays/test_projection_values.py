@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import apscope
-from apscope import Projection, conformance, machine
+from apscope import Projection, _core, conformance, machine
 from apscope._arrays.options import CastOptions, Options, RoundingOptions
 
 X = np.linspace(-500, 500, 301).astype(np.float32)
@@ -59,9 +59,42 @@ def test_other_names_of_a_rule_are_the_same_value():
     assert Projection(overflow="saturate_propagate").overflow == "propagate"
 
 
+#: What RISC-V, IEEE 754, P3109, NumPy, MPFR and people write.
+SPOKEN = {
+    "ties_to_even": "RNE rne roundTiesToEven NearestTiesToEven nearest_even half-even", "ties_to_away": "RNA RMM roundTiesToAway NearestTiesToAway",
+    "toward_zero": "RTZ rtz roundTowardZero TowardZero truncate trunc RNDZ", "toward_positive": "RUP roundTowardPositive TowardPositive ceil RNDU",
+    "toward_negative": "RDN roundTowardNegative TowardNegative floor RNDD", "to_odd": "ToOdd RTO", "stochastic": "SR sr StochasticA",
+    "stochastic_b": "StochasticB", "ties_to_zero": "Ties-to-Zero", "away_from_zero": "AwayFromZero",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "word"), [(name, word) for name, words in SPOKEN.items() for word in words.split()])
+def test_words_that_people_type_are_known_everywhere(name, word):
+    assert Projection(word) == Projection(name)
+    assert apscope.quantize(0.3, "e4m3", rounding=word, seed=1) == apscope.quantize(0.3, "e4m3", rounding=name, seed=1)
+    aps = apscope.schemes.APS("e4m3", rounding=word)
+    assert aps == apscope.schemes.APS("e4m3", rounding=name) == apscope.schemes.Scheme(f"aps:e4m3,rounding={word}")
+    assert apscope.schemes.Scheme(f"aps:e4m3,hop_rounding={word}").keys["hop_rounding"] == name
+    assert np.array_equal(*(apscope.allreduce(SMALL[:300].reshape(3, 100), "e4m3", hop_rounding=r) for r in (word, name)))
+    if not name.startswith(("stochastic", "to_odd")):
+        assert machine.verify("e2m1", word)[0].rounding == name
+
+
+def test_every_rounding_is_its_own_word():
+    assert [_core.rounding_word(name.upper().replace("_", "-")) for name in _core.rounding_modes()] == _core.rounding_modes()
+
+
+@pytest.mark.parametrize("word", ["nearest", "round_to_nearest", "RN", "rtn"])
+def test_a_word_that_leaves_ties_open_says_so(word):
+    for call in (lambda: Projection(word), lambda: apscope.schemes.Scheme(f"mx:rounding={word}"), lambda: apscope.quantize(X, "e4m3", rounding=word)):
+        with pytest.raises(ValueError, match=f"unknown rounding '{word}', which leaves open where ties go; use ties_to_even, IEEE 754's default"):
+            call()
+
+
 @pytest.mark.parametrize(
     ("parts", "error", "words"),
     [
+        ({"rounding": "ties_to_evne"}, ValueError, r"unknown rounding 'ties_to_evne'; did you mean ties_to_even\?"),
         ({"rounding": "up"}, ValueError, "unknown rounding 'up'; use one of ties_to_even"),
         ({"overflow": "wrap"}, ValueError, "unknown overflow 'wrap'"),
         ({"underflow": "none"}, ValueError, "unknown underflow 'none'"),

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 
+import numpy as np
 import pytest
 
 import apscope
@@ -203,6 +204,22 @@ def test_steps_may_come_from_an_iterator(digits):
     listed = apscope.replay(digits, "aps:e4m3", topology="ring", steps=[0, 2])
     drawn = apscope.replay(digits, "aps:e4m3", topology="ring", steps=iter([0, 2]))
     assert drawn.frame.equals(listed.frame) and drawn.provenance == listed.provenance
+
+
+@pytest.mark.parametrize("number", [5, np.int64(5)])
+def test_a_single_number_of_steps_is_asked_about(digits, number):
+    with pytest.raises(ValueError, match="steps '5' could be one step or a number of them; give 5:6 for step 5, or a range A:B"):
+        apscope.replay(digits, "aps:e4m3", steps=number)
+
+
+def test_what_is_no_scheme_and_what_matches_no_tensor_is_told(digits):
+    with pytest.raises(TypeError, match="scheme is int; give a Scheme or a spec such as 'aps:e4m3'"):
+        apscope.replay(digits, 3)
+    with pytest.raises(ValueError, match=r"matches no name in trace 'digits'; did you mean 'conv2.weight'\?"):
+        apscope.replay(digits, "aps:e4m3", tensors="conv2_weight")
+    resnet18 = os.path.join(os.path.dirname(digits), "resnet18")
+    with pytest.raises(ValueError, match=r"matches no name in trace 'resnet18'; it has conv1.weight, .* and 56 more$"):
+        apscope.replay(resnet18, "aps:e4m3", tensors="nothing at all")
 
 
 def test_one_results_folder_may_be_merged_alone(digits, tmp_path):

@@ -77,7 +77,7 @@ def test_schemes_that_only_gather_are_ranked_by_their_gather(capsys, tmp_path, r
     assert ranked == table.scheme[:3].tolist()
     assert main(["report", folder, "-o", str(tmp_path / "r.html")]) == 0
     text = (tmp_path / "r.html").read_text()
-    assert "by the schemes' own reductions" in text and "in the order <code>" not in text
+    assert "each by its own reduction" in text and "in the order <code>" not in text
     assert len(printed(capsys, "summary", folder, "--topology", "exact").splitlines()) > 4
 
 
@@ -107,8 +107,93 @@ def test_a_comparison_is_a_table_a_trace(capsys, folder, results):
     assert " cosine_a " in printed(capsys, "compare", folder, "aps:e4m3", "qsgd", "--all-columns")
 
 
+def tables_of(out):
+    """Title -> the table below it, a list of lines, of what a command printed."""
+    found = {}
+    for block in out.rstrip("\n").split("\n\n"):
+        title, *lines = block.split("\n")
+        found[title] = lines
+    return found
+
+
+def test_the_summary_by_layer_has_schemes_across_and_of_one_all_columns(capsys, folder, results):
+    tables = tables_of(printed(capsys, "summary", folder, "--by", "layer"))
+    assert list(tables) == ["digits: error_over_noise by layer, ring or gather", "characters: error_over_noise by layer, ring or gather"]
+    wanted = results.by("layer", "error_over_noise").loc["digits"]
+    above, heads, *lines = tables["digits: error_over_noise by layer, ring or gather"]
+    assert above.split() == ["loss_scaling:e4m3,"] and heads.split() == ["layer", "none:fp32", "scale=best", "aps:e4m3", "qsgd"]
+    for line, (layer, row) in zip(lines, wanted.iterrows(), strict=True):
+        assert line.split() == [layer, *(f"{value:.3g}" for value in row)]
+    alone = tables_of(printed(capsys, "summary", folder, "--by", "step", "--scheme", "aps:e4m3,headroom=workers"))
+    heads, *lines = alone["digits: aps:e4m3, ring"]
+    assert heads.split()[:3] == ["step", "error_over_noise", "step_nmse"] and [line.split()[0] for line in lines] == list("0123")
+    cosines = tables_of(printed(capsys, "summary", folder, "--by", "role", "--column", "layer_cosine", "--scheme", "qsgd", "--scheme", "none:fp32"))
+    heads, *lines = cosines["digits: layer_cosine by role, ring or gather"]
+    assert heads.split() == ["role", "none:fp32", "qsgd"] and all(line.split()[1] == "1.000000" for line in lines)
+    assert printed(capsys, "summary", folder, "--scheme", "qsgd").count(" gather ") == 2
+
+
+def test_a_table_by_layer_on_a_terminal_says_how_many_schemes_it_has_no_room_for(capsys, folder, monkeypatch):
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda self: True)
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((50, 24)))
+    out = printed(capsys, "summary", folder, "--by", "layer")
+    assert "and 2 more schemes that lost more; --scheme chooses, --csv and --json have all" in out and "qsgd" not in out
+
+
+@pytest.mark.parametrize(("words", "table"), [
+    (["summary"], lambda r: r.summary()), (["summary", "--by", "step", "--topology", "exact"], lambda r: r.by("step", topology="exact")),
+    (["compare", "aps:e4m3", "qsgd", "none:fp32"], lambda r: r.compare("aps:e4m3", ["qsgd", "none:fp32"])),
+])  # fmt: skip
+def test_json_and_csv_are_the_table_of_python(capsys, folder, results, words, table):
+    wanted = table(results)
+    rows = json.loads(printed(capsys, words[0], folder, *words[1:], "--json"))
+    read = pd.read_csv(io.StringIO(printed(capsys, words[0], folder, *words[1:], "--csv")))
+    assert list(rows[0]) == list(read.columns) == list(wanted.columns) and len(rows) == len(read) == len(wanted)
+    for name in wanted.columns:
+        values = [None if pd.isna(v) or v == np.inf else v for v in wanted[name].tolist()]
+        assert [row[name] for row in rows] == values, name  # every digit, of 1e-15 too
+    assert min(row.get("step_nmse", row.get("step_nmse_b")) for row in rows) < 1e-14
+
+
+def test_one_scheme_against_several_is_a_table_of_them_and_one_of_layers(capsys, folder, results):
+    tables = tables_of(printed(capsys, "compare", folder, "aps:e4m3", "qsgd", "loss_scaling:e4m3,scale=best"))
+    heads, *lines = tables["digits: a = aps:e4m3, all layers"]
+    assert heads.split()[:3] == ["b", "error_over_noise_a", "error_over_noise_b"]
+    wanted = results.compare("aps:e4m3", ["qsgd", "loss_scaling:e4m3,scale=best"])
+    wanted = wanted[wanted.trace == "digits"]
+    assert [line.split()[0] for line in lines] == ["qsgd", "loss_scaling:e4m3,scale=best"]
+    assert [int(line.split()[4]) for line in lines] == wanted[wanted.whole].wins.tolist()
+    _, _, *lines = tables["digits: geometric_ratio by layer, the NMSE of a over that of each"]
+    layers = wanted[~wanted.whole]
+    for line, (layer, rows) in zip(lines, layers.groupby("layer", sort=False), strict=True):
+        assert line.split() == [layer, *(f"{value:.3g}" for value in rows.geometric_ratio)]
+
+
+def test_two_results_are_compared_and_what_one_lacks_is_listed(capsys, folder, results, request, tmp_path):
+    digits = str(request.config.rootpath / "notebooks/data/digits")
+    other = apscope.replay(digits, ["aps:e4m3", "qsgd", "aps:e2m5"], steps="0:3", tensors="conv|head", topology="ring", seed=1)
+    second = str(other.save(tmp_path / "second"))
+    out = printed(capsys, "compare", folder, second)
+    heads, *lines = tables_of(out)[f"digits: a = {folder}, b = {second}, all layers"]
+    assert heads.split()[0] == "scheme" and [line.split()[0] for line in lines] == ["aps:e4m3", "qsgd"]
+    assert lines[0].split()[3:7] == ["3", "0", "0", "3"]  # steps; no draw, so that the seed changes nothing
+    assert "seed" in out and "characters" in out.split("In what the results differ")[1]
+    for line in (f"Only {folder} has 1 trace: characters", f"Only {folder} has 2 layers: norm.weight, norm.bias", f"Only {folder} has 1 step: 3",
+                 f"Only {folder} has 2 schemes: none:fp32, loss_scaling:e4m3,scale=best", f"Only {folder} has 1 reduction: sequential",
+                 f"Only {second} has 1 scheme: aps:e2m5"):  # fmt: skip
+        assert line in out.splitlines()
+    pair = tables_of(printed(capsys, "compare", folder, second, "aps:e4m3", "aps:e2m5"))
+    _, *lines = pair[f"digits: a = aps:e4m3 of {folder} (ring), b = aps:e2m5 of {second} (ring)"]
+    assert [line.split()[0] for line in lines] == ["all", "conv1.weight", "conv2.weight", "head.weight", "head.bias"]
+    rows = json.loads(printed(capsys, "compare", folder, second, "--json"))
+    assert [row["held_by"] for row in rows if row["scheme"] == "aps:e2m5"] == ["second"]
+
+
 @pytest.mark.parametrize(("words", "sentence"), [
-    (["summary", "nowhere"], "nowhere is no RESULTS folder"), (["compare", "RESULTS", "aps:e4m3"], "the following arguments are required: B"),
+    (["summary", "nowhere"], "nowhere is no RESULTS folder"), (["compare", "RESULTS", "aps:e4m3"], "'aps:e4m3' alone is neither a second RESULTS folder nor two schemes"),
+    (["compare", "RESULTS"], "compare: there is nothing to compare with; give two or more schemes"), (["compare", "RESULTS", "RESULTS", "a", "b", "c"], "3 schemes of two results are given"),
+    (["summary", "RESULTS", "--column", "nmse"], "--column nmse is for --by layer, role or step"), (["summary", "RESULTS", "--by", "layer", "--column", "nmes"], "did you mean 'nmse'?"),
+    (["summary", "RESULTS", "--scheme", "asp:e4m3"], "no scheme 'asp:e4m3'; did you mean 'aps:e4m3'?"),
     (["compare", "RESULTS", "asp:e4m3", "qsgd"], "no scheme 'asp:e4m3'; did you mean 'aps:e4m3'?"),
     (["compare", "RESULTS", "aps:e4m3,headrom=one", "qsgd"], "scheme 'aps' has no key 'headrom'; did you mean headroom"),
     (["compare", "RESULTS", "aps:e4m3", "qsgd", "--topology", "tree"], "'aps:e4m3' has no topology 'tree' in the results; use one of exact, ring, sequential, wire"),
@@ -117,6 +202,16 @@ def test_mistakes_are_one_sentence(capsys, folder, words, sentence):
     assert main([folder if w == "RESULTS" else w for w in words]) == 2
     out, err = capsys.readouterr()
     assert out == "" and sentence in err and err.count("\n") == 1 and err.count("apscope") == 1
+
+
+def test_a_scheme_that_overflowed_by_default_is_shown_with_the_default(capsys, request, tmp_path):
+    specs = ["loss_scaling:e4m3", "loss_scaling:e5m2", "loss_scaling:e4m3,scale=4096", "dynamic_loss_scaling:fp16"]
+    results = apscope.replay(request.config.rootpath / "notebooks/data/digits", specs, steps="0:10", topology="ring")
+    over = results.summary().set_index(["scheme", "topology"]).loc[(slice(None), "ring"), "overflowed"].droplevel(1)
+    assert over["loss_scaling:e4m3"] > 0 and over["loss_scaling:e4m3,scale=4096"] > 0 and over["loss_scaling:e5m2"] == 0
+    out = printed(capsys, "summary", str(results.save(tmp_path / "r")))
+    note = out.split("What overflowed or skipped steps:\n")[1].split("\n\n")[0]
+    assert sorted(note.splitlines()) == ["dynamic_loss_scaling:fp16: init=auto, its default", "loss_scaling:e4m3: scale=1024, its default"]
 
 
 def test_a_lone_shard_is_said_first(capsys, request, tmp_path):

@@ -30,7 +30,7 @@ SLOW = ("report", "summary", "compare", "replay", "convert")
 
 _RIGHT = {
     "TRACE": [str(DIGITS)], "RESULTS": ["@results"], "TRACE|RESULTS": ["@results"], "FOLDER": ["@results", str(DIGITS)], "SRC": [str(DIGITS)], "SPEC": ["none:e4m3", "sign"],
-    "NAME": ["e4m3", "ring", "aps", "ties_to_even"], "A": ["aps:e4m3"], "B": ["none:e4m3"], "A:B": ["0:1"], "REGEX": ["head.bias"], "N": ["1", "2"], "I/N": ["0/2"],
+    "NAME": ["e4m3", "ring", "aps", "ties_to_even"], "A": ["aps:e4m3", "none:e4m3", "@results"], "A:B": ["0:1"], "REGEX": ["head.bias"], "N": ["1", "2"], "I/N": ["0/2"],
     "BYTES": ["1G"], "FORMAT": ["e2m1"], "FILE.html": ["page.html"], "CALLABLE": ["ml_dtypes:float8_e4m3fn"], "DST": ["made"], "F,G,...": ["e4m3"], "K": ["2"], "X": ["0.5"],
 }  # fmt: skip
 
@@ -53,8 +53,8 @@ def command(draw: Any, verb: str) -> list[str]:
         if isinstance(action, argparse._HelpAction) or WORDS_LEFT_OUT & set(action.option_strings):
             continue
         if not action.option_strings:
-            words += [draw(_words_of(action)) for _ in range(draw(st.integers(1, 2)) if action.nargs == "+" else 1)]
-        elif action.required or draw(st.integers(0, 4)) == 0:
+            words += [draw(_words_of(action)) for _ in range(draw(st.integers(1, 2)) if action.nargs in ("+", "*") else 1)]
+        elif action.required or (verb, action.dest) == ("report", "output") or draw(st.integers(0, 4)) == 0:  # beside what is read by default
             name = action.option_strings[-1]
             words += [name] if action.nargs == 0 else [f"{name}={draw(_words_of(action))}"]
     if draw(st.integers(0, 9)) == 0:

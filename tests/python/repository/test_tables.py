@@ -74,6 +74,26 @@ def test_what_the_readme_says_of_its_table(tables, replayed):
     assert table.loc[layer, "speedup"] < table.loc[constant, "speedup"]
 
 
+def test_every_scheme_has_a_spec_that_runs(tables):
+    rows = tables.registered()
+    assert between(tables, "docs/schemes.md", "schemes") == rows, "run make tables"
+    specs = {d.name: spec for d, spec in tables.examples().items()}
+    assert list(specs) == [d.name for d in apscope.schemes.definitions()] == [re.findall(r"\(#(\w+)\)", row)[0] for row in rows[2:]]
+    assert all(apscope.schemes.Scheme(spec).name == name and (":" in spec or "(" in spec) for name, spec in specs.items())
+    found = apscope.replay(tables.TRACE, list(specs.values()), steps="0:2", tensors="head", topology="ring")
+    assert found.summary()["scheme"].nunique() == len(specs)
+
+
+def test_the_tags_of_claims_are_names_of_tests():
+    """What docs/schemes.md calls MX1 is found by pytest -k MX1."""
+    page = (ROOT / "docs/schemes.md").read_text()
+    tags = {tag for line in re.findall(r"^- ([A-Z]{1,3}\d(?:, [A-Z]{1,3}\d)*): ", page, re.MULTILINE) for tag in line.split(", ")}
+    names = {tag for path in (ROOT / "tests/python/claims").glob("*.py") for tag in re.findall(r"def test_([A-Z]{1,3}\d)_", path.read_text())}
+    assert len(tags) > 50 and tags <= names
+    tests = set(re.findall(r"`(tests/[\w/.]+)`", page))
+    assert len(tests) > 15 and all((ROOT / path).is_file() for path in tests)
+
+
 def test_the_table_of_all_schemes_is_of_the_list(tables):
     """Its numbers are not compared: that takes a replay of every scheme."""
     header, _, *rows = between(tables, "docs/schemes.md", "all schemes")

@@ -3,10 +3,12 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import apscope
-from apscope._results import comparison
+from apscope import Results
+from apscope._results import against, comparison
 from apscope._results.pooling import PARTS
 from tests.python.summary_tables import (
     LAYERS,
@@ -103,6 +105,63 @@ def test_every_number_of_a_comparison_is_that_of_plain_loops(results, a, b, topo
             for column, value in by_hand.items():
                 assert same(one[column], value), (trace, one["layer"], column, one[column], value)
     assert results.compare(a, b, topology, layers=False).equals(found[~found.duplicated("trace")].reset_index(drop=True))
+
+
+def test_one_scheme_against_several_is_one_comparison_after_another(results):
+    rivals = ["qsgd", MIXED, "none:fp32"]
+    found = results.compare("aps:e4m3", rivals, "ring")
+    one_by_one = pd.concat([results.compare("aps:e4m3", b, "ring") for b in rivals], ignore_index=True)
+    pd.testing.assert_frame_equal(found, one_by_one)
+    assert list(found["scheme_b"].unique()) == rivals and set(found["scheme_a"]) == {"aps:e4m3"}
+    with pytest.raises(ValueError, match="b is empty; give a scheme to compare 'aps:e4m3' with"):
+        results.compare("aps:e4m3", [])
+
+
+def other_results(results):
+    """The same traces without a layer and a step, with a step and a scheme of its own; every error twice as large."""
+    frame = results.frame[(results.frame.tensor != "norm") & (results.frame.step != 3)].copy()
+    frame["sum_squared_error"] *= 2
+    frame = frame.assign(step=frame["step"].where(frame["step"] != 7, 8))
+    frame["scheme"] = frame["scheme"].replace({"qsgd": "aps:e5m2"})
+    return Results(frame, results.histograms, results.provenance)
+
+
+@pytest.mark.parametrize(("a", "b"), [("aps:e4m3", "aps:e4m3"), ("none:fp32", MIXED), (OWN_ONLY, OWN_ONLY)])
+def test_a_scheme_of_other_results_is_compared_as_if_it_were_among_these(results, a, b):
+    other = other_results(results)
+    guest = other.frame[other.frame.scheme == b].assign(scheme="guest")
+    wanted = comparison.compare(pd.concat([results.frame, guest], ignore_index=True), a, "guest")
+    found = results.compare(a, b, against=other)
+    pd.testing.assert_frame_equal(found, wanted.assign(scheme_b=b))
+    assert set(found["layer"]) == {"all", "conv", "head"} and (found.loc[found.trace != "first", "steps"] == 2).all()  # 0 and 20
+
+
+def test_two_results_beside_each_other(results):
+    other = other_results(results)
+    table = results.against(other)
+    assert tuple(table.columns) == against.COLUMNS and not table.duplicated(["trace", "scheme"]).any()
+    held = table.groupby("held_by")["scheme"].unique()
+    assert set(held["first"]) == {"qsgd"} and set(held["second"]) == {"aps:e5m2"} and table.loc[table.held_by != "both", "steps"].isna().all()
+    for row in table[table.held_by == "both"].to_dict("records"):
+        alone = results.compare(row["scheme"], row["scheme"], layers=False, against=other).set_index("trace").loc[row["trace"]]
+        assert all(same(row[c], alone[c]) for c in against.COLUMNS[3:])
+    assert against.only(results, other) == [
+        ("first", "layer", ["norm"]), ("first", "step", [3, 7]), ("first", "scheme", ["qsgd"]), ("second", "step", [8]), ("second", "scheme", ["aps:e5m2"]),
+    ]  # fmt: skip
+    itself = results.against(results)
+    assert (itself.held_by == "both").all() and (itself.wins == 0).all() and (itself.losses == 0).all() and against.only(results, results) == []
+
+
+def test_results_without_a_place_in_common_are_refused(results):
+    frame = results.frame
+    renamed = Results(frame.assign(trace=frame["trace"] + "'"), results.histograms, results.provenance)
+    with pytest.raises(ValueError, match="different traces .*; there is nothing to compare"):
+        results.against(renamed)
+    assert against.only(results, renamed)[0] == ("first", "trace", ["first", "second", "wire only"])
+    one, elsewhere = frame[frame.trace == "first"], frame[frame.trace == "second"].assign(step=frame["step"] + 100)
+    with pytest.raises(ValueError, match="has a layer and step in common"):
+        comparison.compare(one, "aps:e4m3", "aps:e4m3", against=elsewhere)
+    assert len(comparison.compare(one, "aps:e4m3", "aps:e4m3", against=frame[frame.trace == "second"]))  # the only one of each
 
 
 @pytest.mark.parametrize(("a", "b"), [("aps:e4m3", "dynamic_loss_scaling:e4m3"), ("none:fp32", MIXED), ("mine(1)", "aps:e4m3")])

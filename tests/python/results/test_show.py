@@ -1,5 +1,6 @@
 """What notebooks show: rulers of formats, summaries of results, traces and schemes; names inject nothing."""
 
+import os
 import re
 import warnings
 from html.parser import HTMLParser
@@ -130,11 +131,49 @@ def test_results_show_the_summary(results):
     assert "digits" not in page.codes  # one trace alone is not repeated in every row
 
 
-def test_results_say_what_they_are_in_a_few_lines(results):
-    lines = repr(results).split("\n")
-    assert lines[0] == f"<Results: 1 trace, 4 schemes, 6 layers, 3 steps, {len(results.frame)} rows>"
-    best = ranked(results).iloc[0]
-    assert lines[1].startswith(f"  digits, NMSE of a step: {best.scheme} {best.step_nmse:.3g}, ") and len(lines) == 2
+def test_results_are_a_table_at_a_prompt(results, monkeypatch):
+    """What is not known or went well takes no column, what has no room is left out, best first."""
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((200, 24)))
+    first, _, trace, heads, *rows, _, last = repr(results).split("\n")
+    assert first == f"<Results: 1 trace, 4 schemes, 6 layers, 3 steps, {len(results.frame)} rows>" and trace == "digits"
+    table = ranked(results)
+    assert re.split("  +", heads)[:4] == ["scheme", "error over noise", "NMSE of a step", "volume"] and "overflowed" not in heads
+    assert [row.split()[:4] for row in rows] == [
+        [r.scheme, *(f"{v:.3g}" for v in (r.error_over_noise, r.step_nmse, r.volume))] for r in table.itertuples()
+    ]
+    assert last.startswith("summary() has every scheme and column")
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((60, 24)))
+    assert max(map(len, repr(results).split("\n")[2:-2])) <= 60
+
+
+def test_of_many_schemes_and_traces_the_best_are_shown(results):
+    copies = [results.frame.assign(scheme=results.frame["scheme"] + f"#{i}") for i in range(4)]
+    many = apscope.Results(pd.concat(copies, ignore_index=True), results.histograms, results.provenance)
+    assert "and 6 more schemes that lost more" in repr(many)
+    two = apscope.Results(pd.concat([many.frame, many.frame.assign(trace="b")], ignore_index=True), results.histograms, results.provenance)
+    assert repr(two).count("and 11 more schemes that lost more") == 2
+
+
+def test_the_ranking_that_notebooks_show_says_by_what(results):
+    page = harmless(results._repr_html_())
+    assert "error over noise" in page.texts and any("Ranked by the error over the noise" in text for text in page.texts)
+    table = ranked(results)
+    assert [f"{v:.3g}" for v in table["error_over_noise"]] == [t for t in page.texts if t in {f"{v:.3g}" for v in table["error_over_noise"]}]
+    unknown = results.frame.assign(sum_noise=np.nan, sum_log2_error_over_noise=np.nan)
+    page = harmless(apscope.Results(unknown, results.histograms, results.provenance)._repr_html_())
+    assert "error over noise" not in page.texts and any("Ranked by the NMSE of a step" in text for text in page.texts)
+
+
+def test_statistics_of_a_cast_are_a_line_and_a_table():
+    x = np.float32([1e-4, 0.0, 0.3, 300.0, np.nan, 1.1])
+    lost = apscope.cast_statistics(x, "e4m3")
+    assert repr(lost).startswith("<CastStatistics: 6 numbers, underflow 1 of 4 nonzero, overflow 1, nan 1, nmse inf") and len(repr(lost)) < 160
+    lines = {line.split()[0]: line.split(maxsplit=1)[1:] for line in str(lost).split("\n")[1:]}
+    assert list(lines) == list(lost.to_dict()) and lines["underflow"] == ["1  25 % of nonzero"] and lines["max_ulp"] == ["0.4"]
+    page = harmless(lost._repr_html_())
+    assert set(lost.to_dict()) <= set(page.codes) and "25 % of nonzero" in page.texts
+    nothing = apscope.cast_statistics(x[:0], "e4m3")
+    assert repr(nothing) == "<CastStatistics: 0 numbers, underflow 0 of 0 nonzero>" and re.search(r"^nmse +-$", str(nothing), re.MULTILINE)
 
 
 def test_a_shard_and_empty_results_say_so(results):

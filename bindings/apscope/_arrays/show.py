@@ -1,0 +1,68 @@
+"""What prompts and notebooks show of the statistics of a cast: a line, and a table."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING
+
+from .._text import aligned, count_of
+
+if TYPE_CHECKING:
+    from .cast_statistics import CastStatistics
+
+__all__ = ["statistics_html", "statistics_line", "statistics_text"]
+
+#: Counts, and of which others they are a share.
+_SHARES = {
+    "nonzero": "count",
+    "underflow": "nonzero",
+    "subnormal": "nonzero",
+    "saturated": "counted",
+    "overflow": "count",
+    "nan": "count",
+    "infinite": "count",
+}
+#: Of the line: what went wrong, where something did.
+_WRONG = ("saturated", "overflow", "nan", "infinite")
+_PERCENT = ("underflow_rate", "relative_bias")
+
+
+def _figure(column: str, value: float | None) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{100 * value:.4g} %" if column in _PERCENT else f"{value:.6g}"
+
+
+def _rows(found: CastStatistics) -> list[tuple[str, str, str]]:
+    """Column, value, and of counts which share of what."""
+    values = found.to_dict()
+    rows = []
+    for column, value in values.items():
+        of = _SHARES.get(column)
+        base = values[of] if of else 0
+        rows.append((column, _figure(column, value), f"{100 * value / base:.3g} % of {of}" if of and base and value else ""))
+    return rows
+
+
+def statistics_line(found: CastStatistics) -> str:
+    """What is asked for first."""
+    parts = [count_of(found.count, "number"), f"underflow {found.underflow:,} of {found.nonzero:,} nonzero"]
+    parts += [f"{name} {value:,}" for name in _WRONG if (value := getattr(found, name))]
+    parts += [f"{name} {_figure(name, value)}" for name in ("nmse", "relative_bias", "max_ulp") if (value := getattr(found, name)) is not None]
+    return f"<CastStatistics: {', '.join(parts)}>"
+
+
+def statistics_text(found: CastStatistics) -> str:
+    """Every column in a line of its own."""
+    return "\n".join(aligned(["column", "value", ""], _rows(found), ["column", ""])[0])
+
+
+def statistics_html(found: CastStatistics) -> str:
+    """The line, and every column."""
+    from .._html import paragraphs, table
+
+    rows = [[f"<code>{column}</code>", html.escape(value), html.escape(share)] for column, value, share in _rows(found)]
+    line = html.escape(statistics_line(found).removeprefix("<CastStatistics: ").removesuffix(">"))
+    return paragraphs([f"<b>CastStatistics</b>: {line}", table(["column", "value", ""], rows, numeric=[False, True, False])])

@@ -1,0 +1,56 @@
+"""What is wrong with the arguments of a `FloatFormat`, in a sentence; the class itself, made in C++, would list every way it can be called."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+import numpy as np
+
+from .._core import FloatFormat
+from .._text import clip
+
+__all__ = ["explained"]
+
+#: The fields, and the kind that each must be of.
+_KINDS = {
+    "exponent_bits": int, "mantissa_bits": int, "bias": int, "specials": str, "is_signed": bool, "subnormals": bool, "subnormal_exponent": int, "zero": str,
+    "nan_codes": int, "has_infinity": bool, "nan_at_negative_zero": bool, "even_code_ties": bool,
+}  # fmt: skip
+_NEEDED = ("exponent_bits", "mantissa_bits")
+_WORDS = {int: "an integer", str: "a word", bool: "True or False"}
+
+
+def explained(given: tuple[Any, ...], fields: dict[str, Any]) -> str:
+    """Why ``FloatFormat(*given, **fields)`` has no such arguments."""
+    if unknown := [name for name in fields if name not in _KINDS and name not in ("name", "dtype")]:
+        near = difflib.get_close_matches(unknown[0], _KINDS, n=1, cutoff=0.5)
+        return f"FloatFormat knows no argument '{clip(unknown[0])}'; " + (
+            f"did you mean {near[0]}?" if near else f"its fields are {', '.join(_KINDS)}"
+        )
+    names = [*given, *(fields[key] for key in ("name", "dtype") if key in fields)]
+    own = {key: value for key, value in fields.items() if key in _KINDS}
+    if len(names) > 1 or (names and isinstance(names[0], (int, float))):
+        return "FloatFormat takes its fields by name, such as exponent_bits=4, mantissa_bits=3, or a format's name alone"
+    for key, value in own.items():
+        kind = _KINDS[key]
+        right = isinstance(value, (bool, np.bool_)) if kind is bool else isinstance(value, kind) or (kind is int and isinstance(value, np.integer))
+        if not right and not (value is None and key not in _NEEDED):
+            return f"{key}={clip(repr(value))} is not {_WORDS[kind]}"
+    if names and own:
+        return f"FloatFormat takes a name or fields, not {clip(repr(names[0]))} and {', '.join(own)}" + _meant(names[0], own)
+    missing = [key for key in _NEEDED if key not in own]
+    return f"FloatFormat needs {' and '.join(missing)}, or a format's name alone, such as FloatFormat('e4m3')"
+
+
+def _meant(name: Any, own: dict[str, Any]) -> str:
+    """The format that a name and fields together may mean."""
+    try:
+        if "specials" in own:
+            raise ValueError("they decide fields that the name decides as well")
+        fields = FloatFormat(name).to_dict()
+        if "bias" in own:
+            fields["subnormal_exponent"] += fields["bias"] - own["bias"]
+        return f"; that format is FloatFormat('{FloatFormat(**(fields | own)).name}')"
+    except (ValueError, TypeError):
+        return "; give exponent_bits, mantissa_bits and what differs"

@@ -1,0 +1,88 @@
+"""Two results beside each other: every scheme against itself, on the layers and steps that both have, and what only one of them has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from .._arrays.float_environment import guarded
+from .comparison import COLUMNS as COMPARED
+from .comparison import compare, met
+from .pooling import frame_of
+
+__all__ = ["COLUMNS", "HELD", "against", "only"]
+
+#: What a scheme of a trace is held by.
+HELD = ("both", "first", "second")
+#: Of `against`, in this order.
+COLUMNS = ("trace", "scheme", "held_by", *(c for c in COMPARED if c not in ("trace", "layer", "whole", "scheme_a", "scheme_b")))
+
+
+@guarded
+def against(first: Any, second: Any, topology: str | None = None) -> pd.DataFrame:
+    """Every scheme of two results, the first against the second.
+
+    Parameters
+    ----------
+    first, second : Results or DataFrame
+        RESULTS tables: of another seed, recording or version.
+    topology : str, optional
+        As of `compare`.
+
+    Returns
+    -------
+    DataFrame
+        A row a trace and scheme, in the order of the first results, then what the second has alone: ``trace``, ``scheme``, ``held_by`` (``both``,
+        ``first`` or ``second``), then the columns of `compare`, all layers together, ``_a`` of the first results and ``_b`` of the second; empty for
+        what only one has. A ratio below 1, and a win, is less error in the first. Only layers and steps that both have are counted.
+
+    Raises
+    ------
+    ValueError
+        No trace of the one meets one of the other, by name or as the only one of each, or they have no layer and step in common.
+    """
+    tables = [frame_of(results) for results in (first, second)]
+    meet = met(*tables)
+    if not meet:
+        names = [", ".join(map(str, t["trace"].unique())) or "none" for t in tables]
+        raise ValueError(f"the results are of different traces ({names[0]}; {names[1]}); there is nothing to compare")
+    held = [dict(iter(table.groupby(["trace", "scheme"], sort=False))) for table in tables]
+    back = {there: here for here, there in meet.items()}
+    rows = []
+    for trace, scheme in held[0]:
+        other = held[1].get((meet.get(trace, ""), scheme))
+        found = {} if other is None else compare(held[0][trace, scheme], scheme, scheme, topology, False, other).iloc[0].to_dict()
+        rows.append(found | {"trace": trace, "scheme": scheme, "held_by": "first" if other is None else "both"})
+    rows += [
+        {"trace": back.get(trace, trace), "scheme": scheme, "held_by": "second"}
+        for trace, scheme in held[1]
+        if (back.get(trace, ""), scheme) not in held[0]
+    ]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def only(first: Any, second: Any) -> list[tuple[str, str, list[Any]]]:
+    """What only one of two results has.
+
+    Returns
+    -------
+    list of tuples
+        ``first`` or ``second``; what (``trace``, ``layer``, ``step``, ``scheme``, ``topology``; layers and steps of traces that meet); and which, in their order.
+    """
+    tables = [frame_of(results) for results in (first, second)]
+    meet = met(*tables)
+    sides: list[dict[str, list[Any]]] = []
+    for table, names in zip(tables, (meet, {there: here for here, there in meet.items()})):
+        shared = table[table["trace"].isin(list(names))]
+        sides.append({
+            "trace": [t for t in table["trace"].unique() if t not in names],
+            "layer": list(shared["tensor"].unique()), "step": shared["step"].unique().tolist(),
+            "scheme": list(table["scheme"].unique()), "topology": [t for t in table["topology"].unique() if t],
+        })  # fmt: skip
+    out = []
+    for held_by, mine, others in (("first", sides[0], sides[1]), ("second", sides[1], sides[0])):
+        for what, found in mine.items():
+            if alone := [name for name in found if what == "trace" or name not in set(others[what])]:
+                out.append((held_by, what, alone))
+    return out

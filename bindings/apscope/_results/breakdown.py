@@ -1,0 +1,92 @@
+"""What each scheme lost by layer, by role or by step: the columns of a summary, a row a part; or one column, schemes across."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .._arrays.checks import number
+from .._arrays.float_environment import guarded
+from .._text import hint
+from .comparison import scheme_in
+from .noise import noise_of
+from .pooling import coded, compared_rows, frame_of, headline_topology, topologies_of
+from .summary import COLUMNS, figures, in_rank, of_topology
+
+__all__ = ["BY", "across", "by", "specs_of"]
+
+#: What results are taken apart by, and the column of a RESULTS table that has it.
+BY = {"layer": "tensor", "role": "role", "step": "step"}
+#: Of a summary, what is of a whole step alone: modelled times; and the family, which the scheme says.
+_WHOLE = ("family", "time", "speedup")
+
+
+@guarded
+def by(results: Any, part: str, schemes: Iterable[Any] | None = None, *, topology: str | None = None, batch_factor: float = 1.0) -> pd.DataFrame:
+    """The summary of every layer, role or step by itself.
+
+    Parameters
+    ----------
+    results : Results or DataFrame
+        A RESULTS table.
+    part : str
+        ``layer``, ``role`` or ``step``.
+    schemes : sequence of Scheme or str, optional
+        Which, in any spelling; by default all.
+    topology : str, optional
+        Of schemes without a reduction of their own; by default the first topology replayed that adds. ``exact``: of all schemes.
+    batch_factor : float
+        As of `summary`.
+
+    Returns
+    -------
+    DataFrame
+        A row a trace, scheme and part: ``trace``, `part`, then the columns of `summary` over the rows of that part, but for the family, the modelled times
+        and ``worst_layer`` of a layer, ``worst_step`` of a step. Schemes as `summary` ranks them, layers in the trace's order, steps ascending.
+
+    Raises
+    ------
+    ValueError
+        No such part, scheme or topology; `batch_factor` is not a positive number.
+    """
+    if part not in BY:
+        raise ValueError(f"by='{part}' is not one of {', '.join(BY)}")
+    if not 0 < number("batch_factor", batch_factor) < float("inf"):
+        raise ValueError(f"batch_factor={batch_factor} is not a positive number, such as 4")
+    frame = coded(frame_of(results).reset_index(drop=True))
+    if schemes is not None:
+        frame = frame[frame["scheme"].isin(specs_of(frame, schemes))].reset_index(drop=True)
+    if topology is not None and topology not in (held := topologies_of(frame)):
+        raise ValueError(f"the results have no topology '{topology}'; use one of {', '.join(held) or 'none: they are of the wire alone'}")
+    rows = of_topology(compared_rows(frame), topology or headline_topology(frame))
+    noise, column = noise_of(results), BY[part]
+    table = figures(frame, rows, noise, [column], batch_factor).rename(columns={column: part})
+    columns = ["trace", part, *(c for c in COLUMNS if c not in ("trace", *_WHOLE, f"worst_{part}"))]
+    ranks = {(r.trace, r.scheme): i for i, r in enumerate(in_rank(figures(frame, rows, noise, (), batch_factor)).itertuples())}
+    order = [ranks[names] for names in zip(table["trace"], table["scheme"])]
+    table = table.iloc[pd.Series(order, dtype=int).argsort(kind="stable")]
+    return table.reset_index(drop=True).astype({"step": np.int64} if part == "step" else {})[columns]
+
+
+def across(table: pd.DataFrame, part: str, column: str) -> pd.DataFrame:
+    """One column of `by`: rows by trace and part, a column a scheme; NaN where a scheme has no such part.
+
+    Raises
+    ------
+    ValueError
+        No such column.
+    """
+    figures_of = [c for c in table.columns if c not in ("trace", "scheme", part)]
+    if column not in figures_of:
+        raise ValueError(f"there is no column '{column}' by {part}; {hint(column, figures_of, len(figures_of))}")
+    places, specs = table[["trace", part]].drop_duplicates(), table["scheme"].unique()
+    found = table.set_index(["trace", part, "scheme"])[column].unstack("scheme")
+    return found.reindex(index=pd.MultiIndex.from_frame(places), columns=pd.Index(specs, name="scheme"))
+
+
+def specs_of(frame: pd.DataFrame, schemes: Iterable[Any]) -> list[str]:
+    """The specs under which a table holds these schemes; the errors of `scheme_in`."""
+    return [scheme_in(frame, s) for s in ([schemes] if isinstance(schemes, str) else schemes)]
