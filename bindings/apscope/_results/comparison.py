@@ -10,7 +10,7 @@ import pandas as pd
 
 from .._arrays.float_environment import guarded
 from .._schemes.scheme import as_scheme
-from .._text import hint
+from .._text import clip, hint
 from .pooling import PARTS, frame_of, groups, infinite_with, is_own, losses, numbers, over_noise, quotient, total, total_of_present, whole_sums
 from .summary import cosines, step_losses
 
@@ -222,7 +222,7 @@ def scheme_in(frame: pd.DataFrame, scheme: Any) -> str:
         spec = str(scheme)  # no spec, such as the bare name of a scheme that needs a format: what is held says more
     if spec in held:
         return spec
-    raise ValueError(f"the results hold no scheme '{scheme}'; {hint(str(scheme), held)}")
+    raise ValueError(f"the results hold no scheme '{clip(str(scheme), 200)}'; {hint(str(scheme), held)}")
 
 
 def _topologies(one: pd.DataFrame, other: pd.DataFrame, a: str, b: str, wanted: str | None) -> tuple[str, str]:

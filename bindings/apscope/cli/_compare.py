@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+import os
 
 import pandas as pd
 
@@ -51,7 +51,7 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     words = list(args.schemes)
-    folder = words.pop(0) if words and Path(words[0]).is_dir() else None
+    folder = words.pop(0) if words and os.path.isdir(words[0]) else None  # a spec may be longer than a path can be
     _check_count(words, folder)
     results = Results.open(args.results)
     warn(results)

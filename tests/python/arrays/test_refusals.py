@@ -63,7 +63,7 @@ def test_names_of_formats_that_cannot_be(name):
 @pytest.mark.parametrize(
     ("settings", "error", "word"),
     [
-        ({"rounding": "nearest"}, ValueError, "stochastic_exact"),
+        ({"rounding": "nearest"}, ValueError, "ties_to_even"),
         ({"rounding": "stochastic_d"}, ValueError, "'stochastic_d'"),
         ({"rounding": ""}, ValueError, "ties_to_zero"),
         ({"overflow": "wrap"}, ValueError, "propagate"),

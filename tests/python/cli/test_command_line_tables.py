@@ -192,6 +192,7 @@ def test_two_results_are_compared_and_what_one_lacks_is_listed(capsys, folder, r
 @pytest.mark.parametrize(("words", "sentence"), [
     (["summary", "nowhere"], "nowhere is no RESULTS folder"), (["compare", "RESULTS", "aps:e4m3"], "'aps:e4m3' alone is neither a second RESULTS folder nor two schemes"),
     (["compare", "RESULTS"], "compare: there is nothing to compare with; give two or more schemes"), (["compare", "RESULTS", "RESULTS", "a", "b", "c"], "3 schemes of two results are given"),
+    (["compare", "RESULTS", "n" * 5000, "qsgd"], "the results hold no scheme 'nnn"),
     (["summary", "RESULTS", "--column", "nmse"], "--column nmse is for --by layer, role or step"), (["summary", "RESULTS", "--by", "layer", "--column", "nmes"], "did you mean 'nmse'?"),
     (["summary", "RESULTS", "--scheme", "asp:e4m3"], "no scheme 'asp:e4m3'; did you mean 'aps:e4m3'?"),
     (["compare", "RESULTS", "asp:e4m3", "qsgd"], "no scheme 'asp:e4m3'; did you mean 'aps:e4m3'?"),
