@@ -84,7 +84,8 @@ def examples() -> dict[apscope.schemes.SchemeDefinition, str]:
     for scheme in apscope.schemes.all_schemes():
         first.setdefault(scheme.name, scheme.spec)
     return {
-        d: f"{d.name}:{d.keys[0].name}={d.keys[0].default}" if first[d.name] == d.name and d.keys else first[d.name] for d in apscope.schemes.definitions()
+        d: f"{d.name}:{d.keys[0].name}={d.keys[0].default}" if first[d.name] == d.name and d.keys else first[d.name]
+        for d in apscope.schemes.definitions()
     }
 
 
