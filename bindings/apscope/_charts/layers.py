@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from .._results.pooling import PARTS, groups, infinite_with, losses, numbers, over_noise, quotient, total
+from .._results.pooling import PARTS, infinite_with, losses, pool, quotient
 from .._results.summary import step_losses
 from .._results.volume import at_most
 from .._schemes.titles import format_of
@@ -34,28 +34,17 @@ def by_layer(rows: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``scheme``, ``layer``, ``error`` (over the noise, the geometric mean over its blocks; where that is not known the mean over the steps of
-        the NMSE; infinite with overflow), ``volume``, ``reason`` (the largest part of its squared error) and ``share`` (of the parts).
+        ``scheme``, ``layer``, ``error`` (over the noise, the geometric mean over its blocks; where that is not known the pooled NMSE; infinite with
+        overflow), ``volume``, ``reason`` (the largest part of its squared error) and ``share`` (of the parts).
     """
-    lost = losses(rows)
-    code, first = groups(rows, ["scheme", "tensor"])
-    count = len(first)
-    overflow = total(lost["overflow"], code, count)
-    if np.nansum(lost["noise_blocks"]) > 0:
-        error = over_noise({name: np.nan_to_num(lost[name]) for name in ("log2_over_noise", "noise_blocks")}, code, count)
-    else:
-        value, there = step_losses(lost)
-        error = quotient(total(value[there], code[there], count), np.bincount(code[there], minlength=count))
-    elements = numbers(rows, "count")
-    parts = np.array([np.nan_to_num(total(numbers(rows, name), code, count)) for name in PARTS[:4]])
-    largest = parts.argmax(axis=0)
-    found = rows[["scheme", "tensor"]].iloc[first].astype(object).reset_index(drop=True).rename(columns={"tensor": "layer"})
-    return found.assign(
-        error=infinite_with(overflow, error),
-        volume=quotient(total(np.where(elements == 0, 0.0, numbers(rows, "volume") * elements), code, count), total(elements, code, count)),
-        reason=[PARTS[k].removeprefix("split_") if parts[k, i] > 0 else "" for i, k in enumerate(largest)],
-        share=quotient(parts.max(axis=0), parts.sum(axis=0)),
-    )
+    table = pool(rows, ["scheme", "tensor"])
+    error = table["error_over_noise"] if table["error_over_noise"].notna().any() else table["nmse"]
+    parts = np.nan_to_num(table[list(PARTS[:4])].to_numpy(float))
+    return pd.DataFrame({
+        "scheme": table["scheme"].astype(object), "layer": table["tensor"].astype(object), "error": infinite_with(table["overflow"], error), "volume": table["volume"],
+        "reason": [PARTS[k].removeprefix("split_") if row[k] > 0 else "" for row, k in zip(parts, parts.argmax(axis=1))],
+        "share": quotient(parts.max(axis=1), parts.sum(axis=1)),
+    })  # fmt: skip
 
 
 def layer_map(rows: pd.DataFrame, scheme: str, titles: Callable[[str], str] = str) -> Cells:
