@@ -193,7 +193,7 @@ def registries() -> list:
 
 GROUPS = [casts, arithmetic, blocks, exchanges, replays, observers, registries]
 #: functions of _core that these do not call: they measure times
-UNCALLED = {"bench", "machine_memory", "work_costs"}
+UNCALLED = {"bench", "machine_memory", "rounding_word", "work_costs"}
 
 
 def content(value: object) -> bytes:
