@@ -8,12 +8,9 @@ import json
 import os
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 
-if not (Path(__file__).parents[3] / ".git").exists():
-    pytest.skip("a record is of commits: this is no clone", allow_module_level=True)
 pytest.importorskip("apscope._oracle", reason="what a row rests on is what the oracle's module is asked for")
 
 from apscope import FloatFormat, _core, _oracle
@@ -24,7 +21,10 @@ from tests.exhaustive.proved import ARITHMETIC, CASTS, PATHS, ROOT, Repository
 from tests.exhaustive.record import Key, Record, Row, standings
 
 RENEW = "`python -m tests.exhaustive --minutes 0` writes the page"
-NOW = Repository().head()
+try:
+    NOW = Repository().head()
+except (subprocess.CalledProcessError, FileNotFoundError):
+    pytest.skip("a record is of commits: this is not a clone that git reads", allow_module_level=True)
 
 
 @dataclasses.dataclass(frozen=True)
