@@ -34,7 +34,7 @@ void check_file_unchanged(const std::filesystem::path& path, const FileState& st
 
 class MappedFile {
 public:
-    // Throws std::invalid_argument for what is no regular file, or not the one that was `known` before, std::system_error for
+    // Throws std::invalid_argument for what is not a regular file, or not the one that was `known` before, std::system_error for
     // one that cannot be opened.
     explicit MappedFile(const std::filesystem::path& path, std::shared_ptr<FileState> known = nullptr);
     ~MappedFile();

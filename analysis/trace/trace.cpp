@@ -131,9 +131,9 @@ Trace Trace::open(const fs::path& folder, bool arriving) {
     const fs::path manifest_path = folder / "manifest.json";
     std::error_code ignored;
     if (!fs::is_directory(folder, ignored))
-        throw std::invalid_argument(one_line(folder.string()) + " is no trace: a trace is a folder with a manifest.json");
+        throw std::invalid_argument(one_line(folder.string()) + " is not a trace: a trace is a folder with a manifest.json");
     if (!fs::is_regular_file(manifest_path, ignored))
-        throw std::invalid_argument(one_line(folder.string()) + " is no trace: it has no manifest.json");
+        throw std::invalid_argument(one_line(folder.string()) + " is not a trace: it has no manifest.json");
 
     Trace trace;
     trace.state_ = std::make_shared<State>();

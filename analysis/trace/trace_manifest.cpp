@@ -113,7 +113,7 @@ StepInfo parse_step(const json& object, const std::string& where, int workers) {
     for (const auto& [name, value] : files.items()) {
         const std::string file_where = where + ", file '" + name + "',";
         const Fields file_fields(value, file_where, {"bytes", "sha256"});
-        if (!allowed.contains(name)) file_fields.refuse("is no file of a trace with " + std::to_string(workers) + " workers");
+        if (!allowed.contains(name)) file_fields.refuse("is not a file of a trace with " + std::to_string(workers) + " workers");
         FileInfo file{name, static_cast<std::uint64_t>(file_fields.natural("bytes")), file_fields.text("sha256")};
         if (file.sha256.size() != 64 || file.sha256.find_first_not_of("0123456789abcdef") != std::string::npos)
             file_fields.refuse("has a sha256 that is not 64 lower-case hexadecimal digits");

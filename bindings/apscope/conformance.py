@@ -189,13 +189,13 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
     """The manifest of a pack; ValueError where it is none."""
     path = Path(directory) / "manifest.json"
     if not path.is_file():
-        raise ValueError(f"{directory} is no conformance pack: it has no manifest.json")
+        raise ValueError(f"{directory} is not a conformance pack: it has no manifest.json")
     try:
         manifest = read_json(path)
     except ValueError as error:
         raise ValueError(f"{error}; write the pack again") from None
     if not isinstance(manifest, dict) or manifest.get("kind") != KIND or manifest.get("version") != VERSION:
-        raise ValueError(f"{path} is no manifest of a conformance pack of version {VERSION}")
+        raise ValueError(f"{path} is not a manifest of a conformance pack of version {VERSION}")
     if not isinstance(formats := manifest.get("formats"), dict):
         raise ValueError(f"{path}: formats is missing or no object; write the pack again")
     for name, entry in formats.items():

@@ -160,7 +160,7 @@ void encode(std::span<const Real> in, std::span<Code> out, const FloatFormat& fo
     BasicCodec<Real> codec = make_codec<Real>(format);
     if (nan_code) {
         if (bits < 64 && *nan_code >> bits != 0) {
-            throw std::invalid_argument("nan=" + std::to_string(*nan_code) + " is no code of " + format.name() + ", which has " +
+            throw std::invalid_argument("nan=" + std::to_string(*nan_code) + " is not a code of " + format.name() + ", which has " +
                                         std::to_string(bits) + " bits");
         }
         if (!format.has_nan()) codec.nan_code = static_cast<BitsOf<Real>>(*nan_code);

@@ -130,7 +130,7 @@ class Checkpoint:
             place = tuple(str(part) for part in paths.get(name, (name,)))
             if isinstance(about, TensorStorageMetadata):
                 put(self.names, place, (name, about))
-            else:  # a number, or any object; what cannot be opened is no number
+            else:  # a number, or any object; what cannot be opened is not a number
                 other: dict[str, Any] = {name: None}
                 with contextlib.suppress(Exception, checkpoint.api.CheckpointException):
                     checkpoint.load(other, checkpoint_id=path)

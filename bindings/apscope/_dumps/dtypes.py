@@ -44,7 +44,7 @@ def word_of(dtype: np.dtype | str) -> str:
 
 
 def numpy_dtype(word: str) -> np.dtype | None:
-    """How `word` lies in memory, little-endian; codes as unsigned integers. None for what is no number."""
+    """How `word` lies in memory, little-endian; codes as unsigned integers. None for what is not a number."""
     if word in CODES:
         return np.dtype("<u2" if word == "BF16" else "u1")
     return np.dtype(_PLAIN[word]).newbyteorder("<") if word in _PLAIN else None

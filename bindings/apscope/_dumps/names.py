@@ -125,7 +125,7 @@ def name_all(items: Sequence[Item], pattern: str | None, single: bool, tensors: 
             raise ValueError(f"{item.label}: the pattern has no tensor group, and the file has no key to name its one array; add (?P<tensor>...)")
         numbers = [groups.get("step"), groups.get("worker")]
         if any(number is not None and not re.fullmatch(r"\d+", number, re.ASCII) for number in numbers):
-            raise ValueError(f"pattern {used!r} finds a step or worker in {item.address!r} that is no number")
+            raise ValueError(f"pattern {used!r} finds a step or worker in {item.address!r} that is not a number")
         step, worker = (None if number is None else int(number) for number in numbers)
         named.append(Named(item, step, worker, tensor))
     if pattern is None and used == BARE_PATTERN and single:  # the file's own name is no part of its tensors'

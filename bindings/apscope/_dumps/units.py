@@ -209,7 +209,7 @@ def _wrong_parts(parts: list[tuple[File, int]]) -> str:
 
 
 def _kind(file: File) -> str | None:
-    """The format of one file; None for what is no dump and does not look like one."""
+    """The format of one file; None for what is not a dump and does not look like one."""
     head = file.head(24)
     promised = file.name.lower().endswith(SUFFIXES)
     if not head and promised:

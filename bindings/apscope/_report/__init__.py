@@ -27,7 +27,7 @@ def report(results: Any, out_path: str | os.PathLike, *, against: Any = None, fo
     against : Results or path-like, optional
         Other results, of another seed, recording or format: a section says what changed.
     force : bool
-        Whether a file that is no report may be replaced too.
+        Whether a file that is not a report may be replaced too.
 
     Returns
     -------
@@ -62,17 +62,17 @@ def check_destination(out_path: str | os.PathLike, *, force: bool = False) -> Pa
     Raises
     ------
     ValueError
-        Its folder is missing or no folder, it would take the place of a folder, or, without `force`, of a file that is no report.
+        Its folder is missing or no folder, it would take the place of a folder, or, without `force`, of a file that is not a report.
     """
     out_path = Path(out_path)
     if not out_path.parent.is_dir():
-        raise ValueError(f"{out_path}: its folder {out_path.parent} does not exist or is no folder; create it first")
+        raise ValueError(f"{out_path}: its folder {out_path.parent} does not exist or is not a folder; create it first")
     if out_path.is_dir() or out_path.suffix not in (".html", ".htm"):
         raise ValueError(f"{out_path}: the report is an HTML file; give a name that ends in .html")
     if out_path.exists() and not force:
         with open(out_path, encoding="utf-8", errors="replace") as stream:
             if MARK not in stream.read(4096):
-                raise ValueError(f"{out_path} is there already and is no report of apscope; give another name, or --force to replace it")
+                raise ValueError(f"{out_path} is there already and is not a report of apscope; give another name, or --force to replace it")
     return out_path
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import pandas as pd
 
+from .._results.against import settings
+from .._results.comparison import met
 from .._schemes.scheme import as_scheme
 from .._text import clip
 from . import answer
@@ -29,10 +31,7 @@ def meeting(here: list[dict[str, Any]], there: list[dict[str, Any]]) -> dict[str
         None do: nothing can be compared.
     """
     sides = [{t["name"]: {(x["name"], tuple(x["shape"])) for x in t.get("tensors", ())} for t in side} for side in (here, there)]
-    pairs = {n: n for n in sides[0] if n in sides[1]}
-    if not pairs and len(sides[0]) == len(sides[1]) == 1:
-        pairs = {next(iter(sides[0])): next(iter(sides[1]))}
-    found = {n: m for n, m in pairs.items() if sides[0][n] & sides[1][m] or not (sides[0][n] and sides[1][m])}
+    found = {n: m for n, m in met(*map(list, sides)).items() if sides[0][n] & sides[1][m] or not (sides[0][n] and sides[1][m])}
     if not found:
         names = [clip(", ".join(side), 80) or "none" for side in sides]
         raise ValueError(
@@ -71,7 +70,7 @@ def changes(here: Any, there: Any) -> dict[str, Any]:
          "ratio": answer.ratio_of(r["step_nmse_here"], r["step_nmse_there"])}
         for r in both.to_dict("records")
     ]  # fmt: skip
-    return {"settings": _settings(here.provenance, there.provenance), "rows": rows, "alone": _alone(tables, traces, schemes)}
+    return {"settings": settings(here, there), "rows": rows, "alone": _alone(tables, traces, schemes)}
 
 
 def _partners(here: list[str], there: list[str]) -> dict[str, str]:
@@ -92,19 +91,6 @@ def _shape(spec: str) -> tuple[Any, ...]:
     except ValueError:
         return (spec,)
     return (scheme.name, scheme.body, tuple(sorted(scheme.keys.items())))
-
-
-def _settings(here: dict[str, Any], there: dict[str, Any]) -> list[tuple[str, str, str]]:
-    facts = []
-    for p in (here, there):
-        about = {name: str(p.get(name)) for name in ("version", "seed", "draws", "selection", "shard")}
-        about["topologies"] = ", ".join(p.get("topologies", ()))
-        for trace in p.get("traces", ()):
-            for name in ("hash", "workers", "reduction", "stage", "model"):
-                about[f"{name} of {trace['name']}"] = str(trace.get(name, ""))
-            about[f"steps of {trace['name']}"] = f"{len(trace['steps'])}, {trace['steps'][0]} to {trace['steps'][-1]}"
-        facts.append(about)
-    return [(name, facts[0].get(name, "–"), facts[1].get(name, "–")) for name in facts[0] | facts[1] if facts[0].get(name) != facts[1].get(name)]
 
 
 def _alone(tables: list[pd.DataFrame], traces: dict[str, str], schemes: dict[str, str]) -> list[tuple[str, list[str]]]:

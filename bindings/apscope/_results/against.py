@@ -11,7 +11,7 @@ from .comparison import COLUMNS as COMPARED
 from .comparison import compare, met
 from .pooling import frame_of
 
-__all__ = ["COLUMNS", "HELD", "against", "only"]
+__all__ = ["COLUMNS", "HELD", "against", "only", "settings"]
 
 #: What a scheme of a trace is held by.
 HELD = ("both", "first", "second")
@@ -43,7 +43,7 @@ def against(first: Any, second: Any, topology: str | None = None) -> pd.DataFram
         No trace of the one meets one of the other, by name or as the only one of each, or they have no layer and step in common.
     """
     tables = [frame_of(results) for results in (first, second)]
-    meet = met(*tables)
+    meet = met(*(list(table["trace"].unique()) for table in tables))
     if not meet:
         names = [", ".join(map(str, t["trace"].unique())) or "none" for t in tables]
         raise ValueError(f"the results are of different traces ({names[0]}; {names[1]}); there is nothing to compare")
@@ -71,7 +71,7 @@ def only(first: Any, second: Any) -> list[tuple[str, str, list[Any]]]:
         ``first`` or ``second``; what (``trace``, ``layer``, ``step``, ``scheme``, ``topology``; layers and steps of traces that meet); and which, in their order.
     """
     tables = [frame_of(results) for results in (first, second)]
-    meet = met(*tables)
+    meet = met(*(list(table["trace"].unique()) for table in tables))
     sides: list[dict[str, list[Any]]] = []
     for table, names in zip(tables, (meet, {there: here for here, there in meet.items()})):
         shared = table[table["trace"].isin(list(names))]
@@ -86,3 +86,17 @@ def only(first: Any, second: Any) -> list[tuple[str, str, list[Any]]]:
             if alone := [name for name in found if what == "trace" or name not in set(others[what])]:
                 out.append((held_by, what, alone))
     return out
+
+
+def settings(first: Any, second: Any) -> list[tuple[str, str, str]]:
+    """In what two `Results` were made differently: the setting, and what it is in each."""
+    facts = []
+    for p in (first.provenance, second.provenance):
+        about = {name: str(p.get(name)) for name in ("version", "seed", "draws", "selection", "shard")}
+        about["topologies"] = ", ".join(p.get("topologies", ()))
+        for trace in p.get("traces", ()):
+            for name in ("hash", "workers", "reduction", "stage", "model"):
+                about[f"{name} of {trace['name']}"] = str(trace.get(name, ""))
+            about[f"steps of {trace['name']}"] = f"{len(trace['steps'])}, {trace['steps'][0]} to {trace['steps'][-1]}"
+        facts.append(about)
+    return [(name, facts[0].get(name, "–"), facts[1].get(name, "–")) for name in facts[0] | facts[1] if facts[0].get(name) != facts[1].get(name)]

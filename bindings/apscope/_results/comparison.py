@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -175,7 +175,7 @@ def _pairs(results: Any, a: Any, b: Any, topology: str | None, against: Any = No
     second = first if against is None else frame_of(against)
     a, b = scheme_in(first, a), scheme_in(second, b)
     ones, others, pairs = first[first["scheme"] == a], second[second["scheme"] == b], []
-    for trace, other_trace in met(first, second).items():
+    for trace, other_trace in met(*(list(table["trace"].unique()) for table in (first, second))).items():
         one, other = ones[ones["trace"] == trace], others[others["trace"] == other_trace]
         if len(one) and len(other):
             names = _topologies(one, other, a, b, topology)
@@ -194,9 +194,8 @@ def _pairs(results: Any, a: Any, b: Any, topology: str | None, against: Any = No
     return pairs
 
 
-def met(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, str]:
-    """Which trace of the one table meets which of the other: by name, or as the only one of each."""
-    here, there = list(first["trace"].unique()), list(second["trace"].unique())
+def met(here: Sequence[str], there: Sequence[str]) -> dict[str, str]:
+    """Which trace of the one results meets which of the other: by name, or as the only one of each."""
     return {here[0]: there[0]} if len(here) == len(there) == 1 else {name: name for name in here if name in there}
 
 

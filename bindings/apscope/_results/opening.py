@@ -77,7 +77,7 @@ def check_there(folder: Path, names: Iterable[str]) -> None:
         raise ValueError(f"{folder} {half}")
     for name in names:
         if not (folder / name).is_file():
-            raise ValueError(f"{folder} is no RESULTS folder: {what_is(folder, name)}")
+            raise ValueError(f"{folder} is not a RESULTS folder: {what_is(folder, name)}")
 
 
 def read_provenance(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -150,7 +150,7 @@ def _signed() -> list[FloatFormat]:
 
 
 def nearest_named(f: FloatFormat) -> FloatFormat:
-    """The signed format with a name that differs least: in width, then exponent bits, subnormals, share of codes that are no number, and bias."""
+    """The signed format with a name that differs least: in width, then exponent bits, subnormals, share of codes that are not numbers, and bias."""
 
     def lost(g: FloatFormat) -> float:
         return (g.nan_codes + g.has_infinity) / 2**g.storage_bits

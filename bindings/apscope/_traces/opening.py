@@ -42,7 +42,7 @@ def open_trace(path: str | os.PathLike) -> Trace:
     Raises
     ------
     ValueError
-        `path` is no trace, or its manifest or a file is malformed, missing or truncated; the
+        `path` is not a trace, or its manifest or a file is malformed, missing or truncated; the
         sentence names the file. Or what reads its URL is not installed.
     OSError
         A file cannot be read.
@@ -51,5 +51,5 @@ def open_trace(path: str | os.PathLike) -> Trace:
         return open_remote(str(path))
     path = check_readable(path)
     if not (path / "manifest.json").exists():
-        raise ValueError(f"{path} is no trace: {what_is(path, 'manifest.json')}")
+        raise ValueError(f"{path} is not a trace: {what_is(path, 'manifest.json')}")
     return Trace(_core.Trace.open(path))

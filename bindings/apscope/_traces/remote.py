@@ -131,7 +131,7 @@ def _opened(system: Any, root: str, url: str, folder: str) -> RemoteTrace:
     try:
         manifest = system.cat_file(f"{root}/manifest.json")
     except FileNotFoundError:
-        raise ValueError(f"{url} is no trace: it has no manifest.json") from None
+        raise ValueError(f"{url} is not a trace: it has no manifest.json") from None
     except Exception as error:  # noqa: BLE001  # of any file system
         raise OSError(f"{url} cannot be read: {_one_line(error)}") from None
     (place / "manifest.json").write_bytes(manifest)

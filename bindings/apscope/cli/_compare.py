@@ -7,7 +7,7 @@ import os
 
 import pandas as pd
 
-from .._results.against import only
+from .._results.against import only, settings
 from .._results.comparison import scheme_in
 from .._results.differences import chain, differences
 from .._results.pooling import PARTS
@@ -130,8 +130,6 @@ def _print_several(table: pd.DataFrame, args: argparse.Namespace) -> None:
 
 def _print_results(table: pd.DataFrame, first: Results, second: Results, args: argparse.Namespace, folder: str) -> None:
     """Two results: all schemes, or one pair layer by layer; then in what the results differ, and what only one has."""
-    from .._report.against import changes
-
     names = {"first": args.results, "second": folder}
     if "held_by" in table:
         for trace, part in table[table["held_by"] == "both"].groupby("trace", sort=False):
@@ -141,8 +139,8 @@ def _print_results(table: pd.DataFrame, first: Results, second: Results, args: a
             sides = [f"{part[f'scheme_{s}'].iloc[0]} of {name} ({part[f'topology_{s}'].iloc[0]})" for s, name in zip("ab", names.values())]
             print_frame(f"{trace}: a = {sides[0]}, b = {sides[1]}", _columns(part, args, "layer"), fit=not args.all_columns)
             _print_made_of(str(trace), part)
-    if settings := changes(first, second)["settings"]:
-        print_frame("In what the results differ", pd.DataFrame(settings, columns=["setting", "a", "b"]), fit=False)
+    if differ := settings(first, second):
+        print_frame("In what the results differ", pd.DataFrame(differ, columns=["setting", "a", "b"]), fit=False)
     for side, what, alone in only(first, second):
         shown = ", ".join(printable(str(name), 80) for name in alone[:LISTED]) + (f" and {len(alone) - LISTED} more" if len(alone) > LISTED else "")
         print(f"Only {names[side]} has {count_of(len(alone), 'reduction' if what == 'topology' else what)}: {shown}")

@@ -28,7 +28,7 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("--against", metavar="RESULTS", help="other results, of another seed, recording or format: a section says what changed")
     parser.add_argument("--memory", metavar="BYTES", help="what a trace's tensors may take at once, such as 4G; by default half of the machine's")
-    parser.add_argument("--force", action="store_true", help="replace the file even if it is no report of apscope")
+    parser.add_argument("--force", action="store_true", help="replace the file even if it is not a report of apscope")
     parser.set_defaults(run=run)
 
 

@@ -22,26 +22,11 @@ from ._style import note, styled
 def error_map(results: Any, scheme: Any, *, trace: str | None = None, ax: Axes | None = None) -> Axes:
     """The error of every layer at every step, the layer that lost most first; the five worst framed, with the largest part of their error.
 
-    Parameters
-    ----------
-    results : Results or its frame
-    scheme : Scheme or str
-        In any spelling.
-    trace : str, optional
-        Needed where the results hold several.
-    ax : Axes, optional
-        Drawn into, where given.
-
     Returns
     -------
     Axes
         The error over the noise of the layer's blocks, or the NMSE where the noise is not known; of the scheme's own reduction, else of the first
         topology replayed. Hatched: no number. The report draws the same map.
-
-    Raises
-    ------
-    TypeError, ValueError
-        What is not there, in a sentence.
     """
     frame = rows_of(results, trace)
     scheme = scheme_in(frame, scheme)

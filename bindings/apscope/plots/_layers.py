@@ -46,26 +46,11 @@ def layer_losses(frame: pd.DataFrame) -> pd.DataFrame:
 def nmse_by_layer(results: Any, schemes: Iterable[Any] | None = None, *, trace: str | None = None, ax: Axes | None = None) -> Axes:
     """NMSE of every layer, the mean over the steps: layers down, one mark a scheme.
 
-    Parameters
-    ----------
-    results : Results or its frame
-    schemes : sequence of Scheme or str, optional
-        Which to draw, in any spelling; by default all, in the order of the table.
-    trace : str, optional
-        Needed where the results hold several.
-    ax : Axes, optional
-        Drawn into, where given.
-
     Returns
     -------
     Axes
         Numbers of `layer_losses`. Colours mean families; a mark at the left end is a layer without error, or below
         `FLOOR`. Hollow: a step overflowed, which counts at least 1.
-
-    Raises
-    ------
-    TypeError, ValueError
-        What is not there, in a sentence.
     """
     frame = rows_of(results, trace)
     specs, layers = specs_in(frame, schemes), layers_of(frame)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -98,16 +99,18 @@ _ARGUMENTS = {
 
 
 def _documented(plot: Callable[..., Axes]) -> str | None:
-    """The docstring, with the sections of what it takes, gives and raises."""
-    text = plot.__doc__
-    if text is None or "\n    Parameters\n" in text:
-        return text
-    lines = ["", "Parameters", "----------"]
-    for name in inspect.signature(plot).parameters:
-        kind, meaning = _ARGUMENTS[name]
-        lines += [f"{name} : {kind}", *([f"    {meaning}"] if meaning else [])]
-    lines += ["", "Returns", "-------", "Axes", "", "Raises", "------", "TypeError, ValueError", "    What is not there, in a sentence."]
-    return text.rstrip() + "\n" + "".join(f"    {line}".rstrip() + "\n" for line in lines) + "    "
+    """The docstring, with those of the sections of what it takes, gives and raises that it does not have itself."""
+    if plot.__doc__ is None:
+        return None
+    head, *own = re.split(r"\n\n    (?=\w+\n    -+\n)", plot.__doc__.rstrip())
+    held = {section.partition("\n")[0]: section for section in own}
+    said = {"Returns": ["Axes"], "Raises": ["TypeError, ValueError", "    What is not there, in a sentence."]}
+    if "Parameters" not in held:
+        taken = [(name, *_ARGUMENTS[name]) for name in inspect.signature(plot).parameters]
+        said["Parameters"] = [line for name, kind, meaning in taken for line in (f"{name} : {kind}", f"    {meaning}") if line.strip()]
+    for name, lines in said.items():
+        held.setdefault(name, "\n    ".join([name, "-" * len(name), *lines]))
+    return "\n\n    ".join([head, *(held.pop(name) for name in ("Parameters", "Returns", "Raises")), *held.values()]) + "\n    "
 
 
 def styled(plot: Callable[..., Axes]) -> Callable[..., Axes]:

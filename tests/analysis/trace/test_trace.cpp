@@ -144,7 +144,7 @@ TEST_F(TraceTest, RefusesMalformedManifests) {
     refused_with("/stage", "global", "stage 'global'; it must be one of local, reduced, clipped");
     refused_with("/reduction", "average", "reduction 'average'");
     refused_with("/workers", 0, "workers 0");
-    refused_with("/workers", 1, "'worker_0001.safetensors', is no file of a trace with 1 workers");
+    refused_with("/workers", 1, "'worker_0001.safetensors', is not a file of a trace with 1 workers");
     refused_with("/workers", "two", "must be an integer of at least 0");
     refused_with("/typo", 1, "unknown field 'typo'");
     refused_with("/tensors/1/name", "a", "the tensor 'a' twice");
@@ -160,7 +160,7 @@ TEST_F(TraceTest, RefusesMalformedManifests) {
     write_manifest();
     EXPECT_EQ(Trace::open(path()).manifest().name, "digits");
     EXPECT_NE(test::message_of([&] { Trace::open(folder_.path()); }).find("no manifest.json"), std::string::npos);
-    EXPECT_NE(test::message_of([&] { Trace::open(path() / "gone"); }).find("gone is no trace"), std::string::npos);
+    EXPECT_NE(test::message_of([&] { Trace::open(path() / "gone"); }).find("gone is not a trace"), std::string::npos);
 }
 
 }  // namespace

@@ -190,7 +190,7 @@ def test_two_results_are_compared_and_what_one_lacks_is_listed(capsys, folder, r
 
 
 @pytest.mark.parametrize(("words", "sentence"), [
-    (["summary", "nowhere"], "nowhere is no RESULTS folder"), (["compare", "RESULTS", "aps:e4m3"], "'aps:e4m3' alone is neither a second RESULTS folder nor two schemes"),
+    (["summary", "nowhere"], "nowhere is not a RESULTS folder"), (["compare", "RESULTS", "aps:e4m3"], "'aps:e4m3' alone is neither a second RESULTS folder nor two schemes"),
     (["compare", "RESULTS"], "compare: there is nothing to compare with; give two or more schemes"), (["compare", "RESULTS", "RESULTS", "a", "b", "c"], "3 schemes of two results are given"),
     (["compare", "RESULTS", "n" * 5000, "qsgd"], "the results hold no scheme 'nnn"),
     (["summary", "RESULTS", "--column", "nmse"], "--column nmse is for --by layer, role or step"), (["summary", "RESULTS", "--by", "layer", "--column", "nmes"], "did you mean 'nmse'?"),

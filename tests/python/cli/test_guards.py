@@ -86,7 +86,7 @@ def test_a_foreign_page_stays(capsys, digits, tmp_path):
     (tmp_path / "config.json").write_text("mine")
     assert main(["replay", digits, *QUICK, "-o", str(tmp_path / "r")]) == 0
     capsys.readouterr()
-    assert "is no report of apscope; give another name, or --force" in refused(capsys, "report", tmp_path / "r", "-o", page)
+    assert "is not a report of apscope; give another name, or --force" in refused(capsys, "report", tmp_path / "r", "-o", page)
     assert page.read_text() == "<html>mine</html>"
     assert main(["report", str(tmp_path / "r"), "-o", str(page), "--force"]) == 0
     assert main(["report", str(tmp_path / "r"), "-o", str(page)]) == 0  # now it is ours
@@ -158,15 +158,15 @@ def test_a_wrong_folder_is_told_what_it_is(capsys, digits, tmp_path):
     assert capsys.readouterr().out.startswith(f"{out}: 18 rows; apscope summary")
     holds = "it holds traces: characters, digits, digits_w64, resnet18, transformer; name them"
     results = "it is a RESULTS folder, which apscope summary, compare and report read"
-    assert refused(capsys, "summary", digits) == f"{digits} is no RESULTS folder: it is a trace; apscope replay makes results of it"
-    assert refused(capsys, "replay", data, "-o", tmp_path / "x") == f"{data} is no trace: {holds}"
+    assert refused(capsys, "summary", digits) == f"{digits} is not a RESULTS folder: it is a trace; apscope replay makes results of it"
+    assert refused(capsys, "replay", data, "-o", tmp_path / "x") == f"{data} is not a trace: {holds}"
     assert refused(capsys, "report", data, "-o", tmp_path / "x.html") == f"{data} is neither a trace nor a RESULTS folder: {holds}"
-    assert refused(capsys, "info", out) == f"{out} is no trace: {results}"
-    assert refused(capsys, "info", f"{data}/digit") == f"{data}/digit is no trace: it does not exist; did you mean {data}/digits?"
-    assert refused(capsys, "summary", tmp_path) == f"{tmp_path} is no RESULTS folder: it holds RESULTS folders: results; name them"
-    assert refused(capsys, "summary", tmp_path / "result") == f"{tmp_path}/result is no RESULTS folder: it does not exist; did you mean {out}?"
+    assert refused(capsys, "info", out) == f"{out} is not a trace: {results}"
+    assert refused(capsys, "info", f"{data}/digit") == f"{data}/digit is not a trace: it does not exist; did you mean {data}/digits?"
+    assert refused(capsys, "summary", tmp_path) == f"{tmp_path} is not a RESULTS folder: it holds RESULTS folders: results; name them"
+    assert refused(capsys, "summary", tmp_path / "result") == f"{tmp_path}/result is not a RESULTS folder: it does not exist; did you mean {out}?"
     (tmp_path / "empty").mkdir()
-    assert refused(capsys, "info", tmp_path / "empty") == f"{tmp_path}/empty is no trace: it has no manifest.json"
+    assert refused(capsys, "info", tmp_path / "empty") == f"{tmp_path}/empty is not a trace: it has no manifest.json"
 
 
 @pytest.mark.parametrize(("words", "sentence"), [
@@ -225,7 +225,7 @@ def test_a_file_that_is_missing_is_named(capsys, digits, tmp_path):
     assert main(["replay", digits, *QUICK, "-o", str(out)]) == 0
     capsys.readouterr()
     (out / "results.csv").unlink()
-    assert refused(capsys, "summary", out) == f"{out} is no RESULTS folder: its results.csv is missing"
+    assert refused(capsys, "summary", out) == f"{out} is not a RESULTS folder: its results.csv is missing"
 
 
 def test_a_comparison_with_a_shard_is_said_to_be_one(capsys, digits, tmp_path):

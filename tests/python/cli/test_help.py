@@ -87,4 +87,4 @@ def test_a_report_lies_beside_its_results_and_is_replaced(capsys, tmp_path, requ
     assert main(["replay", digits, "--scheme", "none:e4m3", "--steps", "0:1", "-o", str(results), "--force"]) == 0
     (results / "report.html").write_text("mine")
     capsys.readouterr()
-    assert main(["report", str(results)]) == 2 and "is no report of apscope" in capsys.readouterr().err
+    assert main(["report", str(results)]) == 2 and "is not a report of apscope" in capsys.readouterr().err

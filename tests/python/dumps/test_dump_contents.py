@@ -173,7 +173,7 @@ def test_a_scale_of_the_model_is_a_tensor(tmp_path):
     assert convert(tmp_path, tmp_path / "run", reduction="mean", workers=1).trace.tensors == ("attn.scale", "logit_scale", "lr.weight")
 
 
-# ---- what is no dump of gradients, or numbered ---------------------------------------------------
+# ---- what is not a dump of gradients, or numbered ---------------------------------------------------
 
 
 @pytest.mark.parametrize("what", ["checkpoint", "state"])

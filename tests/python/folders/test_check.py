@@ -79,7 +79,7 @@ def test_a_flipped_bit_and_a_missing_end_are_found(capsys, results, name):
     assert code == 1 and f"its {name} is missing" in lines[0]
     (results / "provenance.json").unlink()
     if name != "results.parquet":
-        assert checked(capsys, results)[1][0].startswith(f"{results} is no RESULTS folder: it")
+        assert checked(capsys, results)[1][0].startswith(f"{results} is not a RESULTS folder: it")
 
 
 def test_every_bit_of_a_file_counts(whole, tmp_path):

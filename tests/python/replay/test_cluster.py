@@ -109,7 +109,7 @@ def test_a_trace_that_the_workers_do_not_find_is_one_sentence(client, digits, tm
         writer.end_step(0, loss=1.0)
     trace = apscope.open_trace(tmp_path / "t")
     (tmp_path / "t").rename(tmp_path / "elsewhere")
-    with pytest.raises(ValueError, match=r"^on a Dask worker \(.*\): .*/t is no trace"):
+    with pytest.raises(ValueError, match=r"^on a Dask worker \(.*\): .*/t is not a trace"):
         apscope.replay(trace, "none:e4m3", client=client)
 
 

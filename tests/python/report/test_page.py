@@ -181,7 +181,7 @@ def test_results_of_an_entirely_different_trace_are_refused(trace, tmp_path, cap
     monkeypatch.setattr("apscope.cli._report.replay", lambda *_, **__: pytest.fail("the trace was replayed first"))
     assert main(["report", str(trace), "-o", str(tmp_path / "r.html"), "--against", str(tmp_path / "two")]) == 2
     assert capsys.readouterr().err == f"apscope: {sentence}\n"
-    two.provenance["traces"][0]["name"] = "digits"  # a name alone is no trace
+    two.provenance["traces"][0]["name"] = "digits"  # a name alone is not a trace
     with pytest.raises(ValueError, match="without a tensor in common"):
         changes(one, two)
 
@@ -190,7 +190,7 @@ def test_a_report_takes_the_place_of_a_report_only(results, tmp_path):
     small = apscope.Results(results.frame[results.frame["scheme"] == "aps:e4m3"].reset_index(drop=True), results.histograms, results.provenance)
     foreign = tmp_path / "config.html"
     foreign.write_text("<p>mine</p>")
-    with pytest.raises(ValueError, match="is no report of apscope"):
+    with pytest.raises(ValueError, match="is not a report of apscope"):
         apscope.report(small, foreign)
     assert foreign.read_text() == "<p>mine</p>"
     assert apscope.report(small, foreign, force=True) == foreign

@@ -114,7 +114,7 @@ def test_the_text_has_a_row_a_layer(capsys, digits):
         (["{}", "--bits", "eight"], "search: --bits 'eight' must be an integer"),
         (["{}"], "search: the following arguments are required: --bits"),
         (["--bits", "8"], "search: the following arguments are required: TRACE"),
-        (["nowhere", "--bits", "8"], "nowhere is no trace: it does not exist"),
+        (["nowhere", "--bits", "8"], "nowhere is not a trace: it does not exist"),
         (["{}", "--bits", "8", "--json", "-o", "x.json"], "search knows no argument '-o'; see apscope search --help"),
         (["{}", "--bits", "8", "--json", "--csv"], "search: argument --csv: not allowed with argument --json"),
         (

@@ -105,7 +105,7 @@ def refused(source):
 
 def test_what_is_wrong_is_one_sentence(url):
     memory = fsspec.filesystem("memory")
-    assert refused("memory://bucket/other") == "memory://bucket/other is no trace: it has no manifest.json"
+    assert refused("memory://bucket/other") == "memory://bucket/other is not a trace: it has no manifest.json"
     assert refused("nonsense://x/y").startswith("nonsense://x/y is no URL of a trace: Protocol not known: nonsense")
     whole = memory.cat_file("/bucket/run/step_00000001/worker_0002.safetensors")
     memory.pipe_file("/bucket/run/step_00000001/worker_0002.safetensors", whole[:-1] + bytes([whole[-1] ^ 1]))

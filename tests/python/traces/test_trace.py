@@ -188,7 +188,7 @@ def test_overlapping_offsets_are_refused_by_name(trace):
 
 def test_a_folder_without_a_manifest_is_no_trace(tmp_path):
     assert "has no manifest.json" in refusal(tmp_path)
-    assert "gone is no trace" in refusal(tmp_path / "gone")
+    assert "gone is not a trace" in refusal(tmp_path / "gone")
 
 
 def test_a_file_that_cannot_be_opened_is_an_oserror(trace):

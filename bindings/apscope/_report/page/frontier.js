@@ -38,7 +38,7 @@ function drawOne(place, key, view, measure) {
   })).filter((p) => p.x > 0 && p.y >= 0);
   const points = known.filter((p) => p.y < Infinity), beyond = known.length - points.length;
   if (!points.length) {
-    place.replaceChildren(element("p", { class: "empty" }, `No scheme of this selection has a ${key}: exact and sequential sums are run by nobody, and the wire has no collective.`));
+    place.replaceChildren(element("p", { class: "empty" }, `No scheme of this selection has a ${key}: exact and sequential sums have no communication cost, and at the wire nothing is exchanged.`));
     return;
   }
   const low = Math.max(FLOOR, Math.min(...points.map((p) => p.y || FLOOR)) / 2);
