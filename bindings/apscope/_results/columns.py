@@ -6,7 +6,6 @@ buffers (``pa.array``), and ``pyarrow.compute`` is as dear: so arrays are made o
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -75,7 +74,7 @@ def arrow_table(columns: Columns) -> pa.Table:
         described.append({"name": name, "field_name": name, "pandas_type": logical, "numpy_type": physical, "metadata": None})
     tells = {
         "index_columns": [], "column_indexes": [], "columns": described, "attributes": {},
-        "creator": {"library": "pyarrow", "version": pa.__version__}, "pandas_version": importlib.metadata.version("pandas"),
+        "creator": {"library": "pyarrow", "version": pa.__version__},
     }  # fmt: skip
     return pa.Table.from_arrays(arrays, names=list(columns)).replace_schema_metadata({"pandas": json.dumps(tells)})
 

@@ -359,8 +359,10 @@ def _store(path: Path, table: pa.Table) -> dict[str, int | str]:
     """Writes a table; what provenance.json says of the file."""
     import pyarrow.parquet as pq
 
+    # A dictionary of numbers, few of which are alike, takes longer to make and more room than the numbers.
+    few = [field.name for field in table.schema if str(field.type) in ("string", "large_string")]
     with path.open("xb") as file:
-        write_csv(table, file) if path.suffix == ".csv" else pq.write_table(table, file)
+        write_csv(table, file) if path.suffix == ".csv" else pq.write_table(table, file, use_dictionary=few)
     return {**digest_of(path), "rows": table.num_rows}
 
 
@@ -370,7 +372,10 @@ def _arrow(table: pd.DataFrame | Columns) -> pa.Table:
     if isinstance(table, Mapping):
         return arrow_table(table)
     if len(table):
-        return pa.Table.from_pandas(table, preserve_index=False)
+        made = pa.Table.from_pandas(table, preserve_index=False)
+        told = json.loads(made.schema.metadata[b"pandas"])
+        del told["pandas_version"]  # as in `arrow_table`: the same file, whether the frame was looked at or not
+        return made.replace_schema_metadata({"pandas": json.dumps(told)})
     # Of no text pyarrow cannot tell that it is text.
     return arrow_table(
         {name: (np.zeros(0, np.int64), np.zeros(0, bool)) if str(kind) == "Int64" else np.zeros(0, kind) for name, kind in table.dtypes.items()}
