@@ -27,8 +27,6 @@ enum class RoundingMode {
 };
 inline constexpr int rounding_mode_count = 13;
 APSCOPE_HD constexpr bool is_stochastic(RoundingMode mode) { return mode >= RoundingMode::stochastic; }
-// Modes that compare their random bits with as many digits of the discarded part: 32 of them need no more than 32.
-APSCOPE_HD constexpr bool is_narrow_mode(RoundingMode mode) { return mode == RoundingMode::stochastic || mode == RoundingMode::stochastic_equal; }
 
 // What a rounded magnitude above the largest finite value becomes, and what an infinity becomes.
 enum class Overflow {

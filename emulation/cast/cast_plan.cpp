@@ -40,7 +40,7 @@ CastPath slow_path(RoundingMode mode) {
 // mode that asks for a code's parity.
 bool split_serves(const FloatFormat& f, const Cast<float>& cast) {
     const RoundingMode mode = cast.rounding;
-    if (is_stochastic(mode) && !(is_narrow_mode(mode) && cast.random_bits <= 32)) return false;
+    if (is_stochastic(mode) && !digits_serve(mode, cast.random_bits, 32)) return false;
     const bool asks_parity = mode == RoundingMode::ties_to_even || mode == RoundingMode::to_odd;
     const int quantum = cast.emin - f.mantissa_bits;
     return is_plain(cast) && f.is_signed && f.zero != Zero::none && f.mantissa_bits <= 22 && (f.mantissa_bits > 0 || !asks_parity) &&
@@ -50,8 +50,8 @@ bool split_serves(const FloatFormat& f, const Cast<float>& cast) {
 // Casts that split_serves(), where T fits an int, no power of two leaves fp32's normal numbers, and fp32's subnormal
 // numbers have no digit in T: as good as the smallest normal one.
 bool scaled_serves(const SplitCast& s) {
-    const int digits = s.cast.random_bits <= 16 ? 16 : 32;
-    return s.cast.rounding == RoundingMode::stochastic && s.cast.random_bits <= 32 && s.first_normal != 0 && s.cast.mantissa_bits <= 14 &&
+    const int digits = digits_serve(s.cast.rounding, s.cast.random_bits, 16) ? 16 : 32;
+    return is_stochastic(s.cast.rounding) && s.first_normal != 0 && s.cast.mantissa_bits <= 14 &&
            s.cast.emin - digits - s.cast.mantissa_bits > -126 && top_exponent(s.cast) <= 126;
 }
 
@@ -73,7 +73,8 @@ CastPlan<Real> make_rule_plan(const FloatFormat& format, const Projection& proje
     CastPlan<Real> plan;
     plan.cast = make_cast<Real>(format, projection);
     plan.path = slow_path<Real>(projection.rounding);
-    plan.words_in_bulk = std::is_same_v<Real, float> && is_narrow_mode(projection.rounding) && projection.random_bits <= 32 && is_plain(plan.cast);
+    plan.words_in_bulk = std::is_same_v<Real, float> && is_stochastic(projection.rounding) &&
+                         digits_serve(projection.rounding, projection.random_bits, 32) && is_plain(plan.cast);
     return plan;
 }
 

@@ -24,14 +24,13 @@ struct SplitCast {
     Cast<float> cast;
     int shift;                   // s
     std::uint32_t rest;          // its bits
-    std::uint32_t random_mask;   // the bits of a random integer, left-aligned
     std::uint32_t first_normal;  // bits of 2^emin; 0 without a second half
     float per_quantum, quantum;  // 2^(m - emin), 2^(emin - m)
 };
 
 inline SplitCast make_split_cast(const Cast<float>& cast) {
-    const int shift = 23 - cast.mantissa_bits, bits = cast.random_bits < 32 ? cast.random_bits : 32;
-    SplitCast s{cast, shift, (std::uint32_t{1} << shift) - 1, ~std::uint32_t{0} << (32 - bits), 0, 1.0f, 1.0f};
+    const int shift = 23 - cast.mantissa_bits;
+    SplitCast s{cast, shift, (std::uint32_t{1} << shift) - 1, 0, 1.0f, 1.0f};
     if (cast.emin > -126) {
         s.first_normal = static_cast<std::uint32_t>(cast.emin + 127) << 23;
         s.per_quantum = bits_cast<float>(static_cast<std::uint32_t>(cast.mantissa_bits - cast.emin + 127) << 23);

@@ -53,33 +53,44 @@ APSCOPE_INLINE void round_drawn(const float* in, float* out, std::size_t count, 
     }, in);
 }
 
-// Few: at most 16 random bits.
+// Few: 16 digits serve, and random words have as many.
 template <bool Few>
 using DrawnWord = std::conditional_t<Few, std::uint16_t, std::uint32_t>;
 
+template <RoundingMode M, bool Few>
+APSCOPE_INLINE AddedDigits<M, std::uint32_t> added_of_word(DrawnWord<Few> word, int random_bits) {
+    return added_digits<M>(std::uint32_t{word} << (Few ? 16 : 0), random_bits);
+}
+
 template <RoundingMode M, bool HasParts, bool Few>
 struct DrawBySplit {
-    static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count, const SplitCast* given, const RandomStream* stream,
+    static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count,
+                                   const SplitCast* given, const RandomStream* stream,
                                    std::uint64_t first) {
         const SplitCast s = *given;
-        round_drawn<DrawnWord<Few>>(in, out, count, s.cast.largest, *stream, first,
-                                    [&]<bool Limited>(float x, DrawnWord<Few> word) __attribute__((always_inline)) {
-            return draw_split<M, HasParts, Few, Limited>(x, s, std::uint32_t{word} << (Few ? 16 : 0));
-        });
+        round_drawn<DrawnWord<Few>>(
+            in, out, count, s.cast.largest, *stream, first,
+            [&]<bool Limited>(float x, DrawnWord<Few> word) __attribute__((always_inline)) {
+                const auto drawn = added_of_word<M, Few>(word, s.cast.random_bits);
+                return draw_split<M, HasParts, Few, Limited>(x, s, drawn);
+            });
     }
 };
 
 // SignedZero: the format has a -0, which costs two operations less than none.
-template <bool Few, bool SignedZero>
+template <RoundingMode M, bool Few, bool SignedZero>
 struct DrawScaled {
-    static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count, const ScaledCast* given, const RandomStream* stream,
+    static APSCOPE_INLINE void run(const float* in, float* out, std::size_t count,
+                                   const ScaledCast* given, const RandomStream* stream,
                                    std::uint64_t first) {
         ScaledCast s = *given;
         if constexpr (SignedZero) s.cast.negative_zero = sign_bit<float>;
-        if constexpr (Few) s.mask = 0xFFFF;  // words are cut already
-        round_drawn<DrawnWord<Few>>(in, out, count, s.cast.largest, *stream, first,
-                                    [&]<bool Limited>(float x, DrawnWord<Few> word)
-                                        __attribute__((always_inline)) { return draw_scaled<Limited>(x, s, word); });
+        round_drawn<DrawnWord<Few>>(
+            in, out, count, s.cast.largest, *stream, first,
+            [&]<bool Limited>(float x, DrawnWord<Few> word) __attribute__((always_inline)) {
+                const auto drawn = added_of_word<M, Few>(word, s.cast.random_bits);
+                return draw_scaled<M, Few, Limited>(x, s, drawn);
+            });
     }
 };
 

@@ -17,14 +17,14 @@ void draw_in_bulk(const QuantizeJob<float>& job, const float* in, float* out, st
     const CastPlan<float>& plan = job.plan;
     const auto draw = [&]<bool Few>() {
         if (plan.path == CastPath::scaled) {
-            plan.cast.negative_zero != 0 ? simd::run<DrawScaled<Few, true>>(in, out, count, &plan.scaled, &job.stream, first)
-                                         : simd::run<DrawScaled<Few, false>>(in, out, count, &plan.scaled, &job.stream, first);
+            plan.cast.negative_zero != 0 ? simd::run<DrawScaled<M, Few, true>>(in, out, count, &plan.scaled, &job.stream, first)
+                                         : simd::run<DrawScaled<M, Few, false>>(in, out, count, &plan.scaled, &job.stream, first);
         } else {
             plan.split.first_normal != 0 ? simd::run<DrawBySplit<M, true, Few>>(in, out, count, &plan.split, &job.stream, first)
                                          : simd::run<DrawBySplit<M, false, Few>>(in, out, count, &plan.split, &job.stream, first);
         }
     };
-    job.stream.random_bits <= 16 ? draw.template operator()<true>() : draw.template operator()<false>();
+    digits_serve(M, job.stream.random_bits, 16) ? draw.template operator()<true>() : draw.template operator()<false>();
 }
 
 template <RoundingMode M, class Real>
@@ -36,7 +36,7 @@ void draw_by_digits(const QuantizeJob<Real>& job, const Real* in, Real* out, std
         else simd::run<Kernel>(in, out, count, cast, &job.stream, job.random.first_element + begin);
     };
     if constexpr (std::is_same_v<Real, float>) {
-        if (digits_serve<M, std::uint32_t>(job.plan.cast.random_bits)) return draw.template operator()<std::uint32_t>();
+        if (digits_serve(M, job.plan.cast.random_bits, 32)) return draw.template operator()<std::uint32_t>();
     }
     draw.template operator()<std::uint64_t>();
 }
@@ -50,7 +50,7 @@ void stochastic_piece_loop(const QuantizeJob<Real>& job, const Real* in, Real* o
                 out[i] = round_to_format<M, Real>(in[i], job.plan.cast, StreamWord{&job.stream, first + i});
             }
         } else if constexpr (is_stochastic(M)) {
-            if constexpr (std::is_same_v<Real, float> && is_narrow_mode(M)) {
+            if constexpr (std::is_same_v<Real, float>) {
                 const bool in_parts = job.plan.path == CastPath::scaled || job.plan.path == CastPath::split;
                 if (in_parts && job.plan.words_in_bulk && !job.random.words) return draw_in_bulk<M>(job, in, out, count, first);
             }

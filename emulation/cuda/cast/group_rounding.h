@@ -68,8 +68,9 @@ struct SplitRounding {
             for (int j = 0; j < Size; ++j) {
                 if constexpr (!is_stochastic(M)) {
                     values[j] = cast.first_normal != 0 ? round_split<M, true, true>(values[j], cast) : round_split<M, false, true>(values[j], cast);
-                } else if constexpr (is_narrow_mode(M)) {
-                    const auto drawn = static_cast<std::uint32_t>(words[j] >> 32);
+                } else if constexpr (M != RoundingMode::stochastic_exact) {
+                    const auto word = static_cast<std::uint32_t>(words[j] >> 32);
+                    const auto drawn = added_digits<M>(word, cast.cast.random_bits);
                     values[j] = cast.first_normal != 0 ? draw_split<M, true, false, true>(values[j], cast, drawn)
                                                        : draw_split<M, false, false, true>(values[j], cast, drawn);
                 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -32,6 +33,9 @@ std::vector<Real> numbers(const FloatFormat& f, std::size_t count) {
         const double magnitude = std::ldexp(static_cast<double>(digits), exponent - 63);
         x[i] = static_cast<Real>(random() % 2 == 0 ? magnitude : -magnitude);
     }
+    x[3] = 0;
+    x[4] = static_cast<Real>(-0.0);
+    x[5] = std::numeric_limits<Real>::denorm_min();
     return x;
 }
 

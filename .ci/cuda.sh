@@ -1,0 +1,33 @@
+#!/bin/bash
+# The CUDA library, its test and the module _cuda, compiled on any x86-64 or aarch64 Linux: by the machine's nvcc where there is
+# one, else by NVIDIA's compiler from PyPI, in a folder of its own. ARCHITECTURES: 90 by default. No GPU is needed to build.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+folder=build/nvcc
+packages=(nvidia-cuda-nvcc nvidia-cuda-crt nvidia-cuda-runtime nvidia-cuda-cccl nvidia-nvvm)
+
+if ! command -v nvcc >/dev/null; then
+    home=$PWD/$folder/nvidia/cu13
+    if [[ ! -e $folder/complete ]]; then
+        echo "Installing NVIDIA's compiler from PyPI into $folder"
+        rm -rf "$folder"
+        .venv/bin/python -m pip install --quiet --no-deps --target "$folder" "${packages[@]/%/==13.*}"
+        # What wheels leave out: permissions to run, the linker's name of the library, the folder where nvcc looks for it.
+        chmod +x "$home"/bin/* "$home"/nvvm/bin/*
+        ln -sf "$(basename "$home"/lib/libcudart.so.*)" "$home/lib/libcudart.so"
+        ln -sfn lib "$home/lib64"
+        touch "$folder/complete"
+    fi
+    export PATH=$home/bin:$PATH CUDACXX=$home/bin/nvcc
+fi
+nvcc --version | tail -2 | head -1
+cmake --preset cuda --log-level=WARNING -DCMAKE_CUDA_ARCHITECTURES="${ARCHITECTURES:-90}"
+cmake --build build/cuda --parallel "${JOBS:-$(nproc)}" -- --quiet
+status=0
+build/cuda/tests/cuda/cuda_test || status=$?
+((status == 0 || status == 77))  # 77: no GPU here
+# The module by itself: what it says without a GPU, and how it reads DLPack.
+trap 'rm -f bindings/apscope/_cuda*.so' EXIT
+cp build/cuda/bindings/_cuda*.so bindings/apscope/
+.venv/bin/python -c 'import apscope._cuda'
+.venv/bin/python -m pytest -q tests/python/replay/test_cuda.py
