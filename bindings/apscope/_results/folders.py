@@ -14,13 +14,15 @@ from typing import Any
 from .._folders.writing import Writing, clear_left, halves, refuse_dangling
 from .._text import clip, count_of
 
-__all__ = ["FILES", "MARK", "TABLES", "check_readable", "check_results_folder", "half_written", "what_is", "writing_results"]
+__all__ = ["CSV", "CSV_ROWS", "FILES", "MARK", "TABLES", "check_readable", "check_results_folder", "half_written", "what_is", "writing_results"]
 
 #: The tables of a RESULTS folder: the file, and which table it holds; the largest first.
 TABLES = {"results.csv": "frame", "results.parquet": "frame", "histograms.parquet": "histograms", "noise.parquet": "noise"}
 #: What makes the tables results: it comes last and says what the others are.
 MARK = "provenance.json"
 FILES = [*TABLES, MARK]
+#: The one file that a folder may lack: it is written where the table has at most so many rows, or where it is asked for.
+CSV, CSV_ROWS = "results.csv", 200_000
 
 
 #: Endings of files, and names of those in stores, that a dump of gradients has.

@@ -13,7 +13,7 @@ from .._json import INTEGER, LIST, OBJECT, TEXT, Rule, check_keys, is_integer, r
 from .._limits import check_fits, is_of_memory
 from .._text import clip, printable
 from .columns import TEXT_COLUMNS
-from .folders import FILES, MARK, TABLES, half_written, what_is
+from .folders import CSV, FILES, MARK, TABLES, half_written, what_is
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,13 +55,15 @@ def opened(folder: Path) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
     ValueError
         A file is missing, is not what provenance.json says, or does not hold what it should; the sentence names it.
     """
-    check_there(folder, FILES)
+    check_there(folder, [name for name in FILES if name != CSV])
     try:
         provenance, files = read_provenance(folder)
+        check_there(folder, files)
         tables = {kind: _table(folder / name, files[name]) for name, kind in TABLES.items() if name.endswith(".parquet")}
-        size = (folder / "results.csv").stat().st_size  # what it holds is not read here; apscope check does
-        if size != files["results.csv"]["bytes"]:
-            raise ValueError(differs(folder / "results.csv", "bytes", size, files["results.csv"]["bytes"]))
+        if CSV in files:  # what it holds is not read here; apscope check does
+            size = (folder / CSV).stat().st_size
+            if size != files[CSV]["bytes"]:
+                raise ValueError(differs(folder / CSV, "bytes", size, files[CSV]["bytes"]))
     except PermissionError:
         raise ValueError(f"a file of {folder} cannot be read: permission denied") from None
     for name, kind in TABLES.items():
@@ -110,7 +112,7 @@ def _check_provenance(told: Any) -> None:
         for tensor in trace["tensors"]:
             check_keys({"tensor": tensor}, {"tensor": OBJECT}, f"traces[{i}].")
             check_keys(tensor, {"name": TEXT, "role": TEXT, "shape": _INTEGERS}, f"traces[{i}].tensor.")
-    for name in TABLES:
+    for name in [name for name in TABLES if name != CSV or name in told["files"]]:
         check_keys(told["files"], {name: OBJECT}, "files.")
         check_keys(told["files"][name], {"bytes": INTEGER, "sha256": TEXT, "rows": INTEGER}, f"files.{name}.")
 

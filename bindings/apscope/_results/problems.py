@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .._folders.durable import digest_of
 from .._text import count_of
 from .csv_table import write_csv
-from .folders import MARK, TABLES
+from .folders import CSV, MARK, TABLES
 from .opening import check_there, differs, opened, read_provenance
 
 if TYPE_CHECKING:
@@ -39,8 +39,11 @@ def problems(folder: Path) -> Iterator[str]:
     except (ValueError, OSError) as error:
         yield str(error)
         return
-    if (found_csv := _digest_of_csv(folder / "results.parquet")) != files["results.csv"]["sha256"]:
-        yield f"{folder / 'results.csv'} is not the table of results.parquet: its SHA-256 would be {found_csv}"
+    if CSV not in files:
+        if (folder / CSV).exists():
+            yield f"{folder / CSV} is not a file of these results: {MARK} does not list it"
+    elif (found_csv := _digest_of_csv(folder / "results.parquet")) != files[CSV]["sha256"]:
+        yield f"{folder / CSV} is not the table of results.parquet: its SHA-256 would be {found_csv}"
     yield from _of_rows(folder, tables["frame"], provenance)
 
 

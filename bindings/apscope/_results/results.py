@@ -13,7 +13,7 @@ import numpy as np
 from .._folders.durable import digest_of
 from .columns import Columns, arrow_table, frame_of, length
 from .csv_table import read_csv, write_csv
-from .folders import FILES, MARK, TABLES, check_readable, writing_results
+from .folders import CSV, CSV_ROWS, FILES, MARK, TABLES, check_readable, writing_results
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -305,7 +305,7 @@ class Results:
         """The table of a ``results.csv``, with the names as they were before CSV: see docs/definitions.md, section 3."""
         return read_csv(path)
 
-    def save(self, folder: str | os.PathLike[str], *, force: bool = False) -> Path:
+    def save(self, folder: str | os.PathLike[str], *, force: bool = False, csv: bool | None = None) -> Path:
         """Write the RESULTS folder: results.parquet, results.csv, histograms.parquet, noise.parquet, provenance.json.
 
         All is written into a hidden folder beside it first and moved at the end, provenance.json last, with the size, SHA-256
@@ -317,6 +317,8 @@ class Results:
         folder : path-like
         force : bool
             Whether files of these names, earlier results among them, may be replaced.
+        csv : bool, optional
+            Whether there is a results.csv; without it where the table has at most 200,000 rows.
 
         Raises
         ------
@@ -327,14 +329,15 @@ class Results:
             results already, or a file of these names that is none of apscope's.
         """
         with writing_results(folder, force) as writing:
-            self._write(writing)
+            self._write(writing, csv)
         return Path(folder)
 
-    def _write(self, writing: Writing) -> None:
+    def _write(self, writing: Writing, csv: bool | None) -> None:
         """Writes the files as :meth:`save` does, by what `_results.folders.writing_results` gave before the replay began."""
         with writing.named():
             tables = {kind: _arrow(self._tables[kind]) for kind in dict.fromkeys(TABLES.values())}
-            files = {name: _store(writing.new / name, tables[kind]) for name, kind in TABLES.items()}
+            with_csv = len(self) <= CSV_ROWS if csv is None else csv
+            files = {name: _store(writing.new / name, tables[kind]) for name, kind in TABLES.items() if name != CSV or with_csv}
             about = json.dumps(self.provenance | {"files": files}, indent=1, allow_nan=False)
             (writing.new / MARK).write_text(about + "\n", encoding="utf-8")
         writing.put_files(FILES, mark=MARK) if writing.into else writing.put_folder()

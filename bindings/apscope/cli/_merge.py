@@ -18,12 +18,13 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument("results", nargs="+", metavar="RESULTS", help="folders that apscope replay wrote")
     parser.add_argument("-o", "--output", required=True, metavar="RESULTS", help="the folder to write")
     parser.add_argument("--force", action="store_true", help="replace what the folder holds: earlier results, or files of the same names")
+    parser.add_argument("--csv", action="store_true", default=None, help="results.csv too where there are more than 200,000 rows")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     with writing_results(args.output, args.force) as writing:
         merged = merge(args.results)
-        merged._write(writing)
+        merged._write(writing, args.csv)
     print(f"{args.output}: {count_of(len(merged), 'row')} of {count_of(len(args.results), 'folder')}")
     return 0

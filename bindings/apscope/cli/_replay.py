@@ -21,6 +21,7 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument("traces", nargs="+", metavar="TRACE", help="a recorded trace's folder, or a URL that fsspec reads, such as s3://bucket/run")
     parser.add_argument("-o", "--output", required=True, metavar="RESULTS", help="the folder to write")
     parser.add_argument("--force", action="store_true", help="replace what the folder holds: earlier results, or files of the same names")
+    parser.add_argument("--csv", action="store_true", default=None, help="results.csv too where there are more than 200,000 rows")
     parser.add_argument(
         "--scheme",
         action="append",
@@ -67,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
             if args.device != "cuda":
                 raise
             raise ValueError(str(error)) from error  # what is wrong with the GPU, in one sentence
-        results._write(writing)
+        results._write(writing, args.csv)
     print(f"{args.output}: {count_of(len(results), 'row')}; apscope summary {shlex.quote(args.output)} ranks the schemes")
     return 0
 

@@ -176,7 +176,7 @@ def test_hostile_provenance_is_a_sentence(results, capsys, text, sentence):
         ({"shard": None}, "shard is null; it must be a list"),
         ({"schemes": [None]}, r"schemes is \[null\]; it must be a list of texts"),
         ({"seed": "0"}, 'seed is "0"; it must be an integer'),
-        ({"files": {}}, "it has no files.results.csv"),
+        ({"files": {}}, "it has no files.results.parquet"),
         ({"schemes": ["none:e5m2"]}, "has rows of scheme 'aps:e4m3', which provenance.json does not list"),
     ],
 )

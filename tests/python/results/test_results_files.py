@@ -14,6 +14,7 @@ import pytest
 import apscope
 from apscope._results.columns import arrow_table, frame_of
 from apscope._results.csv_table import write_csv
+from apscope.cli import main
 
 SCHEMES = ["aps:e4m3", "loss_scaling:e4m3,scale=1024", "dynamic_loss_scaling:fp16", "sign", "hybrid(last=none:fp16;else=aps:e4m3)"]
 
@@ -123,3 +124,27 @@ def test_results_of_a_replay_are_saved_alike_before_and_after_their_frame_was_lo
     first = {path.name: path.read_bytes() for path in results.save(tmp_path / "first").iterdir()}
     assert len(results) == len(results.frame) == rows and results.histograms is not None
     assert {path.name: path.read_bytes() for path in results.save(tmp_path / "second").iterdir()} == first
+
+
+def test_a_large_table_has_csv_where_it_is_asked_for(tmp_path, monkeypatch, capsys):
+    results = apscope.replay(
+        "notebooks/data/digits", ["aps:e4m3", "qsgd"], topology="ring", steps="0:2"
+    )
+    with_csv = results.save(tmp_path / "out")
+    monkeypatch.setattr("apscope._results.results.CSV_ROWS", len(results))
+    assert (results.save(tmp_path / "as many") / "results.csv").exists()
+    monkeypatch.setattr("apscope._results.results.CSV_ROWS", len(results) - 1)
+    text = (with_csv / "results.csv").read_bytes()
+    results.save(with_csv, force=True)  # the earlier results.csv goes
+    names = ["histograms.parquet", "noise.parquet", "provenance.json", "results.parquet"]
+    assert sorted(path.name for path in with_csv.iterdir()) == names
+    assert apscope.Results.open(with_csv).frame.equals(results.frame)
+    assert main(["check", str(with_csv)]) == 0
+    assert main(["merge", str(with_csv), "-o", str(tmp_path / "merged"), "--csv"]) == 0
+    assert (tmp_path / "merged" / "results.csv").read_bytes() == text
+    (with_csv / "results.csv").write_bytes(text)
+    assert main(["check", str(with_csv)]) == 1
+    assert "results.csv is not a file of these results" in capsys.readouterr().out
+    (results.save(tmp_path / "asked", csv=True) / "results.csv").unlink()
+    with pytest.raises(ValueError, match=r"its results\.csv is missing"):
+        apscope.Results.open(tmp_path / "asked")
