@@ -8,7 +8,7 @@ import numpy.typing
 import os
 import pathlib
 import typing
-__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'LIMITS', 'Manifest', 'NOT_MEASURABLE', 'OWN_REDUCTIONS', 'Quantizer', 'ReplayOptions', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'cast_plan', 'cast_statistics', 'check_memory', 'collective_cost', 'collective_of', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'machine_memory', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_projection', 'parse_scheme', 'parse_topology', 'quantize', 'quantize_blocks', 'read_statistics', 'replay', 'rounding_modes', 'rounding_word', 'scheme_definitions', 'set_simd_level', 'simd_level', 'stream_seed', 'sum_path', 'underflow_modes', 'unpack', 'way', 'widen', 'work_costs']
+__all__: list[str] = ['BlockFormat', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'LIMITS', 'Manifest', 'NOT_MEASURABLE', 'OWN_REDUCTIONS', 'Projection', 'Quantizer', 'ReplayOptions', 'SafetensorsFile', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'agreed_bits', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'cast_plan', 'cast_statistics', 'check_memory', 'collective_cost', 'collective_of', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'machine_memory', 'make_scheme', 'named_block_formats', 'named_formats', 'narrow', 'optimal_levels', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'quantize', 'quantize_blocks', 'read_statistics', 'replay', 'rounding_modes', 'rounding_word', 'scheme_definitions', 'set_simd_level', 'simd_level', 'stream_seed', 'sum_path', 'underflow_modes', 'unpack', 'way', 'widen', 'work_costs']
 class FloatEnvironment:
     def __enter__(self) -> None:
         ...
@@ -213,10 +213,28 @@ class FloatFormat:
         """
         Which codes are zero: both_signs (+0 and -0), single (+0 alone) or none (code 0 is an ordinary value, as in e8m0).
         """
+class Projection:
+    def __init__(self, rounding: str, overflow: str, underflow: str, keep_payload: bool, random_bits: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    @property
+    def keep_payload(self) -> bool:
+        ...
+    @property
+    def overflow(self) -> str:
+        ...
+    @property
+    def random_bits(self) -> int:
+        ...
+    @property
+    def rounding(self) -> str:
+        ...
+    @property
+    def underflow(self) -> str:
+        ...
 class Quantizer:
     def __call__(self, x: typing.Any, out: typing.Any, seed: typing.SupportsInt | typing.SupportsIndex) -> typing.Any:
         ...
-    def __init__(self, format: FloatFormat, rounding: str, overflow: str, underflow: str, keep_payload: bool, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+    def __init__(self, format: FloatFormat, projection: Projection, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
 class BlockFormat:
     """
@@ -453,23 +471,23 @@ def agreed_bits(scheme: str, grid: str) -> int:
     """
     How many of a message's side bits are agreed before it is made; the others travel with it.
     """
-def allreduce(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, topology: str, rounding: str, overflow: str, accumulate: FloatFormat | None, hop_rounding: str | None, input_cast: bool, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+def allreduce(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, topology: str, accumulate: FloatFormat | None, hop_rounding: str | None, input_cast: bool, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 @typing.overload
-def arithmetic(operation: str, a: numpy.typing.NDArray[numpy.float32], b: numpy.typing.NDArray[numpy.float32], c: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, rounding: str, overflow: str, underflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+def arithmetic(operation: str, a: numpy.typing.NDArray[numpy.float32], b: numpy.typing.NDArray[numpy.float32], c: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 @typing.overload
-def arithmetic(operation: str, a: numpy.typing.NDArray[numpy.float64], b: numpy.typing.NDArray[numpy.float64], c: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, rounding: str, overflow: str, underflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+def arithmetic(operation: str, a: numpy.typing.NDArray[numpy.float64], b: numpy.typing.NDArray[numpy.float64], c: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
-def arithmetic_path(operation: str, format: FloatFormat, rounding: str, overflow: str, underflow: str, random_bits: typing.SupportsInt | typing.SupportsIndex, narrow: bool) -> str:
+def arithmetic_path(operation: str, format: FloatFormat, projection: Projection, narrow: bool) -> str:
     ...
 def bench(l2_elements: typing.SupportsInt | typing.SupportsIndex, dram_elements: typing.SupportsInt | typing.SupportsIndex, matrix: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex, rounds: typing.SupportsInt | typing.SupportsIndex, visit_seconds: typing.SupportsFloat | typing.SupportsIndex, only: str, progress: typing.Any) -> list:
     ...
 def best_simd_level() -> str:
     ...
-def cast_plan(format: FloatFormat, rounding: str, overflow: str, underflow: str, keep_payload: bool, random_bits: typing.SupportsInt | typing.SupportsIndex, in_float64: bool) -> typing.Annotated[list[str], "FixedSize(3)"]:
+def cast_plan(format: FloatFormat, projection: Projection, in_float64: bool) -> typing.Annotated[list[str], "FixedSize(3)"]:
     ...
-def cast_statistics(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float32] | None, format: FloatFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> dict:
+def cast_statistics(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float32] | None, format: FloatFormat, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> dict:
     ...
 def check_memory(trace: Trace, options: ReplayOptions) -> None:
     ...
@@ -503,31 +521,31 @@ def decode(codes: numpy.typing.NDArray[numpy.uint64], out: numpy.typing.NDArray[
 def decode_blocks(codes: numpy.typing.NDArray[numpy.uint8], scales: numpy.typing.NDArray[numpy.uint8], tensor_scale: typing.SupportsFloat | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], shape: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], format: BlockFormat, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 @typing.overload
-def encode(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.uint8], format: FloatFormat, rounding: str, overflow: str, underflow: str, keep_payload: bool, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex, nan: typing.SupportsInt | typing.SupportsIndex | None) -> None:
+def encode(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.uint8], format: FloatFormat, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex, nan: typing.SupportsInt | typing.SupportsIndex | None) -> None:
     ...
 @typing.overload
-def encode(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.uint16], format: FloatFormat, rounding: str, overflow: str, underflow: str, keep_payload: bool, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex, nan: typing.SupportsInt | typing.SupportsIndex | None) -> None:
+def encode(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.uint16], format: FloatFormat, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex, nan: typing.SupportsInt | typing.SupportsIndex | None) -> None:
     ...
 @typing.overload
-def encode(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.uint32], format: FloatFormat, rounding: str, overflow: str, underflow: str, keep_payload: bool, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex, nan: typing.SupportsInt | typing.SupportsIndex | None) -> None:
+def encode(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.uint32], format: FloatFormat, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex, nan: typing.SupportsInt | typing.SupportsIndex | None) -> None:
     ...
 @typing.overload
-def encode(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.uint8], format: FloatFormat, rounding: str, overflow: str, underflow: str, keep_payload: bool, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex, nan: typing.SupportsInt | typing.SupportsIndex | None) -> None:
+def encode(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.uint8], format: FloatFormat, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex, nan: typing.SupportsInt | typing.SupportsIndex | None) -> None:
     ...
 @typing.overload
-def encode(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.uint16], format: FloatFormat, rounding: str, overflow: str, underflow: str, keep_payload: bool, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex, nan: typing.SupportsInt | typing.SupportsIndex | None) -> None:
+def encode(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.uint16], format: FloatFormat, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex, nan: typing.SupportsInt | typing.SupportsIndex | None) -> None:
     ...
 @typing.overload
-def encode(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.uint32], format: FloatFormat, rounding: str, overflow: str, underflow: str, keep_payload: bool, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex, nan: typing.SupportsInt | typing.SupportsIndex | None) -> None:
+def encode(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.uint32], format: FloatFormat, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex, nan: typing.SupportsInt | typing.SupportsIndex | None) -> None:
     ...
 @typing.overload
-def encode(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.uint64], format: FloatFormat, rounding: str, overflow: str, underflow: str, keep_payload: bool, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex, nan: typing.SupportsInt | typing.SupportsIndex | None) -> None:
+def encode(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.uint64], format: FloatFormat, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex, nan: typing.SupportsInt | typing.SupportsIndex | None) -> None:
     ...
 @typing.overload
-def encode_blocks(x: numpy.typing.NDArray[numpy.float32], codes: numpy.typing.NDArray[numpy.uint8], scales: numpy.typing.NDArray[numpy.uint8], shape: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], format: BlockFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> float:
+def encode_blocks(x: numpy.typing.NDArray[numpy.float32], codes: numpy.typing.NDArray[numpy.uint8], scales: numpy.typing.NDArray[numpy.uint8], shape: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], format: BlockFormat, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> float:
     ...
 @typing.overload
-def encode_blocks(x: numpy.typing.NDArray[numpy.float64], codes: numpy.typing.NDArray[numpy.uint8], scales: numpy.typing.NDArray[numpy.uint8], shape: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], format: BlockFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> float:
+def encode_blocks(x: numpy.typing.NDArray[numpy.float64], codes: numpy.typing.NDArray[numpy.uint8], scales: numpy.typing.NDArray[numpy.uint8], shape: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], format: BlockFormat, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> float:
     ...
 def exchange(scheme: str, x: typing.Annotated[numpy.typing.ArrayLike, numpy.float32], step: TrainingStep, state: dict, topology: str, weights: typing.Any, full_batch: typing.Any) -> dict:
     ...
@@ -546,22 +564,22 @@ def narrow(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[num
 def optimal_levels(x: numpy.typing.NDArray[numpy.float32], k: typing.SupportsInt | typing.SupportsIndex, method: str, candidates: typing.SupportsInt | typing.SupportsIndex) -> tuple[numpy.typing.NDArray[numpy.float64], float]:
     ...
 @typing.overload
-def ordered_dot(a: numpy.typing.NDArray[numpy.float32], b: numpy.typing.NDArray[numpy.float32], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, rounding: str, overflow: str, underflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+def ordered_dot(a: numpy.typing.NDArray[numpy.float32], b: numpy.typing.NDArray[numpy.float32], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 @typing.overload
-def ordered_dot(a: numpy.typing.NDArray[numpy.float64], b: numpy.typing.NDArray[numpy.float64], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, rounding: str, overflow: str, underflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+def ordered_dot(a: numpy.typing.NDArray[numpy.float64], b: numpy.typing.NDArray[numpy.float64], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 @typing.overload
-def ordered_matmul(a: numpy.typing.NDArray[numpy.float32], b: numpy.typing.NDArray[numpy.float32], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, rounding: str, overflow: str, underflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+def ordered_matmul(a: numpy.typing.NDArray[numpy.float32], b: numpy.typing.NDArray[numpy.float32], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 @typing.overload
-def ordered_matmul(a: numpy.typing.NDArray[numpy.float64], b: numpy.typing.NDArray[numpy.float64], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, rounding: str, overflow: str, underflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+def ordered_matmul(a: numpy.typing.NDArray[numpy.float64], b: numpy.typing.NDArray[numpy.float64], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 @typing.overload
-def ordered_sum(x: numpy.typing.NDArray[numpy.float32], terms: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, rounding: str, overflow: str, underflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+def ordered_sum(x: numpy.typing.NDArray[numpy.float32], terms: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 @typing.overload
-def ordered_sum(x: numpy.typing.NDArray[numpy.float64], terms: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, order: str, accumulate: FloatFormat | None, rounding: str, overflow: str, underflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+def ordered_sum(x: numpy.typing.NDArray[numpy.float64], terms: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, order: str, accumulate: FloatFormat | None, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 def overflow_modes() -> list[str]:
     ...
@@ -569,25 +587,21 @@ def pack(codes: numpy.typing.NDArray[numpy.uint8], bytes: numpy.typing.NDArray[n
     ...
 def packed_size(count: typing.SupportsInt | typing.SupportsIndex, bits: typing.SupportsInt | typing.SupportsIndex) -> int:
     ...
-def parse_projection(rounding: str, overflow: str, underflow: str, random_bits: typing.SupportsInt | typing.SupportsIndex) -> typing.Annotated[list[str], "FixedSize(3)"]:
-    """
-    The canonical names of a projection's rules. ValueError for a name that no rule has, and for random bits out of range.
-    """
 def parse_scheme(spec: str) -> dict:
     ...
 def parse_topology(name: str) -> str:
     ...
 @typing.overload
-def quantize(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, rounding: str, overflow: str, underflow: str, keep_payload: bool, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+def quantize(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 @typing.overload
-def quantize(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, rounding: str, overflow: str, underflow: str, keep_payload: bool, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+def quantize(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, random: numpy.typing.NDArray[numpy.uint64] | None, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 @typing.overload
-def quantize_blocks(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float32], shape: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], format: BlockFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+def quantize_blocks(x: numpy.typing.NDArray[numpy.float32], out: numpy.typing.NDArray[numpy.float32], shape: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], format: BlockFormat, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 @typing.overload
-def quantize_blocks(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.float64], shape: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], format: BlockFormat, rounding: str, overflow: str, seed: typing.SupportsInt | typing.SupportsIndex, random_bits: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+def quantize_blocks(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.float64], shape: tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex], format: BlockFormat, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
     ...
 def read_statistics(trace: Trace, options: ReplayOptions, pairs: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], progress: typing.Any = None) -> tuple[numpy.ndarray[typing.Any, numpy.dtype[typing.Any]], dict]:
     ...
@@ -607,7 +621,7 @@ def simd_level() -> str:
     ...
 def stream_seed(seed: typing.SupportsInt | typing.SupportsIndex, number: typing.SupportsInt | typing.SupportsIndex) -> int:
     ...
-def sum_path(products: bool, format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, operands: FloatFormat | None, rounding: str, overflow: str, underflow: str, random_bits: typing.SupportsInt | typing.SupportsIndex) -> str:
+def sum_path(products: bool, format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, operands: FloatFormat | None, projection: Projection) -> str:
     ...
 def underflow_modes() -> list[str]:
     ...

@@ -302,11 +302,12 @@ def check(directory: str | Path, cast: Any, *, format: FormatLike | None = None,
     entry = manifest["formats"].get(name)
     if entry is None:
         raise ValueError(f"the pack {directory} has no format '{name}'; it has {', '.join(map(printable, manifest['formats']))}")
-    if s.rounding not in ROUNDINGS:
-        raise ValueError(f"the pack has no rounding '{s.rounding}'; it has {', '.join(ROUNDINGS)}")
-    if s.overflow not in OVERFLOWS:
-        raise ValueError(f"the pack has no overflow '{s.overflow}'; it has {', '.join(OVERFLOWS)}")
-    if (which := f"{s.rounding}.{s.overflow}") not in entry["results"]:
+    rounding, overflow = s.projection.rounding, s.projection.overflow
+    if rounding not in ROUNDINGS:
+        raise ValueError(f"the pack has no rounding '{rounding}'; it has {', '.join(ROUNDINGS)}")
+    if overflow not in OVERFLOWS:
+        raise ValueError(f"the pack has no overflow '{overflow}'; it has {', '.join(OVERFLOWS)}")
+    if (which := f"{rounding}.{overflow}") not in entry["results"]:
         raise ValueError(f"the pack {directory} has no results of {which} for {name}; write the pack again")
     directory = Path(directory)
     inputs = _read(directory, entry["inputs"]).view(np.float32)
@@ -314,7 +315,7 @@ def check(directory: str | Path, cast: Any, *, format: FormatLike | None = None,
     got = _as_values(run_cast(cast_of(cast), inputs), _read(directory, entry["table"]))
     wrong = np.flatnonzero(~same(got, right))
     first = describe(inputs[wrong[0]], got[wrong[0]], right[wrong[0]]) if wrong.size else ""
-    return Check(name, s.rounding, s.overflow, len(inputs), int(wrong.size), first)
+    return Check(name, rounding, overflow, len(inputs), int(wrong.size), first)
 
 
 def _as_values(got: np.ndarray, table: np.ndarray) -> np.ndarray:

@@ -30,10 +30,6 @@ std::span<T> span_of(py::array_t<T>& a) {
     return {a.mutable_data(), static_cast<std::size_t>(a.size())};
 }
 
-Projection make_projection(const std::string& rounding, const std::string& overflow, const std::string& underflow, int random_bits) {
-    return {parse_rounding(rounding), parse_overflow(overflow), random_bits, parse_underflow(underflow)};
-}
-
 SumOptions make_options(const FloatFormat& format, const std::string& order, std::optional<FloatFormat> accumulate,
                         std::optional<FloatFormat> product, const Projection& projection, std::uint64_t seed, int threads) {
     return {parse_sum_order(order), format, accumulate, product, projection, seed, threads};
@@ -44,18 +40,15 @@ void define_operations(apscope::python::Module& m) {
     using Array = py::array_t<T>;
     m.def("arithmetic",
           [](const std::string& operation, const Array& a, const Array& b, const Array& c, Array& out, const FloatFormat& format,
-             const std::string& rounding, const std::string& overflow, const std::string& underflow, std::uint64_t seed, int random_bits,
-             int threads) {
+             const Projection& p, std::uint64_t seed, int threads) {
         const Operation op = parse_operation(operation);
-        const Projection p = make_projection(rounding, overflow, underflow, random_bits);
         const std::span<const T> x = span_of(a), y = span_of(b), z = span_of(c);
         const std::span<T> result = span_of(out);
         const py::gil_scoped_release release;
         arithmetic(op, x, y, z, result, format, p, seed, threads);
     },
           py::arg("operation"), py::arg("a").noconvert(), py::arg("b").noconvert(), py::arg("c").noconvert(), py::arg("out").noconvert(),
-          py::arg("format"), py::arg("rounding"), py::arg("overflow"), py::arg("underflow"), py::arg("seed"), py::arg("random_bits"),
-          py::arg("threads"));
+          py::arg("format"), py::arg("projection"), py::arg("seed"), py::arg("threads"));
 }
 
 template <class T>
@@ -64,34 +57,32 @@ void define_sums(apscope::python::Module& m) {
     using Numbers = std::span<const T>;
     m.def("ordered_sum",
           [](const Array& x, std::size_t terms, Array& out, const FloatFormat& format, const std::string& order,
-             std::optional<FloatFormat> accumulate, const std::string& rounding, const std::string& overflow, const std::string& underflow,
-             std::uint64_t seed, int random_bits, int threads) {
+             std::optional<FloatFormat> accumulate, const Projection& projection, std::uint64_t seed, int threads) {
         const SumOptions options =
-            make_options(format, order, accumulate, {}, make_projection(rounding, overflow, underflow, random_bits), seed, threads);
+            make_options(format, order, accumulate, {}, projection, seed, threads);
         const Numbers terms_of_x = span_of(x);
         const std::span<T> result = span_of(out);
         const py::gil_scoped_release release;
         ordered_sum<T>(terms_of_x, terms, result, options);
     },
           py::arg("x").noconvert(), py::arg("terms"), py::arg("out").noconvert(), py::arg("format"), py::arg("order"), py::arg("accumulate"),
-          py::arg("rounding"), py::arg("overflow"), py::arg("underflow"), py::arg("seed"), py::arg("random_bits"), py::arg("threads"));
+          py::arg("projection"), py::arg("seed"), py::arg("threads"));
 
     const auto define_products = [&](const char* name, auto function) {
         m.def(name,
               [function](const Array& a, const Array& b, std::size_t batches, std::size_t size, Array& out, const FloatFormat& format,
                          const std::string& order, std::optional<FloatFormat> accumulate, std::optional<FloatFormat> product,
-                         const std::string& rounding, const std::string& overflow, const std::string& underflow, std::uint64_t seed, int random_bits,
-                         int threads) {
+                         const Projection& projection, std::uint64_t seed, int threads) {
             const SumOptions options =
-                make_options(format, order, accumulate, product, make_projection(rounding, overflow, underflow, random_bits), seed, threads);
+                make_options(format, order, accumulate, product, projection, seed, threads);
             const Numbers x = span_of(a), y = span_of(b);
             const std::span<T> result = span_of(out);
             const py::gil_scoped_release release;
             function(x, y, batches, size, result, options);
         },
               py::arg("a").noconvert(), py::arg("b").noconvert(), py::arg("batches"), py::arg("size"), py::arg("out").noconvert(), py::arg("format"),
-              py::arg("order"), py::arg("accumulate"), py::arg("product"), py::arg("rounding"), py::arg("overflow"), py::arg("underflow"),
-              py::arg("seed"), py::arg("random_bits"), py::arg("threads"));
+              py::arg("order"), py::arg("accumulate"), py::arg("product"), py::arg("projection"), py::arg("seed"),
+              py::arg("threads"));
     };
     // size: the number of terms; of matrix products, the number of rows of one of a's matrices.
     define_products("ordered_dot", [](Numbers a, Numbers b, std::size_t, std::size_t terms, std::span<T> out, const SumOptions& options) {
@@ -111,11 +102,9 @@ void bind_arithmetic(apscope::python::Module& m) {
     define_sums<float>(m);
     define_sums<double>(m);
     m.def("arithmetic_path",
-          [](const std::string& operation, const FloatFormat& format, const std::string& rounding, const std::string& overflow,
-             const std::string& underflow, int random_bits, bool narrow) {
+          [](const std::string& operation, const FloatFormat& format, const Projection& projection, bool narrow) {
         constexpr std::array names = {"exact", "odd", "wide"};
         const Operation op = parse_operation(operation);
-        const Projection projection = make_projection(rounding, overflow, underflow, random_bits);
         const Rounder rounder = make_rounder(format, projection, narrow && format.fits_fp32());
         if (narrow && format.fits_fp32()) {
             const auto in_registers = RegisterOperation::make(op, format, projection);
@@ -123,15 +112,13 @@ void bind_arithmetic(apscope::python::Module& m) {
         }
         return names[static_cast<std::size_t>(rounder.path(op))];
     },
-          py::arg("operation"), py::arg("format"), py::arg("rounding"), py::arg("overflow"), py::arg("underflow"), py::arg("random_bits"),
-          py::arg("narrow"));
+          py::arg("operation"), py::arg("format"), py::arg("projection"), py::arg("narrow"));
     // `operands`: the format whose numbers the arrays hold; any fp32 numbers without it.
     m.def("sum_path",
           [](bool products, const FloatFormat& format, const std::string& order, std::optional<FloatFormat> accumulate,
-             std::optional<FloatFormat> product, std::optional<FloatFormat> operands, const std::string& rounding, const std::string& overflow,
-             const std::string& underflow, int random_bits) {
+             std::optional<FloatFormat> product, std::optional<FloatFormat> operands, const Projection& projection) {
         const SumOptions options =
-            make_options(format, order, accumulate, product, make_projection(rounding, overflow, underflow, random_bits), 0, 1);
+            make_options(format, order, accumulate, product, projection, 0, 1);
         for (const auto& f : {std::optional(format), accumulate, product}) {
             if (f) validate(options.projection, *f);
         }
@@ -139,5 +126,5 @@ void bind_arithmetic(apscope::python::Module& m) {
         return std::string(to_string(sum_path(options, products, range, range)));
     },
           py::arg("products"), py::arg("format"), py::arg("order"), py::arg("accumulate"), py::arg("product"), py::arg("operands"),
-          py::arg("rounding"), py::arg("overflow"), py::arg("underflow"), py::arg("random_bits"));
+          py::arg("projection"));
 }

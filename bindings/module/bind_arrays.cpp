@@ -31,52 +31,45 @@ std::span<T> out_span(py::array_t<T>& a) {
     return {a.mutable_data(), static_cast<std::size_t>(a.size())};
 }
 
-// The settings that quantize and encode share, as the package's checks.py lists them.
-struct Settings {
-    Projection projection;
-    RandomSource random;
-    int threads;
-};
 using Words = std::optional<py::array_t<std::uint64_t>>;
 
-Settings make_settings(const FloatFormat& format, const std::string& rounding, const std::string& overflow, const std::string& underflow,
-                       bool keep_payload, std::uint64_t seed, int random_bits, const Words& random, int threads) {
-    const Projection p{parse_rounding(rounding), parse_overflow(overflow), random_bits, parse_underflow(underflow), keep_payload};
-    validate(p, format);
+RandomSource source_of(std::uint64_t seed, const Words& random) {
     RandomSource source{seed, 0, {}};
     if (random) source.words = in_span(*random);
-    return {p, source, threads};
+    return source;
 }
 
 template <class T>
 void define_quantize(apscope::python::Module& m) {
     m.def("quantize",
-          [](const py::array_t<T>& x, py::array_t<T>& out, const FloatFormat& format, const std::string& rounding, const std::string& overflow,
-             const std::string& underflow, bool keep_payload, std::uint64_t seed, int random_bits, const Words& random, int threads) {
-        const Settings s = make_settings(format, rounding, overflow, underflow, keep_payload, seed, random_bits, random, threads);
+          [](const py::array_t<T>& x, py::array_t<T>& out, const FloatFormat& format, const Projection& projection,
+             std::uint64_t seed, const Words& random, int threads) {
+        validate(projection, format);
+        const RandomSource source = source_of(seed, random);
         const auto in = in_span(x);
         const auto result = out_span(out);
         const py::gil_scoped_release release;
-        quantize(in, result, format, s.projection, s.random, s.threads);
+        quantize(in, result, format, projection, source, threads);
     },
-          py::arg("x").noconvert(), py::arg("out").noconvert(), py::arg("format"), py::arg("rounding"), py::arg("overflow"), py::arg("underflow"),
-          py::arg("keep_payload"), py::arg("seed"), py::arg("random_bits"), py::arg("random").noconvert(), py::arg("threads"));
+          py::arg("x").noconvert(), py::arg("out").noconvert(), py::arg("format"), py::arg("projection"), py::arg("seed"),
+          py::arg("random").noconvert(), py::arg("threads"));
 }
 
 template <class T, class Code>
 void define_codes(apscope::python::Module& m) {
     m.def("encode",
-          [](const py::array_t<T>& x, py::array_t<Code>& out, const FloatFormat& format, const std::string& rounding, const std::string& overflow,
-             const std::string& underflow, bool keep_payload, std::uint64_t seed, int random_bits, const Words& random, int threads,
+          [](const py::array_t<T>& x, py::array_t<Code>& out, const FloatFormat& format, const Projection& projection,
+             std::uint64_t seed, const Words& random, int threads,
              std::optional<std::uint64_t> nan) {
-        const Settings s = make_settings(format, rounding, overflow, underflow, keep_payload, seed, random_bits, random, threads);
+        validate(projection, format);
+        const RandomSource source = source_of(seed, random);
         const auto in = in_span(x);
         const auto result = out_span(out);
         const py::gil_scoped_release release;
-        encode<T, Code>(in, result, format, s.projection, nan, s.random, s.threads);
+        encode<T, Code>(in, result, format, projection, nan, source, threads);
     },
-          py::arg("x").noconvert(), py::arg("out").noconvert(), py::arg("format"), py::arg("rounding"), py::arg("overflow"), py::arg("underflow"),
-          py::arg("keep_payload"), py::arg("seed"), py::arg("random_bits"), py::arg("random").noconvert(), py::arg("threads"), py::arg("nan"));
+          py::arg("x").noconvert(), py::arg("out").noconvert(), py::arg("format"), py::arg("projection"), py::arg("seed"),
+          py::arg("random").noconvert(), py::arg("threads"), py::arg("nan"));
     m.def("decode", [](const py::array_t<Code>& codes, py::array_t<T>& out, const FloatFormat& format, bool keep_payload, int threads) {
         const auto in = in_span(codes);
         const auto result = out_span(out);
@@ -99,14 +92,12 @@ void bind_arrays(apscope::python::Module& m) {
     define_codes<double, std::uint64_t>(m);
 
     m.def("cast_plan",
-          [](const FloatFormat& format, const std::string& rounding, const std::string& overflow, const std::string& underflow, bool keep_payload,
-             int random_bits, bool in_float64) {
-        const Projection p = make_settings(format, rounding, overflow, underflow, keep_payload, 0, random_bits, {}, 1).projection;
+          [](const FloatFormat& format, const Projection& p, bool in_float64) {
+        validate(p, format);
         const auto words = [](const auto& plan) { return std::array{to_string(plan.path), plan.how(), plan.reason()}; };
         return in_float64 ? words(make_plan<double>(format, p)) : words(make_plan<float>(format, p));
     },
-          py::arg("format"), py::arg("rounding"), py::arg("overflow"), py::arg("underflow"), py::arg("keep_payload"), py::arg("random_bits"),
-          py::arg("in_float64"));
+          py::arg("format"), py::arg("projection"), py::arg("in_float64"));
     m.def("widen", [](const py::array_t<float>& x, py::array_t<double>& out) { widen(in_span(x), out_span(out)); }, py::arg("x").noconvert(),
           py::arg("out").noconvert());
     m.def("narrow", [](const py::array_t<double>& x, py::array_t<float>& out) { narrow(in_span(x), out_span(out)); }, py::arg("x").noconvert(),
@@ -114,13 +105,13 @@ void bind_arrays(apscope::python::Module& m) {
 
     m.def("allreduce",
           [](const py::array_t<float>& x, py::array_t<double>& out, const FloatFormat& format, const std::string& topology,
-             const std::string& rounding, const std::string& overflow, std::optional<FloatFormat> accumulate, std::optional<std::string> hop_rounding,
-             bool input_cast, std::uint64_t seed, int random_bits, int threads) {
+             std::optional<FloatFormat> accumulate, std::optional<std::string> hop_rounding, bool input_cast, const Projection& projection,
+             std::uint64_t seed, int threads) {
         AllReduceOptions options;
         options.topology = parse_topology(topology);
         require_fp32(format, "allreduce");
         if (accumulate) require_fp32(*accumulate, "allreduce");
-        options.projection = {parse_rounding(rounding), parse_overflow(overflow), random_bits};
+        options.projection = projection;
         validate(options.projection, format);
         options.accumulate = accumulate;
         if (hop_rounding) options.hop_rounding = parse_rounding(*hop_rounding);
@@ -133,8 +124,8 @@ void bind_arrays(apscope::python::Module& m) {
         const py::gil_scoped_release release;
         all_reduce(in, workers, result, format, options);
     },
-          py::arg("x").noconvert(), py::arg("out").noconvert(), py::arg("format"), py::arg("topology"), py::arg("rounding"), py::arg("overflow"),
-          py::arg("accumulate"), py::arg("hop_rounding"), py::arg("input_cast"), py::arg("seed"), py::arg("random_bits"), py::arg("threads"));
+          py::arg("x").noconvert(), py::arg("out").noconvert(), py::arg("format"), py::arg("topology"), py::arg("accumulate"),
+          py::arg("hop_rounding"), py::arg("input_cast"), py::arg("projection"), py::arg("seed"), py::arg("threads"));
 
     m.def("stream_seed", [](std::uint64_t seed, std::int64_t number) {
         const PhiloxKey key = replay_key(seed, "", number);

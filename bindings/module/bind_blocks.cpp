@@ -78,27 +78,25 @@ BlockFormat from_dict(const py::object& value) {
 template <class Real>
 void define_casts(apscope::python::Module& m) {
     m.def("quantize_blocks",
-          [](const py::array_t<Real>& x, py::array_t<Real>& out, const Shape& shape, const BlockFormat& format, const std::string& rounding,
-             const std::string& overflow, std::uint64_t seed, int random_bits, int threads) {
-        const Projection p{parse_rounding(rounding), parse_overflow(overflow), random_bits};
+          [](const py::array_t<Real>& x, py::array_t<Real>& out, const Shape& shape, const BlockFormat& format, const Projection& p,
+             std::uint64_t seed, int threads) {
         const auto in = in_span(x);
         const auto result = out_span(out);
         const py::gil_scoped_release release;
         quantize_blocks(in, result, block_shape(shape), format, p, seed, threads);
     },
-          py::arg("x").noconvert(), py::arg("out").noconvert(), py::arg("shape"), py::arg("format"), py::arg("rounding"), py::arg("overflow"),
-          py::arg("seed"), py::arg("random_bits"), py::arg("threads"));
+          py::arg("x").noconvert(), py::arg("out").noconvert(), py::arg("shape"), py::arg("format"), py::arg("projection"),
+          py::arg("seed"), py::arg("threads"));
     m.def("encode_blocks",
-          [](const py::array_t<Real>& x, Bytes& codes, Bytes& scales, const Shape& shape, const BlockFormat& format, const std::string& rounding,
-             const std::string& overflow, std::uint64_t seed, int random_bits, int threads) {
-        const Projection p{parse_rounding(rounding), parse_overflow(overflow), random_bits};
+          [](const py::array_t<Real>& x, Bytes& codes, Bytes& scales, const Shape& shape, const BlockFormat& format, const Projection& p,
+             std::uint64_t seed, int threads) {
         const auto in = in_span(x);
         const auto element_codes = out_span(codes), scale_codes = out_span(scales);
         const py::gil_scoped_release release;
         return static_cast<double>(encode_blocks(in, element_codes, scale_codes, block_shape(shape), format, p, seed, threads));
     },
           py::arg("x").noconvert(), py::arg("codes").noconvert(), py::arg("scales").noconvert(), py::arg("shape"), py::arg("format"),
-          py::arg("rounding"), py::arg("overflow"), py::arg("seed"), py::arg("random_bits"), py::arg("threads"));
+          py::arg("projection"), py::arg("seed"), py::arg("threads"));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "bindings/module/guarded.h"
+#include "bindings/module/projection_class.h"
 #include "core/codec.h"
 #include "core/named_formats.h"
 #include "core/projection.h"
@@ -179,13 +180,7 @@ to_json() and from_json() the fields.)")
         }
         return rows;
     });
-    m.def("parse_projection",
-          [](const std::string& rounding, const std::string& overflow, const std::string& underflow, int random_bits) {
-        const Projection p{parse_rounding(rounding_word(rounding)), parse_overflow(overflow), random_bits, parse_underflow(underflow)};
-        validate(p, make_format(8, 23));  // fp32 has whatever a projection can ask for: infinities, NaN, subnormals
-        return std::array{to_string(p.rounding), to_string(p.overflow), to_string(p.underflow)};
-    }, py::arg("rounding"), py::arg("overflow"), py::arg("underflow"), py::arg("random_bits"),
-          "The canonical names of a projection's rules. ValueError for a name that no rule has, and for random bits out of range.");
+    python::bind_projection(m);
     m.def("rounding_word", [](const std::string& word) { return std::string(rounding_word(word)); }, py::arg("word"),
           "The name that a rounding has here, of any word for it; what means nothing stays. ValueError for what is not clear.");
     m.def("rounding_modes", [] {

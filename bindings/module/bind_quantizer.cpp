@@ -1,5 +1,5 @@
-// quantize() of small arrays: a format and a projection read once, and one call that looks at the arrays, makes the
-// result and rounds.
+// quantize() of arrays that C++ can take as they are: the plan is made once, and one call looks at the arrays, makes
+// the result and rounds.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
+#include <type_traits>
 #include <vector>
 
 #include "bindings/module/guarded.h"
@@ -30,16 +30,13 @@ std::span<const py::ssize_t> shape_of(const py::array& a) { return {a.shape(), s
 
 class Quantizer {
 public:
-    Quantizer(const FloatFormat& format, const std::string& rounding, const std::string& overflow, const std::string& underflow, bool keep_payload,
-              int random_bits, int threads)
-        : format_(format), projection_{parse_rounding(rounding), parse_overflow(overflow), random_bits, parse_underflow(underflow), keep_payload},
-          threads_(threads) {
-        validate(projection_, format);
+    Quantizer(const FloatFormat& format, const Projection& projection, int threads) : wide_(format, projection), threads_(threads) {
+        if (format.fits_fp32()) narrow_.emplace(format, projection);
     }
 
     // None for what takes a closer look: other arrays, of other numbers than the result's, an `out` that lies partly in x.
     py::object round(const py::object& x, const py::object& out, std::uint64_t seed) const {
-        if (is_plain<float>(x)) return format_.fits_fp32() ? round_plain<float>(x, out, seed) : py::none();
+        if (is_plain<float>(x)) return narrow_ ? round_plain<float>(x, out, seed) : py::none();
         return is_plain<double>(x) ? round_plain<double>(x, out, seed) : py::none();
     }
 
@@ -68,11 +65,12 @@ private:
         constexpr std::size_t few = 4096;  // done before another thread would have woken up
         std::optional<py::gil_scoped_release> release;
         if (in.size() > few) release.emplace();
-        quantize(in, out, format_, projection_, {seed, 0, {}}, threads_);
+        if constexpr (std::is_same_v<T, float>) (*narrow_)(in, out, {seed, 0, {}}, threads_);
+        else wide_(in, out, {seed, 0, {}}, threads_);
     }
 
-    FloatFormat format_;
-    Projection projection_;
+    std::optional<ArrayQuantizer<float>> narrow_;  // where fp32 holds the format's values
+    ArrayQuantizer<double> wide_;
     int threads_;
 };
 
@@ -82,7 +80,6 @@ void bind_quantizer(apscope::python::Module& m);
 
 void bind_quantizer(apscope::python::Module& m) {
     apscope::python::Class<Quantizer>(m, "Quantizer")
-        .def(py::init<const FloatFormat&, const std::string&, const std::string&, const std::string&, bool, int, int>(), py::arg("format"),
-             py::arg("rounding"), py::arg("overflow"), py::arg("underflow"), py::arg("keep_payload"), py::arg("random_bits"), py::arg("threads"))
+        .def(py::init<const FloatFormat&, const Projection&, int>(), py::arg("format"), py::arg("projection"), py::arg("threads"))
         .def("__call__", &Quantizer::round, py::arg("x"), py::arg("out"), py::arg("seed"));
 }

@@ -12,6 +12,7 @@
 #include "analysis/cuda/error_cuda.h"
 #include "analysis/cuda/replay_cuda.h"
 #include "bindings/module/guarded.h"
+#include "bindings/module/projection_class.h"
 #include "bindings/module/row_device_capsule.h"
 #include "bindings/module/statistics_dict.h"
 #include "core/named_formats.h"
@@ -41,18 +42,11 @@ struct Queue {
     Queue(int number, Address handle) : device(number), stream(at<CUstream_st>(handle)) {}
 };
 
-// How values are rounded, in the order of the package's checks.py.
-struct Rounding {
-    FloatFormat format;
-    Projection projection;
-    std::uint64_t seed;
-};
-Rounding make_rounding(const std::string& format, const std::string& rounding, const std::string& overflow, const std::string& underflow,
-                       bool keep_payload, std::uint64_t seed, int random_bits) {
-    Rounding r{
-        parse_format(format), {parse_rounding(rounding), parse_overflow(overflow), random_bits, parse_underflow(underflow), keep_payload}, seed};
-    validate(r.projection, r.format);
-    return r;
+// A format by its name, which can do what the projection asks.
+FloatFormat format_for(const std::string& name, const Projection& projection) {
+    const FloatFormat format = parse_format(name);
+    validate(projection, format);
+    return format;
 }
 
 [[noreturn]] void refuse_width(const char* what, int bytes) {
@@ -74,26 +68,25 @@ BlockShape as_shape(const std::array<std::size_t, 3>& s) { return {s[0], s[1], s
 
 void define_arrays(apscope::python::Module& m) {
     m.def("quantize",
-          [](Address in, Address out, std::size_t n, int bytes, const std::string& format, const std::string& rounding, const std::string& overflow,
-             const std::string& underflow, bool keep_payload, std::uint64_t seed, int random_bits, int device, Address stream) {
-        const Rounding r = make_rounding(format, rounding, overflow, underflow, keep_payload, seed, random_bits);
+          [](Address in, Address out, std::size_t n, int bytes, const std::string& format, const Projection& projection, std::uint64_t seed, int device,
+             Address stream) {
+        const FloatFormat f = format_for(format, projection);
         const Queue q(device, stream);
-        if (bytes == 4) quantize_on_device(at<const float>(in), at<float>(out), n, r.format, r.projection, seed, q.stream);
-        else if (bytes == 8) quantize_on_device(at<const double>(in), at<double>(out), n, r.format, r.projection, seed, q.stream);
+        if (bytes == 4) quantize_on_device(at<const float>(in), at<float>(out), n, f, projection, seed, q.stream);
+        else if (bytes == 8) quantize_on_device(at<const double>(in), at<double>(out), n, f, projection, seed, q.stream);
         else refuse_width("numbers", bytes);
     });
-    m.def("encode", [](Address in, Address out, std::size_t n, int bytes, int code_bytes, const std::string& format, const std::string& rounding,
-                       const std::string& overflow, const std::string& underflow, bool keep_payload, std::uint64_t seed, int random_bits,
-                       std::optional<std::uint64_t> nan, int device, Address stream) {
-        const Rounding r = make_rounding(format, rounding, overflow, underflow, keep_payload, seed, random_bits);
+    m.def("encode", [](Address in, Address out, std::size_t n, int bytes, int code_bytes, const std::string& format, const Projection& projection,
+                       std::uint64_t seed, std::optional<std::uint64_t> nan, int device, Address stream) {
+        const FloatFormat f = format_for(format, projection);
         const Queue q(device, stream);
         const py::gil_scoped_release release;
         if (bytes == 8 && code_bytes == 8) {
-            return encode_on_device(at<const double>(in), at<std::uint64_t>(out), n, r.format, r.projection, nan, seed, q.stream);
+            return encode_on_device(at<const double>(in), at<std::uint64_t>(out), n, f, projection, nan, seed, q.stream);
         }
         with_code(code_bytes, [&]<class Code>(Code*) {
-            if (bytes == 4) encode_on_device(at<const float>(in), at<Code>(out), n, r.format, r.projection, nan, seed, q.stream);
-            else encode_on_device(at<const double>(in), at<Code>(out), n, r.format, r.projection, nan, seed, q.stream);
+            if (bytes == 4) encode_on_device(at<const float>(in), at<Code>(out), n, f, projection, nan, seed, q.stream);
+            else encode_on_device(at<const double>(in), at<Code>(out), n, f, projection, nan, seed, q.stream);
         });
     });
     m.def("decode", [](Address in, Address out, std::size_t n, int code_bytes, int bytes, const std::string& format, bool keep_payload, int device,
@@ -107,26 +100,26 @@ void define_arrays(apscope::python::Module& m) {
             else decode_on_device(at<const Code>(in), at<double>(out), n, f, keep_payload, q.stream);
         });
     });
-    m.def("cast_statistics", [](Address in, Address out, std::size_t n, const std::string& format, const std::string& rounding,
-                                const std::string& overflow, std::uint64_t seed, int random_bits, int device, Address stream) {
-        const Rounding r = make_rounding(format, rounding, overflow, "gradual", false, seed, random_bits);
+    m.def("cast_statistics", [](Address in, Address out, std::size_t n, const std::string& format, const Projection& projection,
+                                std::uint64_t seed, int device, Address stream) {
+        const FloatFormat f = format_for(format, projection);
         const Queue q(device, stream);
         ResultRow row;
         {
             const py::gil_scoped_release release;
-            row = cast_statistics_on_device(at<const float>(in), at<float>(out), n, r.format, r.projection, seed, q.stream);
+            row = cast_statistics_on_device(at<const float>(in), at<float>(out), n, f, projection, seed, q.stream);
         }
         return python::statistics_dict(row);
     });
     m.def("allreduce",
           [](Address in, std::size_t workers, Address out, std::size_t n, const std::string& format, const std::string& topology,
-             const std::string& rounding, const std::string& overflow, const std::optional<std::string>& accumulate,
-             const std::optional<std::string>& hop_rounding, bool input_cast, std::uint64_t seed, int random_bits, int device, Address stream) {
-        const Rounding r = make_rounding(format, rounding, overflow, "gradual", false, seed, random_bits);
-        require_fp32(r.format, "allreduce");
+             const std::optional<std::string>& accumulate, const std::optional<std::string>& hop_rounding, bool input_cast,
+             const Projection& projection, std::uint64_t seed, int device, Address stream) {
+        const FloatFormat f = format_for(format, projection);
+        require_fp32(f, "allreduce");
         AllReduceOptions options;
         options.topology = parse_topology(topology);
-        options.projection = r.projection;
+        options.projection = projection;
         if (accumulate) {
             options.accumulate = parse_format(*accumulate);
             require_fp32(*options.accumulate, "allreduce");
@@ -135,19 +128,19 @@ void define_arrays(apscope::python::Module& m) {
         options.input_cast = input_cast;
         options.seed = seed;
         const Queue q(device, stream);
-        all_reduce_on_device(at<const float>(in), workers, at<double>(out), n, r.format, options, {}, q.stream);
+        all_reduce_on_device(at<const float>(in), workers, at<double>(out), n, f, options, {}, q.stream);
     });
     m.def("matmul", [](Address a, Address b, Address out, std::size_t batches, std::size_t rows, std::size_t terms, std::size_t columns,
                        const std::string& format, const std::string& order, const std::optional<std::string>& accumulate,
-                       const std::optional<std::string>& product, const std::string& rounding, const std::string& overflow,
-                       const std::string& underflow, std::uint64_t seed, int random_bits, int device, Address stream) {
-        const Rounding r = make_rounding(format, rounding, overflow, underflow, false, seed, random_bits);
+                       const std::optional<std::string>& product, const Projection& projection, std::uint64_t seed, int device,
+                       Address stream) {
+        const FloatFormat f = format_for(format, projection);
         SumOptions options;
         options.order = parse_sum_order(order);
-        options.format = r.format;
+        options.format = f;
         if (accumulate) options.accumulate = parse_format(*accumulate);
         if (product) options.product = parse_format(*product);
-        options.projection = r.projection;
+        options.projection = projection;
         options.seed = seed;
         const Queue q(device, stream);
         matmul_on_device(at<const float>(a), at<const float>(b), at<float>(out), batches, rows, terms, columns, options, q.stream);
@@ -156,15 +149,13 @@ void define_arrays(apscope::python::Module& m) {
 
 void define_blocks(apscope::python::Module& m) {
     using Shape = std::array<std::size_t, 3>;
-    m.def("quantize_blocks", [](Address in, Address out, const Shape& shape, const std::string& format, const std::string& rounding,
-                                const std::string& overflow, std::uint64_t seed, int random_bits, int device, Address stream) {
-        const Projection p{parse_rounding(rounding), parse_overflow(overflow), random_bits};
+    m.def("quantize_blocks", [](Address in, Address out, const Shape& shape, const std::string& format, const Projection& p,
+                                std::uint64_t seed, int device, Address stream) {
         const Queue q(device, stream);
         quantize_blocks_on_device(at<const float>(in), at<float>(out), as_shape(shape), parse_block_format(format), p, seed, q.stream);
     });
-    m.def("encode_blocks", [](Address in, Address codes, Address scales, const Shape& shape, const std::string& format, const std::string& rounding,
-                              const std::string& overflow, std::uint64_t seed, int random_bits, int device, Address stream) {
-        const Projection p{parse_rounding(rounding), parse_overflow(overflow), random_bits};
+    m.def("encode_blocks", [](Address in, Address codes, Address scales, const Shape& shape, const std::string& format, const Projection& p,
+                              std::uint64_t seed, int device, Address stream) {
         const Queue q(device, stream);
         const py::gil_scoped_release release;
         return static_cast<double>(encode_blocks_on_device(at<const float>(in), at<std::uint8_t>(codes), at<std::uint8_t>(scales), as_shape(shape),
@@ -218,6 +209,7 @@ PYBIND11_MODULE(_cuda, plain) {
         return py::make_tuple(reinterpret_cast<Address>(t->data) + t->byte_offset, shape, strides, int{t->type_code}, int{t->type_bits},
                               int{t->lanes}, t->device_type, t->device_id);
     });
+    python::bind_projection(m);
     define_arrays(m);
     define_blocks(m);
 }

@@ -65,13 +65,16 @@ void check_words(const RandomSource& random, std::size_t count, const Projection
 }
 
 template <class Real>
-QuantizeJob<Real> make_job(std::size_t count, const FloatFormat& format, const Projection& projection, const RandomSource& random,
-                           bool by_rule = false) {
+CastPlan<Real> checked_plan(const FloatFormat& format, const Projection& projection, bool by_rule = false) {
     if constexpr (std::is_same_v<Real, float>) require_fp32(format, "an array of fp32 numbers");
     validate(projection, format);
+    return by_rule ? make_rule_plan<Real>(format, projection) : make_plan<Real>(format, projection);
+}
+
+template <class Real>
+QuantizeJob<Real> make_job(std::size_t count, const CastPlan<Real>& plan, const Projection& projection, const RandomSource& random) {
     check_words(random, count, projection);
-    return {by_rule ? make_rule_plan<Real>(format, projection) : make_plan<Real>(format, projection),
-            array_stream(random.seed, projection.drawn_bits()), random};
+    return {plan, array_stream(random.seed, projection.drawn_bits()), random};
 }
 
 // Elements before the first cache line that begins in a result, which are rounded apart: stores of vectors that cross lines take two each
@@ -84,10 +87,10 @@ std::size_t before_first_line(std::span<const Real> out, RoundingMode rounding) 
 }
 
 template <class Real>
-void quantize_array(std::span<const Real> in, std::span<Real> out, const FloatFormat& format, const Projection& projection,
-                    const RandomSource& random, int threads, bool by_rule = false) {
+void quantize_array(std::span<const Real> in, std::span<Real> out, const CastPlan<Real>& plan, const Projection& projection,
+                    const RandomSource& random, int threads) {
     check_lengths(in.size(), out.size());
-    const QuantizeJob<Real> job = make_job<Real>(in.size(), format, projection, random, by_rule);
+    const QuantizeJob<Real> job = make_job<Real>(in.size(), plan, projection, random);
     const bool streams = in.size() * sizeof(Real) >= streaming_bytes;
     const std::size_t head = streams ? 0 : before_first_line<Real>(out, projection.rounding);
     if (head > 0) {
@@ -102,23 +105,33 @@ void quantize_array(std::span<const Real> in, std::span<Real> out, const FloatFo
 
 }  // namespace
 
+template <class Real>
+ArrayQuantizer<Real>::ArrayQuantizer(const FloatFormat& format, const Projection& projection)
+    : projection_(projection), plan_(checked_plan<Real>(format, projection)) {}
+template <class Real>
+void ArrayQuantizer<Real>::operator()(std::span<const Real> in, std::span<Real> out, const RandomSource& random, int threads) const {
+    quantize_array(in, out, plan_, projection_, random, threads);
+}
+template class ArrayQuantizer<float>;
+template class ArrayQuantizer<double>;
+
 void quantize(std::span<const float> in, std::span<float> out, const FloatFormat& format, const Projection& projection, const RandomSource& random,
               int threads) {
-    quantize_array(in, out, format, projection, random, threads);
+    ArrayQuantizer<float>(format, projection)(in, out, random, threads);
 }
 void quantize(std::span<const double> in, std::span<double> out, const FloatFormat& format, const Projection& projection, const RandomSource& random,
               int threads) {
-    quantize_array(in, out, format, projection, random, threads);
+    ArrayQuantizer<double>(format, projection)(in, out, random, threads);
 }
 
 // With its random words drawn one by one, not in blocks.
 template <class Real>
 void quantize_array_by_rule(std::span<const Real> in, std::span<Real> out, const FloatFormat& format, const Projection& projection,
                             const RandomSource& random) {
-    if (!is_stochastic(projection.rounding) || random.words) return quantize_array(in, out, format, projection, random, 1, true);
+    if (!is_stochastic(projection.rounding) || random.words) return quantize_array(in, out, checked_plan<Real>(format, projection, true), projection, random, 1);
     check_lengths(in.size(), out.size());
     const FloatEnvironment environment;
-    const QuantizeJob<Real> job = make_job<Real>(in.size(), format, projection, random);
+    const QuantizeJob<Real> job = make_job<Real>(in.size(), checked_plan<Real>(format, projection), projection, random);
     for (std::size_t i = 0; i < in.size(); ++i) {
         const std::uint64_t element = random.first_element + i;
         out[i] = job.plan.path == CastPath::digits
@@ -156,7 +169,7 @@ void encode(std::span<const Real> in, std::span<Code> out, const FloatFormat& fo
         throw std::invalid_argument(format.name() + " codes have " + std::to_string(bits) + " bits, more than the output's " +
                                     std::to_string(sizeof(Code) * 8));
     }
-    const QuantizeJob<Real> job = make_job<Real>(in.size(), format, projection, random);
+    const QuantizeJob<Real> job = make_job<Real>(in.size(), checked_plan<Real>(format, projection), projection, random);
     BasicCodec<Real> codec = make_codec<Real>(format);
     if (nan_code) {
         if (bits < 64 && *nan_code >> bits != 0) {

@@ -14,6 +14,7 @@
 #include "core/philox.h"
 #include "core/projection.h"
 #include "core/rounding.h"
+#include "emulation/cast/cast_plan.h"
 
 namespace apscope::detail {
 
@@ -23,6 +24,22 @@ struct RandomSource {
     std::uint64_t seed = 0;
     std::uint64_t first_element = 0;
     std::optional<std::span<const std::uint64_t>> words = {};
+};
+
+// quantize() with its plan made once, for calls one after another.
+template <class Real>
+class ArrayQuantizer {
+public:
+    // Throws std::invalid_argument for what quantize() refuses of a format and a projection.
+    ArrayQuantizer(const FloatFormat& format, const Projection& projection);
+
+    void operator()(std::span<const Real> in, std::span<Real> out, const RandomSource& random = {},
+                    int threads = 1) const;
+    const Cast<Real>& cast() const { return plan_.cast; }
+
+private:
+    Projection projection_;
+    CastPlan<Real> plan_;
 };
 
 // out[i] = the value of `format` that in[i] projects to. `in` and `out` have the same length and

@@ -79,12 +79,10 @@ def allreduce(
         result.reshape(-1),
         f,
         text("topology", topology),
-        s.rounding,
-        s.overflow,
         None if accumulate is None else as_format(accumulate),
         hops,
         bool(input_cast),
-        *s[3:6],
+        *s,
     )
     exact = _core.parse_topology(topology) == "exact"
     return _like(x, result if exact else _narrow(result))

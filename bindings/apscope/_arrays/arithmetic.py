@@ -85,7 +85,7 @@ def _elementwise(operation: str, operands: dict[str, Any], format: FormatLike, o
     flat += [np.empty(0, flat[0].dtype)] * (3 - len(flat))
     computed = np.empty(shape, flat[0].dtype)
     first, second, third = flat
-    _core.arithmetic(operation, first, second, third, computed.reshape(-1), f, *s[:6])
+    _core.arithmetic(operation, first, second, third, computed.reshape(-1), f, *s)
     result = _in_storage(computed, f)
 
     def write(target: np.ndarray) -> None:

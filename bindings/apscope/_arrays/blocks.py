@@ -158,7 +158,7 @@ def quantize_blocks(
     _, shape = _around(a.shape, axis)
 
     def write(flat: np.ndarray) -> None:
-        _core.quantize_blocks(a.reshape(-1), flat, shape, f, s.rounding, s.overflow, *s[3:6])
+        _core.quantize_blocks(a.reshape(-1), flat, shape, f, *s)
 
     return _run(write, x, a.dtype, out, a.shape)
 
@@ -208,7 +208,7 @@ def encode_blocks(
     at, shape = _around(a.shape, axis)
     codes = np.empty(a.shape, np.uint8)
     scales = np.empty(_scale_shape(a.shape, at, f), np.uint8)
-    tensor_scale = _core.encode_blocks(a.reshape(-1), codes.reshape(-1), scales.reshape(-1), shape, f, s.rounding, s.overflow, *s[3:6])
+    tensor_scale = _core.encode_blocks(a.reshape(-1), codes.reshape(-1), scales.reshape(-1), shape, f, *s)
     return EncodedBlocks(_like(x, codes), _like(x, scales), tensor_scale if f.tensor_scale else None)
 
 

@@ -121,7 +121,7 @@ def cast_statistics(x: Any, format: FormatLike, *, out: Any = None, **options: U
     found: dict[str, int | float | None] = {}
 
     def call(target: np.ndarray | None) -> None:
-        found.update(_core.cast_statistics(a.reshape(-1), target, f, s.rounding, s.overflow, *s[3:6]))
+        found.update(_core.cast_statistics(a.reshape(-1), target, f, *s))
 
     if out is None:
         call(None)

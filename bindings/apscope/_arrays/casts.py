@@ -61,17 +61,18 @@ def _values(x: Any, f: FloatFormat, s: Settings, random: Any) -> np.ndarray:
 def _quantizer(format: Any, **options: Any) -> _core.Quantizer:
     """What rounds arrays that C++ can take as they are; of the options all but the seed."""
     f, s = as_format(format), QUANTIZE.settings(options)
-    return _core.Quantizer(f, *s[:3], s.keep_payload, s.random_bits, s.threads)
+    return _core.Quantizer(f, s.projection, s.threads)
 
 
 def _round_at_once(x: Any, format: Any, seed: Any, out: Any, options: Any) -> Any:
-    """What most calls are, small arrays above all, or None: anything else, and all that is refused."""
+    """What most calls are, small arrays above all; None where arrays need a closer look."""
     if not (type(seed) is int and 0 <= seed < 2**64):
         return None
     try:
-        return _quantizer(format, **options)(x, out, seed)
-    except (TypeError, ValueError):
-        return None
+        rounds = _quantizer(format, **options)
+    except TypeError:  # a format or an option that cannot be remembered, or is of a wrong kind
+        rounds = _quantizer.__wrapped__(format, **options)
+    return rounds(x, out, seed)
 
 
 def _rounder(x: Any, f: FloatFormat, s: Settings, random: Any) -> tuple[Callable[..., None], np.ndarray]:
@@ -80,14 +81,14 @@ def _rounder(x: Any, f: FloatFormat, s: Settings, random: Any) -> tuple[Callable
     words = None if random is None else _random_words(random, values.shape)
 
     def call(function: Callable[..., Any], target: np.ndarray, *more: Any) -> None:
-        function(values.reshape(-1), target, f, *s[:3], s.keep_payload, s.seed, s.random_bits, words, s.threads, *more)
+        function(values.reshape(-1), target, f, s.projection, s.seed, words, s.threads, *more)
 
     return call, values
 
 
 def _round_integers(a: np.ndarray, f: FloatFormat, s: Settings, random: Any) -> np.ndarray:
     """Integers that float64 does not hold, rounded once: as the exact sum of two numbers that it does."""
-    if random is not None or s.rounding == "stochastic_exact" or s.underflow in ("flush_input", "flush_both"):
+    if random is not None or s.projection.rounding == "stochastic_exact" or s.projection.underflow in ("flush_input", "flush_both"):
         raise ValueError(
             "x holds integers beyond 2^53, which take no random words of their own, no stochastic_exact and no flushed input; "
             "leave these out or give floating-point numbers"
@@ -96,7 +97,7 @@ def _round_integers(a: np.ndarray, f: FloatFormat, s: Settings, random: Any) -> 
     high = a - low
     result = np.empty(a.shape, np.float64)
     first, second = (np.ascontiguousarray(part, np.float64).reshape(-1) for part in (high, low))
-    _core.arithmetic("add", first, second, np.empty(0), result.reshape(-1), f, *s[:6])
+    _core.arithmetic("add", first, second, np.empty(0), result.reshape(-1), f, *s)
     return result
 
 

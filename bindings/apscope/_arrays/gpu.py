@@ -12,6 +12,7 @@ from .checks import flag, integer, text
 from .device_arrays import DeviceArray, DeviceView, device_view
 from .inputs import _is_torch, _on_gpu, _without_gradient
 from .options import Settings
+from .projection import Projection
 
 __all__ = ["is_available", "require", "row_device"]
 
@@ -100,13 +101,20 @@ def _prepared(x: Any, f: FloatFormat, random: Any) -> tuple[DeviceView, int]:
     return view, device
 
 
+_PLAIN = Settings(Projection()._in_core(), 0, 1)
+
+
+def _projection(s: Settings) -> Any:
+    """A projection of the CUDA module's own class."""
+    p = s.projection
+    return device_arrays.module().Projection(p.rounding, p.overflow, p.underflow, p.keep_payload, p.random_bits)
+
+
 def quantize(x: Any, f: FloatFormat, s: Settings, random: Any, out: Any) -> Any:
     """`apscope.quantize`."""
     view, device = _prepared(x, f, random)
     result, address = _result(x, view, device, view.shape, view.dtype, out)
-    device_arrays.module().quantize(
-        view.address, address, view.size, view.dtype.itemsize, f.name, *s[:3], s.keep_payload, s.seed, s.random_bits, device, view.stream
-    )
+    device_arrays.module().quantize(view.address, address, view.size, view.dtype.itemsize, f.name, _projection(s), s.seed, device, view.stream)
     return result
 
 
@@ -118,7 +126,7 @@ def encode(x: Any, f: FloatFormat, s: Settings, random: Any, nan: int | None, dt
     else:
         raise TypeError(f"{f.name} has codes of {f.storage_bits} bits; give x as float64")
     device_arrays.module().encode(
-        view.address, address, view.size, view.dtype.itemsize, dtype.itemsize, f.name, *s[:3], s.keep_payload, s.seed, s.random_bits,
+        view.address, address, view.size, view.dtype.itemsize, dtype.itemsize, f.name, _projection(s), s.seed,
         nan, device, view.stream,
     )  # fmt: skip
     return result
@@ -159,9 +167,7 @@ def cast_statistics(x: Any, f: FloatFormat, s: Settings, out: Any) -> dict[str, 
     device = _located(view)
     device_arrays.module().require_device(device)
     address = 0 if out is None else _result(x, view, device, view.shape, view.dtype, out)[1]
-    return device_arrays.module().cast_statistics(
-        view.address, address, view.size, f.name, s.rounding, s.overflow, s.seed, s.random_bits, device, view.stream
-    )
+    return device_arrays.module().cast_statistics(view.address, address, view.size, f.name, _projection(s), s.seed, device, view.stream)
 
 
 def allreduce(x: Any, f: FloatFormat, topology: str, s: Settings, accumulate: FloatFormat | None, hop_rounding: str | None, input_cast: bool) -> Any:
@@ -174,8 +180,8 @@ def allreduce(x: Any, f: FloatFormat, topology: str, s: Settings, accumulate: Fl
     shape = view.shape[1:]
     result, address = _result(x, view, device, shape, np.float64)
     device_arrays.module().allreduce(
-        view.address, view.shape[0], address, view.size // view.shape[0], f.name, text("topology", topology), s.rounding, s.overflow,
-        None if accumulate is None else accumulate.name, hop_rounding, input_cast, s.seed, s.random_bits, device, view.stream,
+        view.address, view.shape[0], address, view.size // view.shape[0], f.name, text("topology", topology),
+        None if accumulate is None else accumulate.name, hop_rounding, input_cast, _projection(s), s.seed, device, view.stream,
     )  # fmt: skip
     return result if topology == "exact" else _narrowed(x, view, device, result, address)
 
@@ -185,7 +191,7 @@ def _narrowed(x: Any, view: DeviceView, device: int, sums: Any, address: int) ->
     # By codes, which are float32's bits: a GPU's own conversion gives NaN other bits.
     result, target = _result(x, view, device, tuple(sums.shape), np.float32)
     count = int(np.prod(sums.shape, dtype=np.int64))
-    device_arrays.module().encode(address, target, count, 8, 4, "fp32", "ties_to_even", "ieee", "gradual", False, 0, 32, None, device, view.stream)
+    device_arrays.module().encode(address, target, count, 8, 4, "fp32", _projection(_PLAIN), 0, None, device, view.stream)
     return result
 
 
@@ -205,7 +211,7 @@ def matmul(a: Any, b: Any, f: FloatFormat, order: str, product: FloatFormat | No
     result, address = _result(a, left, device, shape, np.float32, out)
     device_arrays.module().matmul(
         left.address, right.address, address, int(np.prod(shape[:-2], dtype=np.int64)), shape[-2], left.shape[-1], shape[-1], f.name, text("order", order),
-        None if accumulate is None else accumulate.name, None if product is None else product.name, *s[:5], device, left.stream,
+        None if accumulate is None else accumulate.name, None if product is None else product.name, _projection(s), s.seed, device, left.stream,
     )  # fmt: skip
     return result
 
@@ -217,7 +223,7 @@ def quantize_blocks(x: Any, f: BlockFormat, around: Any, axis: int, s: Settings,
     device = _located(view)
     device_arrays.module().require_device(device)
     result, address = _result(x, view, device, view.shape, np.float32, out)
-    device_arrays.module().quantize_blocks(view.address, address, shape, f.name, s.rounding, s.overflow, s.seed, s.random_bits, device, view.stream)
+    device_arrays.module().quantize_blocks(view.address, address, shape, f.name, _projection(s), s.seed, device, view.stream)
     return result
 
 
@@ -230,7 +236,7 @@ def encode_blocks(x: Any, f: BlockFormat, around: Any, scale_shape: Any, axis: i
     codes, code_address = _result(x, view, device, view.shape, np.uint8)
     scales, scale_address = _result(x, view, device, scale_shape(view.shape, at, f), np.uint8)
     tensor = device_arrays.module().encode_blocks(
-        view.address, code_address, scale_address, shape, f.name, s.rounding, s.overflow, s.seed, s.random_bits, device, view.stream
+        view.address, code_address, scale_address, shape, f.name, _projection(s), s.seed, device, view.stream
     )
     return codes, scales, tensor
 

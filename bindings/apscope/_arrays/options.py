@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypedDict, TypeVar
 
+from .. import _core
 from .checks import integer, taken
 from .draws import Draws
 from .projection import FIELDS, Projection, whole
@@ -41,15 +42,11 @@ class CastOptions(UnderflowOptions, total=False):
 
 
 class Settings(NamedTuple):
-    """Options, checked: first what C++ takes of every operation, in its order."""
+    """Options, checked, as C++ takes them of every operation, in its order."""
 
-    rounding: str
-    overflow: str
-    underflow: str
+    projection: _core.Projection
     seed: int
-    random_bits: int
     threads: int
-    keep_payload: bool
 
 
 _TYPES = {
@@ -121,7 +118,7 @@ class Options:
         threads = options.pop("threads", 1)
         p = self._projection(options.pop("projection", None), options)
         threads = integer("threads", threads, 0, 2**20)
-        return Settings(p.rounding, p.overflow, p.underflow, 0, p.random_bits, threads, p.keep_payload)
+        return Settings(p._in_core(), 0, threads)
 
     def _projection(self, projection: Projection | None, parts: dict[str, Any]) -> Projection:
         if projection is None:

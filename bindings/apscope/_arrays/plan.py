@@ -150,15 +150,15 @@ def plan(
     s = PLAN.settings(options)
     if operation in ("quantize", "encode"):
         in_float64 = wide_input or not f.fits_fp32
-        path, how, reason = _core.cast_plan(f, *s[:3], s.keep_payload, s.random_bits, in_float64)
+        path, how, reason = _core.cast_plan(f, s.projection, in_float64)
     elif operation in OPERATIONS:
         in_float64 = not f.fits_fp32
-        path = _core.arithmetic_path(operation, f, *s[:3], s.random_bits, not wide_input)
+        path = _core.arithmetic_path(operation, f, s.projection, not wide_input)
         how, reason = _ARITHMETIC[path]
     elif operation in SUMS:
         sums, products, held_by = (None if g is None else as_format(g) for g in (accumulate, product if operation != "sum" else None, operands))
         in_float64 = not f.fits_fp32
-        path = _core.sum_path(operation != "sum", f, order, sums, products, held_by, *s[:3], s.random_bits)
+        path = _core.sum_path(operation != "sum", f, order, sums, products, held_by, s.projection)
         if wide_input or not all(g is None or g.fits_fp32 for g in (f, sums, products, held_by)):
             path = "general"
         how, reason = _SUMS[path]

@@ -83,10 +83,15 @@ class Projection:
             "keep_payload": flag("keep_payload", self.keep_payload),
             "random_bits": integer("random_bits", self.random_bits, 1, 64),
         }
-        rounding, overflow, underflow = (text(name, getattr(self, name)) for name in _RULES)
-        parts.update(zip(_RULES, _core.parse_projection(rounding, overflow, underflow, parts["random_bits"])))
+        rules = {name: text(name, getattr(self, name)) for name in _RULES}
+        made = _core.Projection(**rules, **parts)
+        parts.update({name: getattr(made, name) for name in _RULES})
         for name, value in parts.items():
             object.__setattr__(self, name, value)
+
+    def _in_core(self) -> _core.Projection:
+        """The same for C++."""
+        return _core.Projection(**self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
         """Every part by its name, as JSON holds it."""

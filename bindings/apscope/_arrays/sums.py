@@ -107,7 +107,7 @@ def sum(
     (terms,) = _same_storage([terms], f, accumulator)
 
     def compute(result: np.ndarray) -> None:
-        _core.ordered_sum(terms.reshape(-1), terms.shape[0], result, f, order, accumulator, *s[:6])
+        _core.ordered_sum(terms.reshape(-1), terms.shape[0], result, f, order, accumulator, *s)
 
     return _write_result(compute, terms.dtype, f, x, terms.shape[1:], out)
 
@@ -166,7 +166,7 @@ def dot(
     x, y = _same_storage([_terms_first(x, axis, "a"), _terms_first(y, axis, "b")], f, accumulator, products)
 
     def compute(result: np.ndarray) -> None:
-        _core.ordered_dot(x.reshape(-1), y.reshape(-1), 1, x.shape[0], result, f, order, accumulator, products, *s[:6])
+        _core.ordered_dot(x.reshape(-1), y.reshape(-1), 1, x.shape[0], result, f, order, accumulator, products, *s)
 
     return _write_result(compute, x.dtype, f, _like_one_of((a, b)), x.shape[1:], out)
 
@@ -236,7 +236,7 @@ def matmul(
     def compute(result: np.ndarray) -> None:
         _core.ordered_matmul(
             left.reshape(-1), right.reshape(-1), int(np.prod(batch)), left.shape[-2], result, f, order, accumulator, products,
-            *s[:6],
+            *s,
         )  # fmt: skip
 
     return _write_result(compute, left.dtype, f, _like_one_of((a, b)), batch + rows + columns, out)

@@ -29,13 +29,21 @@ struct Quantizer::Prepared {
     std::uint64_t seed = 0;
     int threads = 1;
     detail::RandomStream stream{};
-    detail::Cast<float> narrow{};  // where fp32 holds the format's values
-    detail::Cast<double> wide{};
+    std::optional<detail::ArrayQuantizer<float>> narrow;  // where fp32 holds the format's values
+    std::optional<detail::ArrayQuantizer<double>> wide;
 
     template <class Real>
     const detail::Cast<Real>& cast() const {
-        if constexpr (std::is_same_v<Real, float>) return narrow;
-        else return wide;
+        if constexpr (std::is_same_v<Real, float>) return narrow->cast();
+        else return wide->cast();
+    }
+    // Formats that fp32 does not hold: quantize() says why not.
+    void round(std::span<const float> in, std::span<float> out, const detail::RandomSource& random) const {
+        if (narrow) (*narrow)(in, out, random, threads);
+        else detail::quantize(in, out, format, projection);
+    }
+    void round(std::span<const double> in, std::span<double> out, const detail::RandomSource& random) const {
+        (*wide)(in, out, random, threads);
     }
 };
 
@@ -61,10 +69,9 @@ struct RoundOneNumber {
             return detail::is_plain(p.template cast<Real>()) ? &run<M, true, Prepared, Real> : &run<M, false, Prepared, Real>;
         });
     }
-    // Formats that fp32 does not hold: the array path says why not.
     template <class Prepared>
     static float refuse(const Prepared& p, float x, std::uint64_t) {
-        detail::quantize(std::span<const float>(&x, 1), std::span<float>(&x, 1), p.format, p.projection);
+        p.round(std::span<const float>(&x, 1), std::span<float>(&x, 1), {});
         return x;
     }
 };
@@ -146,10 +153,10 @@ Quantizer::Quantizer(const FloatFormat& format, const Projection& projection, st
     prepared->seed = seed;
     prepared->threads = threads;
     prepared->stream = detail::array_stream(seed, projection.drawn_bits());
-    prepared->wide = detail::make_cast<double>(format, projection);
+    prepared->wide.emplace(format, projection);
     round_double_ = RoundOneNumber::of<Prepared, double>(*prepared);
     if (format.fits_fp32()) {
-        prepared->narrow = detail::make_cast<float>(format, projection);
+        prepared->narrow.emplace(format, projection);
         round_float_ = RoundOneNumber::of<Prepared, float>(*prepared);
     } else {
         round_float_ = &RoundOneNumber::refuse<Prepared>;
@@ -168,18 +175,18 @@ double Quantizer::operator()(const ExactNumber& x, std::uint64_t element) const 
     if (x.high == 0 && x.low == 0 && !x.inexact) return (*this)(x.negative ? -0.0 : 0.0, element);
     const detail::FloatEnvironment environment;
     const detail::WideNumber w = wide_number(x);
-    if (p.wide.input_floor != 0 && detail::compare_magnitude(w, p.wide.input_floor) < 0) return (*this)(x.negative ? -0.0 : 0.0, element);
+    if (p.wide->cast().input_floor != 0 && detail::compare_magnitude(w, p.wide->cast().input_floor) < 0) return (*this)(x.negative ? -0.0 : 0.0, element);
     return detail::dispatch(p.projection.rounding, [&]<RoundingMode M>() -> double {
         if constexpr (M == RoundingMode::stochastic_exact) return 0.0;  // refused above
-        else return detail::wide_to_format<M>(w, p.wide, is_stochastic(M) ? p.stream.at(element) : 0);
+        else return detail::wide_to_format<M>(w, p.wide->cast(), is_stochastic(M) ? p.stream.at(element) : 0);
     });
 }
 
 void Quantizer::operator()(std::span<const float> in, std::span<float> out, std::uint64_t first) const {
-    detail::quantize(in, out, prepared_->format, prepared_->projection, {prepared_->seed, first, {}}, prepared_->threads);
+    prepared_->round(in, out, {prepared_->seed, first, {}});
 }
 void Quantizer::operator()(std::span<const double> in, std::span<double> out, std::uint64_t first) const {
-    detail::quantize(in, out, prepared_->format, prepared_->projection, {prepared_->seed, first, {}}, prepared_->threads);
+    prepared_->round(in, out, {prepared_->seed, first, {}});
 }
 void Quantizer::operator()(const StridedView<const float>& in, const StridedView<float>& out) const { quantize_view(*this, in, out); }
 void Quantizer::operator()(const StridedView<const double>& in, const StridedView<double>& out) const { quantize_view(*this, in, out); }

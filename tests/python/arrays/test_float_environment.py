@@ -185,7 +185,8 @@ def registries() -> list:
         made += [f.largest, f.smallest_normal, f.smallest_positive, f.to_json(), hash(f) == hash(apscope.FloatFormat(name))]
     made += [apscope.schemes.definitions(), [str(apscope.schemes.as_scheme(spec)) for spec in REPLAYED]]
     made += [apscope.Draws(3).next(), _core.rounding_modes(), _core.overflow_modes(), _core.underflow_modes(), _core.best_simd_level()]
-    made += _core.parse_projection("stochastic_a", "saturate_finite", "flush_both", 8)
+    p = _core.Projection("stochastic_a", "saturate_finite", "flush_both", True, 8)
+    made += [p.rounding, p.overflow, p.underflow, p.keep_payload, p.random_bits]
     level = _core.simd_level()
     _core.set_simd_level(level)
     return made

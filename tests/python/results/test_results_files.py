@@ -127,9 +127,7 @@ def test_results_of_a_replay_are_saved_alike_before_and_after_their_frame_was_lo
 
 
 def test_a_large_table_has_csv_where_it_is_asked_for(tmp_path, monkeypatch, capsys):
-    results = apscope.replay(
-        "notebooks/data/digits", ["aps:e4m3", "qsgd"], topology="ring", steps="0:2"
-    )
+    results = apscope.replay("notebooks/data/digits", ["aps:e4m3", "qsgd"], topology="ring", steps="0:2")
     with_csv = results.save(tmp_path / "out")
     monkeypatch.setattr("apscope._results.results.CSV_ROWS", len(results))
     assert (results.save(tmp_path / "as many") / "results.csv").exists()
