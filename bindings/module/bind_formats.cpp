@@ -36,7 +36,7 @@ FloatFormat from_fields(int exponent_bits, int mantissa_bits, std::optional<int>
     if (bias) f = with_bias(f, *bias);
     if (subnormals) f.subnormals = *subnormals;
     if (subnormal_exponent) f.subnormal_exponent = *subnormal_exponent;
-    if (!f.subnormals) f.subnormal_exponent = 1 - f.bias;  // there is no field 0 to have it
+    if (!f.subnormals) f.subnormal_exponent = 1 - f.bias;  // there is no field 0
     if (zero) f.zero = parse_zero(*zero);
     if (nan_codes) f.nan_codes = *nan_codes;
     if (has_infinity) f.has_infinity = *has_infinity;
@@ -111,7 +111,7 @@ to_json() and from_json() the fields.)")
              py::arg("specials") = "ieee", py::arg("is_signed") = true, py::arg("subnormals") = py::none(),
              py::arg("subnormal_exponent") = py::none(), py::arg("zero") = py::none(), py::arg("nan_codes") = py::none(),
              py::arg("has_infinity") = py::none(), py::arg("nan_at_negative_zero") = py::none(), py::arg("even_code_ties") = py::none())
-        .def(py::init([](const py::object& dtype) {  // of NumPy, ml_dtypes or torch, which C++ knows nothing of; else a sentence
+        .def(py::init([](const py::object& dtype) {  // of NumPy, ml_dtypes or torch, unknown to C++; else one sentence
         return py::module_::import("apscope._arrays.inputs").attr("as_format")(dtype).cast<FloatFormat>();
     }),
              py::arg("dtype"))
@@ -182,7 +182,7 @@ to_json() and from_json() the fields.)")
     m.def("parse_projection",
           [](const std::string& rounding, const std::string& overflow, const std::string& underflow, int random_bits) {
         const Projection p{parse_rounding(rounding_word(rounding)), parse_overflow(overflow), random_bits, parse_underflow(underflow)};
-        validate(p, make_format(8, 23));  // fp32 has whatever a projection can ask for: infinities, NaN, subnormals
+        validate(p, make_format(8, 23));  // fp32 has everything that a projection can need: infinities, NaN, subnormals
         return std::array{to_string(p.rounding), to_string(p.overflow), to_string(p.underflow)};
     }, py::arg("rounding"), py::arg("overflow"), py::arg("underflow"), py::arg("random_bits"),
           "The canonical names of a projection's rules. ValueError for a name that no rule has, and for random bits out of range.");

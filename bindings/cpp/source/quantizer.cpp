@@ -29,7 +29,7 @@ struct Quantizer::Prepared {
     std::uint64_t seed = 0;
     int threads = 1;
     detail::RandomStream stream{};
-    detail::Cast<float> narrow{};  // where fp32 holds the format's values
+    detail::Cast<float> narrow{};  // if fp32 has the format's values
     detail::Cast<double> wide{};
 
     template <class Real>
@@ -41,8 +41,8 @@ struct Quantizer::Prepared {
 
 namespace {
 
-// The rule for one number. It computes with integers, and with fp numbers only what is exact and normal: the calling
-// thread's rounding mode and flushing change nothing.
+// The rule for one number. It computes with integers, and with floating point only exact normal
+// numbers: the calling thread's rounding mode and flushing change nothing.
 struct RoundOneNumber {
     template <RoundingMode M, bool Plain, class Prepared, class Real>
     static Real run(const Prepared& p, Real x, std::uint64_t element) {
@@ -61,7 +61,7 @@ struct RoundOneNumber {
             return detail::is_plain(p.template cast<Real>()) ? &run<M, true, Prepared, Real> : &run<M, false, Prepared, Real>;
         });
     }
-    // Formats that fp32 does not hold: the array path says why not.
+    // Formats beyond fp32: the array path reports the reason.
     template <class Prepared>
     static float refuse(const Prepared& p, float x, std::uint64_t) {
         detail::quantize(std::span<const float>(&x, 1), std::span<float>(&x, 1), p.format, p.projection);
@@ -69,7 +69,7 @@ struct RoundOneNumber {
     }
 };
 
-// Where an array of any layout has element i (C order), i growing one by one.
+// The offset of element i (C order) in an array of any layout, for increasing i.
 template <class Real>
 class Places {
 public:
@@ -127,7 +127,8 @@ detail::WideNumber wide_number(const ExactNumber& x) {
     if (leading > 125 || (x.inexact && leading < 121)) {
         throw std::invalid_argument("an exact number has at most 126 bits, and an inexact one at least 122, not " + std::to_string(leading + 1));
     }
-    // Beyond these exponents every format overflows, or draws and ties see nothing but that the number is not zero.
+    // Beyond these exponents every format overflows, or draws and ties depend only on the number
+    // being nonzero.
     const long exponent = std::clamp(x.exponent, -2500L, 2500L);
     detail::WideNumber w = detail::aligned(significand, static_cast<int>(exponent), x.negative);
     if (x.inexact) w.significand |= 1;
