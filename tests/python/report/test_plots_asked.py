@@ -71,7 +71,7 @@ def test_a_scheme_is_taken_in_any_spelling(results, plot):
 @pytest.mark.parametrize("plot", WITH_SCHEME)
 @pytest.mark.parametrize("scheme", ["aps", "loss_scaling headroom=workers", "aps:e5m2", "x", ""])
 def test_a_scheme_that_is_not_there_is_one_sentence(results, plot, scheme):
-    with pytest.raises(ValueError, match=f"^the results hold no scheme '{re.escape(scheme)}'; (did you mean '|they hold none:bf16, aps:e3m4, )"):
+    with pytest.raises(ValueError, match=f"^the results have no scheme '{re.escape(scheme)}'; (did you mean '|they have none:bf16, aps:e3m4, )"):
         dict(calls(results))[plot](scheme)
     with pytest.raises(ValueError, match="no scheme 'aps'; did you mean 'aps:e3m4'"):
         dict(calls(results))[plot]("aps")
