@@ -182,7 +182,8 @@ class Plan:
         minimize : str, optional
             By default that of this plan.
         simplest : bool
-            Whether fewer schemes are preferred if the difference is not significant. **limits
+            Whether fewer schemes are preferred if the difference is not significant.
+        **limits
             ``max_volume`` and the others of `recommend`, also ``max_layer_error``; none is taken
             over from this plan.
 
@@ -193,7 +194,8 @@ class Plan:
         Raises
         ------
         ValueError
-            Limits that no mixture meets; the sentence says what can be reached. TypeError
+            Limits that no mixture meets; the sentence says what can be reached.
+        TypeError
             An unknown limit.
         """
         if wrong := [name for name in limits if name not in (*LIMITS, "max_layer_error")]:

@@ -86,8 +86,9 @@ def recommend(
         Steps that are not used for the choice, but to evaluate the plan. True: every second one, if
         there are at least two.
     simplest : bool
-        Whether fewer schemes are preferred if the difference is not significant. topology : str,
-        optional The order of the additions; by default ``ring`` for a trace, the first replayed one
+        Whether fewer schemes are preferred if the difference is not significant.
+    topology : str, optional
+        The order of the additions; by default ``ring`` for a trace, the first replayed one
         for results.
     trace : str, optional
         The trace, for results of several.

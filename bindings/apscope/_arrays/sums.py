@@ -132,7 +132,8 @@ def dot(
     a, b : array_like or torch.Tensor of the same shape
         As x for `sum`.
     axis : int
-        The axis to sum over. product : FloatFormat, str or dtype, optional
+        The axis to sum over.
+    product : FloatFormat, str or dtype, optional
         Format of every product. Without it products are exact, and each step of ``sequential`` is a
         fused multiply-add; ``pairwise``, which adds two products, then accepts only float32 values
         and no flushed input.

@@ -119,8 +119,9 @@ def convert(
     steps : str, slice or list of int, optional
         Step numbers to take: ``"A:B"``, half open, or ``"A,B,C"``.
     tensors : str, optional
-        Regular expression; selects tensors whose name it matches somewhere. order : path-like,
-        optional A file with the tensors' names in the order of layers, one per line. By default the
+        Regular expression; selects tensors whose name it matches somewhere.
+    order : path-like, optional
+        A file with the tensors' names in the order of layers, one per line. By default the
         files' own order if they have one, else the natural order of the names (``layers.9`` before
         ``layers.11``).
     sample : float, optional

@@ -36,7 +36,8 @@ class File:
     name : str
         Below the dump, with ``/``.
     label : str
-        Its name in messages. stamp : str
+        Its name in messages.
+    stamp : str
         Changes when the file does.
     """
 

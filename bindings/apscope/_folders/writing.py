@@ -45,7 +45,8 @@ class Writing:
     Parameters
     ----------
     destination : path-like
-        The folder or file. doing : str
+        The folder or file.
+    doing : str
         What writes it, for messages of other processes.
     into : bool, optional
         Whether files are moved into the destination, one by one; by default if it is an existing

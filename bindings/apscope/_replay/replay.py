@@ -160,7 +160,8 @@ def replay(
     steps : slice, "A:B", "A,B,C" or step numbers, optional
         Recorded step numbers; ranges are half open. State is initialised at the first one.
     tensors : str, optional
-        Regular expression; selects tensors whose name it matches somewhere. seed : int
+        Regular expression; selects tensors whose name it matches somewhere.
+    seed : int
         Of the random draws.
     threads : int
         0 uses all of the machine's. Their number never changes a bit.

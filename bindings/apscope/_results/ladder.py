@@ -106,7 +106,8 @@ def ladder(
         The order of the additions; by default ``ring`` for a trace, the first replayed one for
         results.
     batch_factor : float
-        The noise is that of a batch larger than the recorded one by this factor. progress : bool
+        The noise is that of a batch larger than the recorded one by this factor.
+    progress : bool
         Whether a replay shows a bar.
     threads : int
         Of a replay; 0: all of the machine's.

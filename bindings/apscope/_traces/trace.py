@@ -156,7 +156,8 @@ class Trace:
         steps, ranks, kinds
             As for :meth:`files`.
         threads : int
-            0 uses all of the machine's. update : callable, optional
+            0 uses all of the machine's.
+        update : callable, optional
             Called with the number of bytes done, and the total.
 
         Raises

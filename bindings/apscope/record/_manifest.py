@@ -27,7 +27,8 @@ class Manifest:
     Parameters
     ----------
     path : pathlib.Path
-        The trace's folder; made if it does not exist. resume_at : int, optional
+        The trace's folder; made if it does not exist.
+    resume_at : int, optional
         Continue the existing trace, without its steps from this one on; by default there must be
         none.
     durable : bool

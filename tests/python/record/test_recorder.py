@@ -345,7 +345,7 @@ def test_what_cannot_be_recorded_is_refused_before_the_training(tmp_path):
     refused("every=2 and steps= both select the recorded steps; give one", lambda: Recorder(tmp_path / "x", every=2, steps=[1]))
     refused("name is 3; it must be a string", lambda: Recorder(tmp_path / "x", name=3))
     refused("tensors is 5; it must be a regular expression, a list of names or", lambda: Recorder(tmp_path / "x", tensors=5))
-    refused("is no regular expression", lambda: Recorder(tmp_path / "x", tensors="("))
+    refused("is not a regular expression", lambda: Recorder(tmp_path / "x", tensors="("))
     refused("takes a torch.nn.Module, not dict", lambda: Recorder(tmp_path / "x").attach({}))
     refused("none of the model's 6 parameters is among those chosen", lambda: Recorder(tmp_path / "x", tensors="nothing").attach(network()))
     refused("none of the model's 6 parameters requires a gradient", lambda: Recorder(tmp_path / "x").attach(network().requires_grad_(False)))

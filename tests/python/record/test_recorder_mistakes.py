@@ -18,7 +18,7 @@ def test_a_trace_that_is_there_and_a_wrong_first_step_raise_and_leave_nothing(tm
         ({"workers": 3}, {"w": ONE}, r"gradient 'w' has shape \(2,\); its first axis must be the 3 workers"),
         ({}, {"w": np.array([0.1])}, "gradient 'w' of step 0 has dtype float64 and its element 0 .* round it to float32 first"),
         ({}, {"w": np.ones(2, complex)}, "gradient 'w' of step 0 has dtype complex128; a trace has real numbers"),
-        ({}, {"a.b": ONE, "a": {"b": ONE}}, "two arrays are called 'a.b', their keys being joined by dots; rename a key of one of them"),
+        ({}, {"a.b": ONE, "a": {"b": ONE}}, "two arrays have the name 'a.b', their keys joined by dots; rename a key of one of them"),
     ]
     for i, (keys, tree, sentence) in enumerate(cases):
         with pytest.raises(ValueError, match=sentence), Recorder(tmp_path / str(i), every=1, quiet=True, **keys) as rec:

@@ -196,7 +196,7 @@ def test_two_writers_in_one_folder_never_mix(tmp_path):
         assert re.match(sentence, rec.stopped)
     one_step(first, 1)
     first.close()
-    with pytest.raises(ValueError, match="holds another trace by now, which another process wrote; record into a new folder"):
+    with pytest.raises(ValueError, match="now has another trace, written by another process; record into a new folder"):
         one_step(third, value=3.0)
     check(open_trace(run))
     assert open_trace(run).steps == (0, 1) and open_trace(run).read(0, "w").tolist() == [1, 1, 1]
