@@ -347,9 +347,9 @@ def test_what_cannot_be_recorded_is_refused_before_the_training(tmp_path):
     refused("tensors is 5; it must be a regular expression, a list of names or", lambda: Recorder(tmp_path / "x", tensors=5))
     refused("is not a regular expression", lambda: Recorder(tmp_path / "x", tensors="("))
     refused("takes a torch.nn.Module, not dict", lambda: Recorder(tmp_path / "x").attach({}))
-    refused("none of the model's 6 parameters is among those chosen", lambda: Recorder(tmp_path / "x", tensors="nothing").attach(network()))
+    refused("none of the model's 6 parameters is selected by tensors=", lambda: Recorder(tmp_path / "x", tensors="nothing").attach(network()))
     refused("none of the model's 6 parameters requires a gradient", lambda: Recorder(tmp_path / "x").attach(network().requires_grad_(False)))
     assert not (tmp_path / "x").exists()
     with Recorder(tmp_path / "x", quiet=True) as rec:
         rec.attach(network())
-        refused("records already", lambda: rec.attach(network()))
+        refused("is already recording", lambda: rec.attach(network()))

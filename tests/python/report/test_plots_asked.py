@@ -92,9 +92,9 @@ def test_the_ladder_draws_a_line_a_format_and_the_noise(request, results):
         and ax.get_ylabel() == "error over noise"
     )
     assert png(plots.ladder(table, trace="digits")) == png(plots.ladder(table))
-    with pytest.raises(ValueError, match="no trace 'other' in the results; they hold digits"):
+    with pytest.raises(ValueError, match="no trace 'other' in the results; they have digits"):
         plots.ladder(table, trace="other")
-    with pytest.raises(ValueError, match="the results hold no two rungs of the ladder"):
+    with pytest.raises(ValueError, match="the results do not have two rungs of the ladder"):
         plots.ladder(results)
     for wrong in (5, {}, "out/", None):
         with pytest.raises(TypeError, match="results is of type .*; give a Results"):
