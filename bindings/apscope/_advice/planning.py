@@ -183,7 +183,5 @@ def _split(steps: list[int], holdout: Any) -> tuple[list[int], list[int]]:
         if wrong := sorted(set(asked) - set(steps)):
             raise ValueError(f"holdout names step {wrong[0]}, which is not among those replayed: {steps[0]} to {steps[-1]}")
     if not out or len(out) == len(steps):
-        raise ValueError(
-            f"holdout='{holdout}' selects {'none' if not out else 'all'} of the steps {steps[0]} to {steps[-1]}; the choice needs some"
-        )
+        raise ValueError(f"holdout='{holdout}' selects {'none' if not out else 'all'} of the steps {steps[0]} to {steps[-1]}; the choice needs some")
     return [s for s in steps if s not in set(out)], out

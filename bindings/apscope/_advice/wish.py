@@ -82,9 +82,7 @@ class Wish:
         minimize = self.minimize
         if not noisy:
             if "max_error_over_noise" in given:
-                raise ValueError(
-                    "max_error_over_noise needs the noise of the batch, which only several workers give; use max_nmse for these results"
-                )
+                raise ValueError("max_error_over_noise needs the noise of the batch, which only several workers give; use max_nmse for these results")
             minimize = "step_nmse" if minimize == "error_over_noise" else minimize
         if not given and (minimize in ERRORS or self.max_layer_error is None):
             usual = (

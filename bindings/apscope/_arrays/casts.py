@@ -89,8 +89,7 @@ def _round_integers(a: np.ndarray, f: FloatFormat, s: Settings, random: Any) -> 
     """Integers beyond float64, rounded once: as the exact sum of two float64 numbers."""
     if random is not None or s.rounding == "stochastic_exact" or s.underflow in ("flush_input", "flush_both"):
         raise ValueError(
-            "x has integers beyond 2^53, which do not support random=, stochastic_exact or flushed input; "
-            "omit these or give floating-point numbers"
+            "x has integers beyond 2^53, which do not support random=, stochastic_exact or flushed input; omit these or give floating-point numbers"
         )
     low = a & a.dtype.type(0x7FF)
     high = a - low

@@ -36,7 +36,8 @@ class Unit:
     stem : str
         Its name below the dump, without the extension.
     label : str
-        Its name in messages. """
+        Its name in messages.
+    """
 
     kind: str
     stem: str
@@ -114,9 +115,7 @@ def find_units(source: Source, apart: Apart) -> tuple[list[Unit], list[str]]:
     units, others = [], []
     for unit in [*found, *units_of_shards, *(Unit("", stem_of(file.name), file.label, [file]) for file in rest if apart.wanted(stem_of(file.name)))]:
         if lost := next((file for file in unit.files if file.dangling()), None):
-            apart.tell(
-                unit.stem, ValueError(f"{lost.label} is a link to {lost.dangling()}, which does not exist; restore it, or remove the link")
-            )
+            apart.tell(unit.stem, ValueError(f"{lost.label} is a link to {lost.dangling()}, which does not exist; restore it, or remove the link"))
             continue
         try:
             kind = unit.kind or _kind(unit.files[0])

@@ -25,9 +25,7 @@ def explained(given: tuple[Any, ...], fields: dict[str, Any]) -> str:
     """Why ``FloatFormat(*given, **fields)`` is invalid."""
     if unknown := [name for name in fields if name not in _KINDS and name not in ("name", "dtype")]:
         near = difflib.get_close_matches(unknown[0], _KINDS, n=1, cutoff=0.5)
-        return f"FloatFormat has no argument '{clip(unknown[0])}'; " + (
-            f"did you mean {near[0]}?" if near else f"its fields are {', '.join(_KINDS)}"
-        )
+        return f"FloatFormat has no argument '{clip(unknown[0])}'; " + (f"did you mean {near[0]}?" if near else f"its fields are {', '.join(_KINDS)}")
     names = [*given, *(fields[key] for key in ("name", "dtype") if key in fields)]
     own = {key: value for key, value in fields.items() if key in _KINDS}
     if len(names) > 1 or (names and isinstance(names[0], (int, float))):

@@ -23,7 +23,9 @@ def parse_steps(steps: slice | str | Iterable[int] | Integral | None) -> slice |
         if match := re.fullmatch(r"(\d*):(\d*)", steps):
             return slice(*(int(g) if g else None for g in match.groups()))
         if re.fullmatch(r"\d+", steps):
-            raise ValueError(f"steps '{steps}' could be one step or a number of steps; give {steps}:{int(steps) + 1} for step {steps}, or a range A:B")
+            raise ValueError(
+                f"steps '{steps}' could be one step or a number of steps; give {steps}:{int(steps) + 1} for step {steps}, or a range A:B"
+            )
         if not re.fullmatch(r"\d+(,\d+)+", steps):
             raise ValueError(f"steps '{steps}' is not a range A:B of step numbers, such as 0:40 or 100:, nor a list A,B,C")
         steps = (int(n) for n in steps.split(","))

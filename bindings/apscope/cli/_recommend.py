@@ -43,7 +43,9 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         "--candidates", action="append", metavar="SPEC",
         help=f"a scheme, or a list: {', '.join((*LISTS, *WORDS))}; repeatable; by default main, for results all that they have",
     )  # fmt: skip
-    parser.add_argument("--groups", default="layer", metavar="G", help=f"tensors that share a choice: {', '.join(GROUPS)}, bucket:25MB, or a REGEX of names")
+    parser.add_argument(
+        "--groups", default="layer", metavar="G", help=f"tensors that share a choice: {', '.join(GROUPS)}, bucket:25MB, or a REGEX of names"
+    )
     parser.add_argument("--periods", type=int, default=1, metavar="N", help="number of ranges of steps, each with its own choice")
     parser.add_argument("--fix", action="append", default=[], metavar="REGEX=SPEC", help="layers with a given scheme; repeatable")
     parser.add_argument("--holdout", metavar="A:B", help="steps that are not used for the choice; by default every second one; none: all are used")

@@ -43,9 +43,7 @@ def add_parser(verbs: argparse._SubParsersAction) -> None:
         help="a scheme with {format} (every split, its usual bias) or {biased} (also every useful bias) in place of the format; repeatable; by "
         f"default {' and '.join(SCHEMES)}",
     )  # fmt: skip
-    parser.add_argument(
-        "--specials", metavar="KIND,...", help=f"kinds of top codes: {', '.join(SPECIALS)}; by default all, and the named formats"
-    )
+    parser.add_argument("--specials", metavar="KIND,...", help=f"kinds of top codes: {', '.join(SPECIALS)}; by default all, and the named formats")
     parser.add_argument(
         "--minimize", metavar="FIGURE", help=f"one of {', '.join(FIGURES)} (maximized); by default error_over_noise, for one worker step_nmse"
     )

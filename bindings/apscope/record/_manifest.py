@@ -231,8 +231,8 @@ _HALF = waiting(_FILES)
 def remove_uncommitted(path: Path, keep: Collection[int], whole: bool = True) -> None:
     """Removes files of killed processes in a trace's folder; the caller holds its lock.
 
-        These are half-written files and, if `whole`, the files of steps other than those to keep.
-        Files that do not belong to a trace are kept.
+    These are half-written files and, if `whole`, the files of steps other than those to keep.
+    Files that do not belong to a trace are kept.
     """
     remove_left(path, waiting(r"manifest\.json"))
     kept = set(keep)

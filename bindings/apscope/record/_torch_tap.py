@@ -274,7 +274,9 @@ class TorchTap:
         )
         if late := [name for name, p in self._unpicked.items() if p.grad is not None]:
             logger.warning(
-                "apscope: %d tensors unfrozen after attach() are not recorded; the first is %r; Recorder(tensors='.*') records all", len(late), late[0]
+                "apscope: %d tensors unfrozen after attach() are not recorded; the first is %r; Recorder(tensors='.*') records all",
+                len(late),
+                late[0],
             )
             self._unpicked = {}
         if self._wanted is not None and (new := self._new()):

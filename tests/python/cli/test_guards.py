@@ -39,10 +39,7 @@ def test_a_foreign_file_in_the_results_folder_stays(capsys, digits, tmp_path, na
     assert main(["replay", digits, *QUICK, "-o", str(ours)]) == 0
     capsys.readouterr()
     for words in (["replay", digits, *QUICK], ["merge", ours]):
-        assert (
-            refused(capsys, *words, "-o", out)
-            == f"{out / name} exists and is not from a replay; give another folder, or --force to replace it"
-        )
+        assert refused(capsys, *words, "-o", out) == f"{out / name} exists and is not from a replay; give another folder, or --force to replace it"
         assert [p.name for p in out.iterdir()] == [name] and (out / name).read_text() == '{"mine": 1}'
     with pytest.raises(ValueError, match="not from a replay"):
         apscope.Results.open(ours).save(out)

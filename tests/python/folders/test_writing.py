@@ -57,7 +57,10 @@ def test_an_error_leaves_nothing_of_the_folder_and_of_those_above_it(tmp_path):
 
 
 def test_a_place_that_was_taken_meanwhile_stays(tmp_path):
-    with pytest.raises(ValueError, match="new was made while this was written, and is left unchanged"), Writing(tmp_path / "new", "a test") as writing:
+    with (
+        pytest.raises(ValueError, match="new was made while this was written, and is left unchanged"),
+        Writing(tmp_path / "new", "a test") as writing,
+    ):
         (writing.new / "file").write_text("1")
         (tmp_path / "new").mkdir()
         (tmp_path / "new" / "mine").write_text("2")

@@ -56,7 +56,9 @@ def test_a_recorder_that_is_given_nothing_says_so_at_the_end(tmp_path, caplog):
 torch = pytest.importorskip("torch")
 from tests.python.recorder_cases import batches, loss_of, network, recording  # noqa: E402
 
-FORGOTTEN = r"nothing is recorded into \S+ because no model is attached: call rec.attach\(model\) before the first step, or begin the with-block where"
+FORGOTTEN = (
+    r"nothing is recorded into \S+ because no model is attached: call rec.attach\(model\) before the first step, or begin the with-block where"
+)
 
 
 def step(model, optimizer, batch):
@@ -145,7 +147,12 @@ def test_a_hook_that_takes_gradients_away_and_float64_are_raised_at_the_first_re
     Case = collections.namedtuple("Case", "name dtype take sentence")
     for case in (
         Case("hook", torch.float32, True, "another hook removes the gradient of '.*'; attach the recorder before that hook is registered"),
-        Case("dtype", torch.float64, False, "has dtype float64 and its element .* is not an fp32 value; train in float32, or leave it out with tensors="),
+        Case(
+            "dtype",
+            torch.float64,
+            False,
+            "has dtype float64 and its element .* is not an fp32 value; train in float32, or leave it out with tensors=",
+        ),
     ):
         model, (batch,) = network(case.dtype), batches(1, case.dtype)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
