@@ -137,7 +137,7 @@ def test_results_are_a_table_at_a_prompt(results, monkeypatch):
     first, _, trace, heads, *rows, _, last = repr(results).split("\n")
     assert first == f"<Results: 1 trace, 4 schemes, 6 layers, 3 steps, {len(results.frame)} rows>" and trace == "digits"
     table = ranked(results)
-    assert re.split("  +", heads)[:4] == ["scheme", "error divided by noise", "NMSE of a step", "volume"] and "overflowed" not in heads
+    assert re.split("  +", heads)[:4] == ["scheme", "error over noise", "NMSE of a step", "volume"] and "overflowed" not in heads
     assert [row.split()[:4] for row in rows] == [
         [r.scheme, *(f"{v:.3g}" for v in (r.error_over_noise, r.step_nmse, r.volume))] for r in table.itertuples()
     ]
@@ -156,12 +156,12 @@ def test_of_many_schemes_and_traces_the_best_are_shown(results):
 
 def test_the_ranking_that_notebooks_show_says_by_what(results):
     page = harmless(results._repr_html_())
-    assert "error divided by noise" in page.texts and any("Ranked by the error divided by the noise" in text for text in page.texts)
+    assert "error over noise" in page.texts and any("Ranked by the error over the noise" in text for text in page.texts)
     table = ranked(results)
     assert [f"{v:.3g}" for v in table["error_over_noise"]] == [t for t in page.texts if t in {f"{v:.3g}" for v in table["error_over_noise"]}]
     unknown = results.frame.assign(sum_noise=np.nan, sum_log2_error_over_noise=np.nan)
     page = harmless(apscope.Results(unknown, results.histograms, results.provenance)._repr_html_())
-    assert "error divided by noise" not in page.texts and any("Ranked by the NMSE of a step" in text for text in page.texts)
+    assert "error over noise" not in page.texts and any("Ranked by the NMSE of a step" in text for text in page.texts)
 
 
 def test_statistics_of_a_cast_are_a_line_and_a_table():
